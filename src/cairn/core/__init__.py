@@ -1,0 +1,1 @@
+"""The core process: the only writer."""

@@ -1,0 +1,154 @@
+"""The whole error tree. `code` is stable and the same over REST, WebSocket and the worker link.
+
+NodeError
+├── Rejected            the caller's fault: expected, never logged above debug
+│   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery
+│   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
+│   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
+│   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit
+│   └── NotFound        TxNotFound, TxDropped, BlockNotFound
+├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable
+└── Fatal               our fault or the disk's: stop the node, never continue
+    ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
+    └── InvalidBlock
+"""
+
+from typing import ClassVar
+
+
+class NodeError(Exception):
+    """Anything that the node itself raises on purpose."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Rejected(NodeError):
+    """The caller's fault."""
+
+
+class MalformedJson(Rejected):
+    code = "MALFORMED_JSON"
+
+
+class InvalidField(Rejected):
+    """A field of a submission is missing, unknown or out of shape."""
+
+    code = "INVALID_FIELD"
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+class InvalidHash(Rejected):
+    code = "INVALID_HASH"
+
+
+class InvalidQuery(Rejected):
+    code = "INVALID_QUERY"
+
+
+class TxRejected(Rejected):
+    """A well-formed transaction that the rules or the mempool refuse."""
+
+
+class InvalidSignature(TxRejected):
+    code = "INVALID_SIGNATURE"
+
+
+class InsufficientFunds(TxRejected):
+    code = "INSUFFICIENT_FUNDS"
+
+
+class GasTooLow(TxRejected):
+    code = "GAS_TOO_LOW"
+
+
+class GasTooHigh(TxRejected):
+    code = "GAS_TOO_HIGH"
+
+
+class GasPriceTooLow(TxRejected):
+    code = "GAS_PRICE_TOO_LOW"
+
+
+class NonceTooLow(TxRejected):
+    code = "NONCE_TOO_LOW"
+
+
+class NonceTooHigh(TxRejected):
+    code = "NONCE_TOO_HIGH"
+
+
+class ReplacementUnderpriced(TxRejected):
+    code = "REPLACEMENT_UNDERPRICED"
+
+
+class SenderLimit(TxRejected):
+    code = "SENDER_LIMIT"
+
+
+class NotFound(Rejected):
+    code = "NOT_FOUND"
+
+
+class TxNotFound(NotFound):
+    code = "TX_NOT_FOUND"
+
+
+class TxDropped(NotFound):
+    code = "TX_DROPPED"
+
+
+class BlockNotFound(NotFound):
+    code = "BLOCK_NOT_FOUND"
+
+
+class Unavailable(NodeError):
+    """Nothing is wrong with the request: try again later."""
+
+
+class Starting(Unavailable):
+    code = "STARTING"
+
+
+class ShuttingDown(Unavailable):
+    code = "SHUTTING_DOWN"
+
+
+class MempoolFull(Unavailable):
+    code = "MEMPOOL_FULL"
+
+
+class StoreUnavailable(Unavailable):
+    """The disk refuses (full, read-only, gone): what was accepted is safe, nothing new is taken."""
+
+    code = "STORE_UNAVAILABLE"
+
+
+class Fatal(NodeError):
+    """The node must stop: going on could lose or falsify what it holds."""
+
+
+class Corrupt(Fatal):
+    """What the disk gives back is not what was written."""
+
+
+class WrongFormat(Fatal):
+    """The directory was written by another format version."""
+
+
+class WrongGenesis(Fatal):
+    """The directory belongs to another chain."""
+
+
+class DirectoryInUse(Fatal):
+    """Another node holds the directory."""
+
+
+class InvalidBlock(Fatal):
+    """A block breaks the rules; it is never applied."""

@@ -1,0 +1,99 @@
+"""The values that walk through the node."""
+
+from typing import Literal, NewType
+
+import msgspec
+
+Address = NewType("Address", bytes)
+"""20 bytes."""
+TxHash = NewType("TxHash", bytes)
+"""32 bytes: keccak-256 of the signed transaction, as every Ethereum wallet computes it."""
+BlockHash = NewType("BlockHash", bytes)
+"""32 bytes: keccak-256 of the canonical header."""
+
+ZERO_HASH = BlockHash(bytes(32))
+ZERO_ADDRESS = Address(bytes(20))
+
+TRANSFER_GAS = 21_000
+"""What every transfer costs; gas allowed beyond it is not charged."""
+MAX_UINT64 = 2**64 - 1
+MAX_UINT256 = 2**256 - 1
+
+DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
+"""Why a transaction left the mempool without being confirmed."""
+
+
+class Tx(msgspec.Struct, frozen=True, gc=False):
+    """A signed transfer whose signature has been checked: `sender` is what the signature recovers to."""
+
+    hash: TxHash
+    sender: Address
+    to: Address
+    nonce: int
+    gas: int
+    gas_price: int
+    value: int
+    signature: bytes
+    """r (32 bytes), s (32 bytes), parity (1 byte: 0 or 1)."""
+
+    @property
+    def fee(self) -> int:
+        return TRANSFER_GAS * self.gas_price
+
+    @property
+    def cost(self) -> int:
+        """All that the sender pays: the value and the fee."""
+        return self.value + TRANSFER_GAS * self.gas_price
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A transfer before its signature. Without a nonce it means the sender's next one."""
+
+    sender: Address
+    to: Address
+    value: int
+    gas: int
+    gas_price: int
+    nonce: int | None
+
+
+class Account(msgspec.Struct, frozen=True, gc=False):
+    balance: int = 0
+    nonce: int = 0
+    """The nonce that the next confirmed transaction must carry."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.balance == 0 and self.nonce == 0
+
+
+EMPTY_ACCOUNT = Account()
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The chain's parameters, fixed in genesis; never a node setting."""
+
+    chain_id: int
+    gas_price: int
+    """The least gas price that is taken, and the one meant when a submission names none."""
+    block_gas_limit: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a block's hash covers."""
+
+    height: int
+    previous_hash: BlockHash
+    timestamp: int
+    """Unix time in whole seconds."""
+    tx_root: bytes
+    state_root: bytes
+    gas_used: int
+    proposer: Address
+    chain_id: int
+
+
+class Block(msgspec.Struct, frozen=True):
+    header: Header
+    hash: BlockHash
+    txs: tuple[Tx, ...]
