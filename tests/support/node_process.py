@@ -1,0 +1,182 @@
+"""A real node: the `cairn` command in its own process group, as a user starts it, on a free port."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+LISTENING = "Listening on "
+
+
+def command(args: Sequence[str]) -> list[str]:
+    """The installed command of this very environment."""
+    return [str(Path(sys.executable).with_name("cairn")), *args]
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without any setting of a node that the developer may have exported."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("CAIRN_")}
+    return inherited | dict(extra or {})
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """Return as soon as `condition` holds. Raises `TimeoutError` that names `what` when it never does."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout_s} s for {what}")
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended but is not yet reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+class NodeProcess:
+    """Leaving the `with` block ends every process of the node, whatever state it is in."""
+
+    def __init__(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self.args = tuple(args)
+        self._scratch = tempfile.TemporaryDirectory(prefix="cairn-test-")
+        self._out = Path(self._scratch.name, "out")
+        self._err = Path(self._scratch.name, "err")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command(args),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=clean_environment(env),
+                start_new_session=True,
+            )
+
+    @classmethod
+    def start(cls, args: Sequence[str] = ("dev", "--port", "0"), env: Mapping[str, str] | None = None) -> "NodeProcess":
+        """Start `cairn ARGS` and return at once; `url` or `wait_ready` wait for it."""
+        return cls(args, env)
+
+    @classmethod
+    def start_dev(cls, *extra: str, data_dir: Path | None = None) -> "NodeProcess":
+        """Start a dev chain on any free port and wait until it takes transactions."""
+        kept = () if data_dir is None else ("--data-dir", str(data_dir))
+        node = cls.start(("dev", "--port", "0", *kept, *extra))
+        try:
+            node.wait_ready()
+        except BaseException:
+            node.close()
+            raise
+        return node
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def url(self) -> str:
+        """The base URL, from the line that the node prints once it serves."""
+        wait_until(lambda: self._find_url() is not None or not self.is_running, 15, f"{LISTENING!r}: {self.stderr}")
+        found = self._find_url()
+        if found is None:
+            raise RuntimeError(f"the node ended with {self.process.returncode}: {self.stderr}")
+        return found
+
+    @property
+    def ws_url(self) -> str:
+        return "ws" + self.url.removeprefix("http")
+
+    def _find_url(self) -> str | None:
+        for line in self.stdout.splitlines(keepends=True):
+            if LISTENING in line and line.endswith("\n"):
+                return line.partition(LISTENING)[2].split()[0]
+        return None
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def probe(self, path: str) -> int | None:
+        """The status of GET `path` over a fresh connection; None when there is no answer within a second."""
+        try:
+            return httpx.get(self.url + path, timeout=1, verify=False).status_code
+        except httpx.TransportError:
+            return None
+
+    def wait_ready(self, timeout_s: float = 15) -> None:
+        wait_until(lambda: self.probe("/ready") == 200, timeout_s, f"/ready: {self.stderr}")
+
+    def children(self) -> dict[int, str]:
+        """Every living process that the supervisor started, by id, with its name."""
+        named: dict[int, str] = {}
+        for directory in Path("/proc").iterdir():
+            if directory.name.isdigit():
+                try:
+                    before, _, after = (directory / "stat").read_text().rpartition(")")
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                state, parent = after.split()[:2]
+                if int(parent) == self.process.pid and state not in "ZX":
+                    named[int(directory.name)] = before.partition("(")[2]
+        return named
+
+    def core_pid(self) -> int:
+        """Raises `LookupError` while there is no core."""
+        for pid, name in self.children().items():
+            if name == "cairn-core":
+                return pid
+        raise LookupError("no core runs")
+
+    def worker_pids(self) -> list[int]:
+        return sorted(pid for pid, name in self.children().items() if name.startswith("cairn-api"))
+
+    def pids(self) -> list[int]:
+        """The supervisor and all that it started."""
+        own = [self.process.pid] if self.is_running else []
+        return own + sorted(self.children())
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Signal every process of the node at once, as a terminal does for Ctrl-C."""
+        os.killpg(self.process.pid, number)
+
+    def kill_group(self) -> None:
+        """SIGKILL every process at once: the nearest to a power cut that a test can do."""
+        try:
+            self.signal_group(signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def wait_exit(self, timeout_s: float = 15) -> int:
+        return self.process.wait(timeout_s)
+
+    def stop(self, timeout_s: float = 5) -> int:
+        """SIGTERM, as a service manager does. Raises when the node takes longer than it promises."""
+        self.process.terminate()
+        return self.wait_exit(timeout_s)
+
+    def close(self) -> None:
+        self.kill_group()
+        self._scratch.cleanup()
+
+    def __enter__(self) -> "NodeProcess":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
