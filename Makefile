@@ -1,0 +1,49 @@
+# One command per task, the same on a fresh machine and in CI. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := src tests bench
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev test check fmt bench lock clean
+
+help: ## List the commands
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 10
+
+$(STAMP): requirements/dev.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh
+	@touch $@
+
+setup: $(STAMP) ## Create .venv with everything pinned
+
+dev: $(STAMP) ## Run a dev chain: make dev ARGS="--port 9000"
+	@$(BIN)/cairn dev $(ARGS)
+
+check: $(STAMP) ## Lint, types, layers and unit tests
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q -n 2 tests/unit
+
+test: check ## Everything: check, then contract, property, integration and end-to-end tests
+	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit tests
+
+fmt: $(STAMP) ## Format and sort imports
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(STAMP) ## Measure a real node; fails when a bar is missed
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
+	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
+	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
+	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/dev.txt requirements/dev.in
+	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
+
+clean: ## Remove what the other commands made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
