@@ -1,0 +1,191 @@
+"""The worker's end of the link: `CoreGateway` over a unix socket, pipelined, reconnecting."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import structlog
+
+from cairn.core import wire
+from cairn.core.gateway import (
+    Admission,
+    ChainInfo,
+    Checks,
+    CoreListener,
+    PendingPage,
+    Phase,
+    Standing,
+    Status,
+)
+from cairn.domain.codec import encode_record
+from cairn.domain.errors import Starting, StoreUnavailable
+from cairn.domain.types import Address, Draft, Tx, TxHash
+
+RETRY_S = 0.05
+
+_T = TypeVar("_T")
+log = structlog.get_logger("cairn.link")
+
+
+class LinkClient:
+    """Answers a worker's calls with the core's; while the core is away every call raises `Unavailable`."""
+
+    def __init__(self, path: Path, listener: CoreListener) -> None:
+        self._path = path
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._connection: _Connection | None = None
+        self._met = False
+
+    async def run(self) -> None:
+        """Keep a connection to the core until cancelled."""
+        while True:
+            try:
+                _, connection = await self._loop.create_unix_connection(
+                    lambda: _Connection(self._loop, self._listener), str(self._path)
+                )
+            except OSError:
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._connection, self._met = connection, True
+            try:
+                await connection.lost
+            finally:
+                self._connection = None
+                connection.close()
+            self._listener.on_phase("unavailable", "the core process is gone")
+
+    def _connected(self) -> "_Connection":
+        if self._connection is not None:
+            return self._connection
+        if not self._met:
+            raise Starting("the core is starting")
+        raise StoreUnavailable("the core process is gone; it is being restarted")
+
+    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
+        return self._connected().submit(tx)
+
+    async def _call(self, call: wire.Call, expected: type[_T]) -> _T:
+        payload = await self._connected().call(call)
+        return wire.decode_as(payload, expected)
+
+    async def submit_draft(self, draft: Draft) -> Admission:
+        return await self._call(wire.SubmitDraft(draft), Admission)
+
+    async def next_nonce(self, sender: Address) -> int:
+        return await self._call(wire.NextNonce(sender), int)
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        # A union is no `type` to the type checker, though msgspec decodes it.
+        return await self._call(wire.FindTx(tx_hash), cast("type[Standing | None]", Standing | None))
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        return await self._call(wire.ListPending(limit, after, sender), PendingPage)
+
+    async def status(self) -> Status:
+        return await self._call(wire.GetStatus(), Status)
+
+    async def check(self) -> Checks:
+        return await self._call(wire.RunChecks(), Checks)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: requests in flight by id, and frames of one loop turn written together."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, listener: CoreListener) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._frames = wire.FrameReader()
+        self._transport: asyncio.Transport
+        self._next_id = 0
+        self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission]]] = {}
+        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._out: list[bytes] = []
+        self.lost: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        gone = StoreUnavailable("the core process went away; the transaction may be on disk: submit it again")
+        futures: list[asyncio.Future[Any]] = [future for _, future in self._admissions.values()]
+        futures += self._calls.values()
+        for future in futures:
+            if not future.done():
+                future.set_exception(gone)
+        self._admissions.clear()
+        self._calls.clear()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
+        request_id = self._take_id()
+        future: asyncio.Future[Admission] = self._loop.create_future()
+        self._admissions[request_id] = (tx.hash, future)
+        self._write(wire.frame(request_id, wire.SUBMIT, encode_record(tx)))
+        return future
+
+    def call(self, call: wire.Call) -> asyncio.Future[bytes]:
+        request_id = self._take_id()
+        future: asyncio.Future[bytes] = self._loop.create_future()
+        self._calls[request_id] = future
+        self._write(wire.frame_of(request_id, wire.CALL, call))
+        return future
+
+    def _take_id(self) -> int:
+        self._next_id = self._next_id % 0xFFFF_FFFF + 1
+        return self._next_id
+
+    def _write(self, frame: bytes) -> None:
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        frames, self._out = self._out, []
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+
+    def data_received(self, data: bytes) -> None:
+        for request_id, kind, payload in self._frames.feed(data):
+            if request_id == 0:
+                self._notice(kind, payload)
+            elif request_id in self._admissions:
+                self._admitted(request_id, kind, payload)
+            elif request_id in self._calls:
+                self._answered(self._calls.pop(request_id), kind, payload)
+
+    def _admitted(self, request_id: int, kind: int, payload: bytes) -> None:
+        tx_hash, future = self._admissions.pop(request_id)
+        if future.done():
+            return
+        if kind == wire.ERROR:
+            future.set_exception(wire.decode_error(payload))
+        else:
+            future.set_result(Admission(tx_hash, kind == wire.CONFIRMED))
+
+    def _answered(self, future: asyncio.Future[bytes], kind: int, payload: bytes) -> None:
+        if future.done():
+            return
+        if kind == wire.ERROR:
+            future.set_exception(wire.decode_error(payload))
+        else:
+            future.set_result(payload)
+
+    def _notice(self, kind: int, payload: bytes) -> None:
+        if kind == wire.COMMIT:
+            self._listener.on_commit(wire.decode_as(payload, wire.CommitNotice).height)
+        elif kind == wire.DROPPED:
+            drop = wire.decode_as(payload, wire.DropNotice)
+            self._listener.on_dropped(drop.tx_hash, drop.reason)
+        elif kind == wire.PHASE:
+            notice = wire.decode_as(payload, wire.PhaseNotice)
+            phase: Phase = notice.phase
+            self._listener.on_phase(phase, notice.reason)
+        elif kind == wire.INFO:
+            self._listener.on_info(wire.decode_as(payload, ChainInfo))
+
+

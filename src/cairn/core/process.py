@@ -1,0 +1,175 @@
+"""The core process: opens the chain, serves the workers, opens it anew when the disk refuses, drains at a stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from cairn.config import Settings
+from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status
+from cairn.core.server import LinkServer
+from cairn.core.service import Core, Reply
+from cairn.domain.errors import Fatal, NodeError, ShuttingDown, Starting, StoreUnavailable, Unavailable
+from cairn.domain.genesis import Genesis
+from cairn.domain.types import Address, Draft, Tx, TxHash
+
+EXIT_FATAL = 3
+REOPEN_INTERVAL_S = 1.0
+
+log = structlog.get_logger("cairn.core")
+
+
+def run_core(
+    genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
+    lifeline: int,
+) -> int:  # fmt: skip
+    """Run until told to stop. Returns the exit code; what ended the node is on standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys).run(core_socket, lifeline))
+    except Fatal as failure:
+        print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
+        return EXIT_FATAL
+    return 0
+
+
+class CoreProcess:
+    """The core in whatever phase it is: what the workers are connected to."""
+
+    def __init__(
+        self, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]
+    ) -> None:
+        self._genesis = genesis
+        self._data_dir = data_dir
+        self._settings = settings
+        self._dev_keys = dev_keys
+        self._core: Core | None = None
+        self._phase: Phase = "starting"
+        self._reason = "the store is being opened"
+        self._failed_checks = Checks(store="not open yet", mempool="not open yet")
+
+    async def run(self, core_socket: Path, lifeline: int) -> None:
+        self._stopping = asyncio.Event()
+        self._server = LinkServer(self)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._drain)
+        # The supervisor holds the other end for as long as it lives: without it nobody would stop this process.
+        loop.add_reader(lifeline, os._exit, EXIT_FATAL)
+        listener = await self._server.listen(str(core_socket))
+        try:
+            while not self._stopping.is_set():
+                await self._serve()
+        finally:
+            listener.close()
+
+    async def _serve(self) -> None:
+        """One life of an opened chain, up to the stop or to a write that the disk refuses."""
+        try:
+            core = Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys)
+        except StoreUnavailable as failure:
+            await self._unavailable(failure)
+            return
+        core.feed.subscribe(self._server.announce_commit)
+        core.on_dropped(self._server.announce_drop)
+        self._core = core
+        core.start()
+        self._server.announce_info(core.info())
+        self._server.announce_commit(core.head)
+        if not self._stopping.is_set():
+            self._enter("ready", "")
+        stopping = asyncio.ensure_future(self._stopped())
+        await asyncio.wait([stopping, core.failed], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        try:
+            await core.stop()
+        finally:
+            self._core = None
+        if core.failed.done():
+            failure = core.failed.exception()
+            if not isinstance(failure, StoreUnavailable):
+                raise failure or Fatal("the engine ended")
+            await self._unavailable(failure)
+
+    async def _stopped(self) -> None:
+        """The stop was asked for, and every worker has finished and gone."""
+        await self._stopping.wait()
+        await self._server.idle.wait()
+
+    async def _unavailable(self, failure: StoreUnavailable) -> None:
+        log.error("the store is unavailable", reason=failure.detail)
+        self._failed_checks = Checks(store=failure.detail, mempool=failure.detail)
+        if not self._stopping.is_set():
+            self._enter("unavailable", failure.detail)
+        try:
+            await asyncio.wait_for(self._stopped(), REOPEN_INTERVAL_S)
+        except TimeoutError:
+            pass
+
+    def _enter(self, phase: Phase, reason: str) -> None:
+        self._phase, self._reason = phase, reason
+        self._server.announce_phase(phase, reason)
+
+    def _drain(self) -> None:
+        self._enter("draining", "the node is shutting down")
+        self._stopping.set()
+
+    # What the workers ask; a core that cannot answer says why.
+
+    def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
+        core = self._core
+        return self._phase, self._reason, core and core.info(), core.head if core else 0
+
+    def _open_core(self) -> Core:
+        if self._core is None:
+            raise self._why_not()
+        return self._core
+
+    def _accepting_core(self) -> Core:
+        if self._core is None or self._phase != "ready":
+            raise self._why_not()
+        return self._core
+
+    def _why_not(self) -> Unavailable:
+        if self._phase == "draining":
+            return ShuttingDown(self._reason)
+        if self._phase == "starting":
+            return Starting(self._reason)
+        return StoreUnavailable(self._reason)
+
+    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
+        try:
+            core = self._accepting_core()
+        except NodeError as refusal:
+            reply(refusal)
+        else:
+            core.enqueue(tx, record, reply)
+
+    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
+        return self._accepting_core().submit(tx)
+
+    async def submit_draft(self, draft: Draft) -> Admission:
+        return await self._accepting_core().submit_draft(draft)
+
+    async def next_nonce(self, sender: Address) -> int:
+        return await self._open_core().next_nonce(sender)
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        return await self._open_core().find_tx(tx_hash)
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        return await self._open_core().list_pending(limit, after, sender)
+
+    async def status(self) -> Status:
+        if self._core is None:
+            return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size)
+        return self._core.status_in(self._phase, self._reason)
+
+    async def check(self) -> Checks:
+        if self._core is None:
+            return self._failed_checks
+        return await self._core.check()

@@ -1,0 +1,136 @@
+"""The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
+
+import asyncio
+from functools import partial
+from typing import Protocol, cast
+
+import structlog
+
+from cairn.core import wire
+from cairn.core.gateway import Admission, ChainInfo, CoreGateway, Phase
+from cairn.core.service import Reply
+from cairn.domain.codec import decode_record
+from cairn.domain.errors import NodeError
+from cairn.domain.types import DropReason, Tx, TxHash
+
+log = structlog.get_logger("cairn.link")
+
+
+class Answering(CoreGateway, Protocol):
+    """The core as the link sees it, in whatever phase it is."""
+
+    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None: ...
+
+    def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
+        """Phase, its reason, and once the store is open the chain's parameters and head."""
+
+
+class LinkServer:
+    """Every worker's connection; what the core announces goes to all of them."""
+
+    def __init__(self, core: Answering) -> None:
+        self._core = core
+        self._connections: set[_Connection] = set()
+        self.idle = asyncio.Event()
+        """Set while no worker is connected."""
+        self.idle.set()
+
+    async def listen(self, path: str) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_unix_server(lambda: _Connection(self, self._core), path)
+
+    def joined(self, connection: "_Connection") -> None:
+        self._connections.add(connection)
+        self.idle.clear()
+        phase, reason, info, head = self._core.greeting()
+        if info is not None:
+            connection.write(wire.frame_of(0, wire.INFO, info))
+            connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
+        connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
+
+    def left(self, connection: "_Connection") -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self.idle.set()
+
+    def announce_info(self, info: ChainInfo) -> None:
+        self._broadcast(wire.frame_of(0, wire.INFO, info))
+
+    def announce_phase(self, phase: Phase, reason: str) -> None:
+        self._broadcast(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
+
+    def announce_commit(self, height: int) -> None:
+        self._broadcast(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(height)))
+
+    def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
+
+    def _broadcast(self, frame: bytes) -> None:
+        for connection in self._connections:
+            connection.write(frame)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, server: LinkServer, core: Answering) -> None:
+        self._server = server
+        self._core = core
+        self._loop = asyncio.get_running_loop()
+        self._frames = wire.FrameReader()
+        self._transport: asyncio.Transport
+        self._out: list[bytes] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.left(self)
+
+    def write(self, frame: bytes) -> None:
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        frames, self._out = self._out, []
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+
+    def data_received(self, data: bytes) -> None:
+        for request_id, kind, payload in self._frames.feed(data):
+            if kind == wire.SUBMIT:
+                self._core.enqueue(decode_record(payload), payload, partial(self._admitted, request_id))
+            else:
+                task = self._loop.create_task(self._answer(request_id, wire.decode_call(payload)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _admitted(self, request_id: int, result: Admission | NodeError) -> None:
+        if isinstance(result, NodeError):
+            self.write(wire.error_frame(request_id, result))
+        else:
+            self.write(wire.frame(request_id, wire.CONFIRMED if result.confirmed else wire.PENDING))
+
+    async def _answer(self, request_id: int, call: wire.Call) -> None:
+        try:
+            result = await self._perform(call)
+        except NodeError as error:
+            self.write(wire.error_frame(request_id, error))
+        else:
+            self.write(wire.frame_of(request_id, wire.RESULT, result))
+
+    async def _perform(self, call: wire.Call) -> object:
+        match call:
+            case wire.SubmitDraft():
+                return await self._core.submit_draft(call.draft)
+            case wire.NextNonce():
+                return await self._core.next_nonce(call.sender)
+            case wire.FindTx():
+                return await self._core.find_tx(call.tx_hash)
+            case wire.ListPending():
+                return await self._core.list_pending(call.limit, call.after, call.sender)
+            case wire.GetStatus():
+                return await self._core.status()
+            case wire.RunChecks():
+                return await self._core.check()

@@ -1,0 +1,322 @@
+"""The core: admits transactions, puts them on disk, and keeps what the engine commits in step with the mempool.
+
+Everything runs on one event loop and nothing here awaits between a check and its effect, so no lock is needed.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from cairn.config import Settings
+from cairn.core.gateway import (
+    Admission,
+    ChainInfo,
+    Checks,
+    ConfirmedTx,
+    DroppedTx,
+    PendingPage,
+    PendingTx,
+    Phase,
+    Standing,
+    Status,
+)
+from cairn.domain.codec import encode_record
+from cairn.domain.errors import Corrupt, InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
+from cairn.domain.genesis import Genesis
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
+from cairn.engine.application import Application
+from cairn.engine.embedded import EmbeddedEngine
+from cairn.feed.feed import Feed
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+from cairn.store.journal import Journal
+
+Reply = Callable[[Admission | NodeError], None]
+Drops = Sequence[tuple[TxHash, DropReason]]
+
+EXPIRY_INTERVAL_S = 30.0
+
+log = structlog.get_logger("cairn.core")
+
+
+class Core:
+    """One opened chain. Built by `Core.open`; after a failed write it is closed and opened anew, never mended."""
+
+    def __init__(
+        self, chain: ChainStore, pool: Mempool, journal: Journal, feed: Feed, settings: Settings,
+        dev_keys: Mapping[Address, bytes],
+    ) -> None:  # fmt: skip
+        self._chain = chain
+        self._pool = pool
+        self._journal = journal
+        self._keys = dev_keys
+        self._settings = settings
+        self._rules = chain.genesis.rules
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[Reply, Admission]] = []
+        self._drops: list[tuple[TxHash, DropReason]] = []
+        self._flush_due = False
+        self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
+        self.failed: asyncio.Future[None] = self._loop.create_future()
+        """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
+        self.feed = feed
+        self.engine = EmbeddedEngine(
+            Application(chain, feed),
+            pool,
+            self._committed,
+            block_time_s=settings.block_time_s,
+            empty_blocks=settings.empty_blocks,
+            proposer=settings.proposer,
+            clock=time.time,
+        )
+
+    @classmethod
+    def open(cls, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]) -> "Core":
+        """Open the store, then bring the mempool back from the journal."""
+        chain = ChainStore.open(data_dir, genesis)
+        try:
+            journal = Journal.open(data_dir / "journal")
+            pool = Mempool(genesis.rules, pool_limits(settings), chain)
+            restore(pool, journal, chain)
+        except BaseException:
+            chain.close()
+            raise
+        return cls(chain, pool, journal, Feed(), settings, dev_keys)
+
+    def start(self) -> None:
+        self._engine_task = self._loop.create_task(self.engine.run())
+        self._engine_task.add_done_callback(self._engine_ended)
+        self._expiry = self._loop.call_later(EXPIRY_INTERVAL_S, self._expire)
+        self.engine.wake()
+
+    async def stop(self) -> None:
+        """Finish the running block, put everything on disk, close."""
+        self._expiry.cancel()
+        self.engine.stop()
+        await asyncio.wait([self._engine_task])
+        if not self.failed.done():
+            self._flush()
+        self.close()
+
+    def close(self) -> None:
+        self._answer_waiting(StoreUnavailable("the store went away before the transaction was on disk: submit it again"))
+        self._journal.close()
+        self._chain.close()
+
+    def on_dropped(self, listener: Callable[[TxHash, DropReason], None]) -> None:
+        self._drop_listener = listener
+
+    @property
+    def head(self) -> int:
+        return self._chain.head_header.height
+
+    def info(self) -> ChainInfo:
+        return ChainInfo(
+            chain_id=self._rules.chain_id,
+            gas_price=self._rules.gas_price,
+            block_gas_limit=self._rules.block_gas_limit,
+            engine="embedded",
+            store_path=str(self._chain.directory),
+            signs_for=list(self._keys),
+        )
+
+    # Submission: admit in memory, answer after the next sync. Everything that arrives meanwhile shares that sync.
+
+    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
+        """Admit `tx`; `reply` is called with the admission once it is on disk, or with the reason against it."""
+        received_at = int(time.time())
+        try:
+            admitted = self._pool.admit(tx, received_at)
+        except NonceTooLow as refused:
+            known = self._chain.find_location(tx.hash) is not None
+            reply(Admission(tx.hash, confirmed=True) if known else refused)
+            return
+        except (TxRejected, MempoolFull) as refused:
+            reply(refused)
+            return
+        if admitted.added:
+            self._journal.append_add(received_at, tx, record)
+            self._note_drops(admitted.dropped)
+        # A transaction that is known may still wait for the sync that the first submission of it asked for.
+        self._waiting.append((reply, Admission(tx.hash)))
+        self._flush_soon()
+
+    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
+        future: asyncio.Future[Admission] = self._loop.create_future()
+
+        def reply(result: Admission | NodeError) -> None:
+            if not future.done():
+                if isinstance(result, NodeError):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+        self.enqueue(tx, encode_record(tx), reply)
+        return future
+
+    async def submit_draft(self, draft: Draft) -> Admission:
+        return await self.submit(self.sign(draft))
+
+    def sign(self, draft: Draft) -> Tx:
+        key = self._keys.get(draft.sender)
+        if key is None:
+            raise InvalidField("signature", "is missing, and this node holds no key of the sender")
+        if draft.nonce is None:
+            draft = Draft(
+                sender=draft.sender, to=draft.to, value=draft.value, gas=draft.gas, gas_price=draft.gas_price,
+                nonce=self._pool.next_nonce(draft.sender),
+            )  # fmt: skip
+        return sign_draft(draft, key, self._rules.chain_id)
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """One sync for all that was admitted since the last one; only then are the answers given."""
+        self._flush_due = False
+        if self.failed.done():
+            return
+        try:
+            self._journal.sync()
+        except StoreUnavailable as failure:
+            self._fail(failure)
+            return
+        self._answer_waiting(None)
+        drops, self._drops = self._drops, []
+        for tx_hash, reason in drops:
+            self._drop_listener(tx_hash, reason)
+        self.engine.wake()
+
+    def _answer_waiting(self, failure: NodeError | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for reply, admission in waiting:
+            reply(failure or admission)
+
+    def _note_drops(self, drops: Drops) -> None:
+        """Write down what left the mempool; its followers hear of it after the next sync."""
+        for tx_hash, reason in drops:
+            self._journal.append_drop(tx_hash, reason)
+            self._journal.settle(tx_hash)
+        self._drops.extend(drops)
+
+    # What the engine and the clock bring about.
+
+    def _committed(self, outcome: BlockOutcome) -> None:
+        """The block is on disk: only now may its transactions leave the mempool and the journal."""
+        txs = outcome.block.txs
+        for tx in txs:
+            self._journal.settle(tx.hash)
+        drops = self._pool.confirm(txs)
+        if drops:
+            self._note_drops(drops)
+            self._flush_soon()
+
+    def _expire(self) -> None:
+        self._expiry = self._loop.call_later(EXPIRY_INTERVAL_S, self._expire)
+        drops = self._pool.expire(int(time.time()))
+        if drops:
+            self._note_drops(drops)
+            self._flush_soon()
+
+    def _engine_ended(self, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is not None:
+            self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(failure)
+        self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
+
+    # Questions.
+
+    async def next_nonce(self, sender: Address) -> int:
+        return self._pool.next_nonce(sender)
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        entry = self._pool.find(tx_hash)
+        if entry is not None:
+            return PendingTx(entry.tx, entry.received_at)
+        location = self._chain.find_location(tx_hash)
+        if location is not None:
+            return ConfirmedTx(location[0])
+        reason = self._pool.reason_dropped(tx_hash)
+        return None if reason is None else DroppedTx(reason)
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        page = self._pool.page(limit, after, sender)
+        return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
+
+    async def status(self) -> Status:
+        return self.status_in("ready", "")
+
+    def status_in(self, phase: Phase, reason: str) -> Status:
+        return Status(
+            phase=phase,
+            reason=reason,
+            head=self.head,
+            pending=self._pool.pending_count,
+            queued=self._pool.queued_count,
+            limit=self._settings.mempool_size,
+        )
+
+    async def check(self) -> Checks:
+        """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""
+        return Checks(store=self._tried(self._chain.probe), mempool=self._tried(self._journal.probe))
+
+    def _tried(self, probe: Callable[[], None]) -> str:
+        try:
+            probe()
+        except (StoreUnavailable, Corrupt) as failure:
+            self._fail(failure)
+            return failure.detail
+        return "ok"
+
+
+def pool_limits(settings: Settings) -> PoolLimits:
+    return PoolLimits(
+        size=settings.mempool_size,
+        per_sender=settings.mempool_per_sender,
+        nonce_gap=settings.mempool_nonce_gap,
+        lifetime_s=settings.mempool_lifetime_s,
+    )
+
+
+def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
+    """Admit what the journal holds, in its order, as if it arrived now; what was confirmed meanwhile is settled."""
+    restored = 0
+    for tx_hash, reason in journal.recovered_drops:
+        pool.note_dropped(tx_hash, reason)
+    for entry in journal.recovered:
+        tx = entry.tx
+        if tx.nonce < chain.account(tx.sender).nonce:
+            journal.settle(tx.hash)
+            if chain.find_location(tx.hash) is None:
+                pool.note_dropped(tx.hash, "nonce used")
+            continue
+        try:
+            admitted = pool.admit(tx, entry.received_at)
+        except (TxRejected, MempoolFull) as refused:
+            # Limits may have been lowered since, or the clock moved on: never silently.
+            log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
+            journal.append_drop(tx.hash, "evicted")
+            journal.settle(tx.hash)
+            pool.note_dropped(tx.hash, "evicted")
+            continue
+        restored += admitted.added
+        for tx_hash, reason in admitted.dropped:
+            journal.append_drop(tx_hash, reason)
+            journal.settle(tx_hash)
+    journal.sync()
+    if restored:
+        log.info("mempool restored", transactions=restored)

@@ -1,0 +1,153 @@
+"""Frames between a worker and the core.
+
+    u32 length of the rest | u32 request id | u8 kind | payload
+
+Requests and their answers share an id; id 0 marks what the core tells unasked. A submission carries the fixed-width
+transaction record that the journal and the store keep, so it is encoded once on its whole way. Everything else is
+JSON: rare, small, and exact for integers of any size.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from cairn.core.gateway import Phase
+from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
+from cairn.domain.types import Address, Draft, DropReason, TxHash
+
+HEAD = struct.Struct(">IIB")
+LENGTH = struct.Struct(">I")
+AFTER_LENGTH = HEAD.size - LENGTH.size
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+
+# Worker to core.
+SUBMIT = 1
+CALL = 2
+# Core to worker, in answer.
+PENDING = 16
+CONFIRMED = 17
+RESULT = 18
+ERROR = 19
+# Core to worker, unasked.
+INFO = 32
+PHASE = 33
+COMMIT = 34
+DROPPED = 35
+
+
+class SubmitDraft(msgspec.Struct, frozen=True, tag="submitDraft"):
+    draft: Draft
+
+
+class NextNonce(msgspec.Struct, frozen=True, tag="nextNonce"):
+    sender: Address
+
+
+class FindTx(msgspec.Struct, frozen=True, tag="findTx"):
+    tx_hash: TxHash
+
+
+class ListPending(msgspec.Struct, frozen=True, tag="listPending"):
+    limit: int
+    after: str | None
+    sender: Address | None
+
+
+class GetStatus(msgspec.Struct, frozen=True, tag="status"):
+    pass
+
+
+class RunChecks(msgspec.Struct, frozen=True, tag="check"):
+    pass
+
+
+Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks
+
+
+class PhaseNotice(msgspec.Struct, frozen=True):
+    phase: Phase
+    reason: str
+
+
+class CommitNotice(msgspec.Struct, frozen=True):
+    height: int
+
+
+class DropNotice(msgspec.Struct, frozen=True):
+    tx_hash: TxHash
+    reason: DropReason
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    code: str
+    detail: str
+    field: str | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_call_decoder: msgspec.json.Decoder[Call] = msgspec.json.Decoder(Call)
+_T = TypeVar("_T")
+
+
+def frame(request_id: int, kind: int, payload: bytes = b"") -> bytes:
+    return HEAD.pack(AFTER_LENGTH + len(payload), request_id, kind) + payload
+
+
+def frame_of(request_id: int, kind: int, value: object) -> bytes:
+    return frame(request_id, kind, _encoder.encode(value))
+
+
+def decode_call(payload: bytes) -> Call:
+    return _call_decoder.decode(payload)
+
+
+def decode_as(payload: bytes, expected: type[_T]) -> _T:
+    return msgspec.json.decode(payload, type=expected)
+
+
+def error_frame(request_id: int, error: NodeError) -> bytes:
+    field = error.field if isinstance(error, InvalidField) else None
+    return frame_of(request_id, ERROR, ErrorAnswer(error.code, error.detail, field))
+
+
+def _every_error(cls: type[NodeError]) -> Iterator[type[NodeError]]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from _every_error(child)
+
+
+_ERROR_BY_CODE = {cls.code: cls for cls in _every_error(NodeError) if "code" in cls.__dict__}
+
+
+def decode_error(payload: bytes) -> NodeError:
+    """The error that the core raised, as the same class."""
+    answer = decode_as(payload, ErrorAnswer)
+    cls = _ERROR_BY_CODE.get(answer.code, StoreUnavailable)
+    if cls is InvalidField:
+        field = answer.field or ""
+        return InvalidField(field, answer.detail.removeprefix(f"{field}: "))
+    return cls(answer.detail)
+
+
+class FrameReader:
+    """Cuts a byte stream into (request id, kind, payload)."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        if self._rest:
+            data = self._rest + data
+        at, end = 0, len(data)
+        while end - at >= HEAD.size:
+            length, request_id, kind = HEAD.unpack_from(data, at)
+            if length > MAX_FRAME_BYTES:
+                raise ConnectionError(f"a frame of {length} bytes is longer than {MAX_FRAME_BYTES}")
+            frame_end = at + LENGTH.size + length
+            if frame_end > end:
+                break
+            yield request_id, kind, data[at + HEAD.size : frame_end]
+            at = frame_end
+        self._rest = data[at:]
