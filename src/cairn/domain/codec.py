@@ -1,0 +1,240 @@
+"""Bytes of transactions and headers: RLP as on Ethereum, and the fixed-width record of a transaction.
+
+Record of a transaction, 217 bytes, big-endian; the link, the journal and the store carry it as it is:
+
+    hash 32 | sender 20 | to 20 | nonce 8 | gas 8 | gas price 32 | value 32 | r 32, s 32, parity 1
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from struct import error as StructError
+from typing import TypeAlias
+
+from cairn.domain.crypto import keccak256, recover_sender
+from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
+
+Rlp: TypeAlias = "bytes | Sequence[Rlp]"
+
+_RECORD = Struct(">32s20s20sQQ32s32s65s")
+TX_RECORD_SIZE = _RECORD.size
+_pack_record = _RECORD.pack
+_unpack_record = _RECORD.unpack
+
+_MAX_RAW_TX = 255
+"""Above what nine items of at most 33 bytes can take; it bounds the work on a hostile input."""
+
+_PREFIX = [bytes([0x80 + length]) for length in range(56)]
+_SMALL = [b"\x80"] + [bytes([number]) for number in range(1, 128)]
+
+
+def encode_uint(number: int) -> bytes:
+    """RLP of an integer of at most 55 bytes: big-endian without leading zeros."""
+    if number < 128:
+        return _SMALL[number]
+    size = (number.bit_length() + 7) >> 3
+    return _PREFIX[size] + number.to_bytes(size, "big")
+
+
+def encode_rlp(item: Rlp) -> bytes:
+    if isinstance(item, bytes):
+        if len(item) == 1 and item[0] < 0x80:
+            return item
+        return _length(len(item), 0x80) + item
+    body = b"".join([encode_rlp(part) for part in item])
+    return _length(len(body), 0xC0) + body
+
+
+def _length(size: int, offset: int) -> bytes:
+    if size < 56:
+        return bytes([offset + size])
+    raw = size.to_bytes((size.bit_length() + 7) >> 3, "big")
+    return bytes([offset + 55 + len(raw)]) + raw
+
+
+def decode_rlp_list(raw: bytes, count: int) -> list[bytes]:
+    """The `count` strings of a flat list. Raises `ValueError` unless `raw` is its one canonical encoding."""
+    start, end = _decode_length(raw, 0, 0xC0)
+    if end != len(raw):
+        raise ValueError(f"the list takes {end} bytes of {len(raw)}")
+    items: list[bytes] = []
+    while start < end:
+        if raw[start] < 0x80:
+            item_start, item_end = start, start + 1
+        else:
+            item_start, item_end = _decode_length(raw, start, 0x80)
+            if item_end == item_start + 1 and raw[item_start] < 0x80:
+                raise ValueError("a single byte below 0x80 has a prefix")
+        if item_end > end:
+            raise ValueError("an item is cut short")
+        items.append(raw[item_start:item_end])
+        start = item_end
+    if len(items) != count:
+        raise ValueError(f"the list has {len(items)} items, not {count}")
+    return items
+
+
+def _decode_length(raw: bytes, at: int, offset: int) -> tuple[int, int]:
+    """Where the content of the item at `at` starts and ends; its first byte must be in `offset`'s range of 64."""
+    if at >= len(raw) or not offset <= raw[at] < offset + 64:
+        raise ValueError(f"no {'list' if offset == 0xC0 else 'string'} at byte {at}")
+    size = raw[at] - offset
+    start = at + 1
+    if size > 55:
+        start += size - 55
+        digits = raw[at + 1 : start]
+        size = int.from_bytes(digits, "big")
+        if len(digits) != start - at - 1 or digits[0] == 0 or size < 56:
+            raise ValueError(f"the length at byte {at} is not canonical")
+    return start, start + size
+
+
+def _decode_uint(item: bytes, limit: int) -> int:
+    if item[:1] == b"\0":
+        raise ValueError("an integer has leading zeros")
+    number = int.from_bytes(item, "big")
+    if number > limit:
+        raise ValueError(f"an integer is above {limit}")
+    return number
+
+
+def encode_transfer(nonce: int, gas_price: int, gas: int, to: Address, value: int) -> bytes:
+    """The six items that the signed and the unsigned transaction share; the sixth, the data, is empty."""
+    return b"".join(
+        (encode_uint(nonce), encode_uint(gas_price), encode_uint(gas), b"\x94", to, encode_uint(value), b"\x80")
+    )
+
+
+@lru_cache(maxsize=16)
+def _chain_items(chain_id: int) -> tuple[bytes, bytes, bytes]:
+    """What EIP-155 appends: the last three items of the signing payload, and v for parity 0 and 1."""
+    v = 2 * chain_id + 35
+    return encode_uint(chain_id) + b"\x80\x80", encode_uint(v), encode_uint(v + 1)
+
+
+def _list(body: bytes) -> bytes:
+    # A transaction of ours has 27 to 177 bytes, so one of these two always fits.
+    size = len(body)
+    return bytes((0xF8, size)) + body if size > 55 else bytes((0xC0 + size,)) + body
+
+
+def signing_list(transfer: bytes, chain_id: int) -> bytes:
+    """What is hashed and signed, from the shared six items."""
+    return _list(transfer + _chain_items(chain_id)[0])
+
+
+def signed_list(transfer: bytes, signature: bytes, chain_id: int) -> bytes:
+    """The raw transaction, from the shared six items."""
+    r, s = signature[:32], signature[32:64]
+    return _list(
+        b"".join(
+            (
+                transfer,
+                _chain_items(chain_id)[1 + signature[64]],
+                # r and s are integers: one in 256 has a leading zero byte, which RLP drops.
+                b"\xa0" + r if r[0] else encode_uint(int.from_bytes(r, "big")),
+                b"\xa0" + s if s[0] else encode_uint(int.from_bytes(s, "big")),
+            )
+        )
+    )
+
+
+def signing_payload(nonce: int, gas_price: int, gas: int, to: Address, value: int, chain_id: int) -> bytes:
+    """The nine items of EIP-155; a wallet signs the keccak-256 of these bytes."""
+    return signing_list(encode_transfer(nonce, gas_price, gas, to, value), chain_id)
+
+
+def encode_tx(tx: Tx, chain_id: int) -> bytes:
+    """The raw signed transaction, as `eth_sendRawTransaction` takes it; its keccak-256 is the hash."""
+    return signed_list(encode_transfer(tx.nonce, tx.gas_price, tx.gas, tx.to, tx.value), tx.signature, chain_id)
+
+
+def decode_tx(raw: bytes, chain_id: int) -> Tx:
+    """Read a raw signed transaction and recover its sender. Raises `InvalidField` or `InvalidSignature`."""
+    try:
+        if len(raw) > _MAX_RAW_TX:
+            raise ValueError(f"{len(raw)} bytes are too long for a transfer")
+        items = decode_rlp_list(raw, 9)
+        nonce, gas = _decode_uint(items[0], MAX_UINT64), _decode_uint(items[2], MAX_UINT64)
+        gas_price, value = _decode_uint(items[1], MAX_UINT256), _decode_uint(items[4], MAX_UINT256)
+        v, r, s = (_decode_uint(item, MAX_UINT256) for item in items[6:])
+        if len(items[3]) != 20:
+            raise ValueError("the recipient is not an address of 20 bytes")
+        if items[5]:
+            raise ValueError("the data is not empty")
+    except ValueError as error:
+        raise InvalidField("raw", f"not a legacy transfer: {error}") from None
+    parity = v - 2 * chain_id - 35
+    if parity not in (0, 1):
+        raise InvalidSignature(f"v is {v}, so it is not signed for chain {chain_id} (EIP-155)")
+    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
+    to = Address(items[3])
+    digest = keccak256(signing_payload(nonce, gas_price, gas, to, value, chain_id))
+    sender = recover_sender(digest, signature)
+    return Tx(TxHash(keccak256(raw)), sender, to, nonce, gas, gas_price, value, signature)
+
+
+def encode_record(tx: Tx) -> bytes:
+    return _pack_record(
+        tx.hash,
+        tx.sender,
+        tx.to,
+        tx.nonce,
+        tx.gas,
+        tx.gas_price.to_bytes(32, "big"),
+        tx.value.to_bytes(32, "big"),
+        tx.signature,
+    )
+
+
+def decode_record(record: bytes | memoryview) -> Tx:
+    """Read a record of ours; it is trusted, so the signature is not checked again. Raises `Corrupt`."""
+    try:
+        tx_hash, sender, to, nonce, gas, gas_price, value, signature = _unpack_record(record)
+    except StructError:
+        raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE}") from None
+    return Tx(
+        tx_hash,
+        sender,
+        to,
+        nonce,
+        gas,
+        int.from_bytes(gas_price, "big"),
+        int.from_bytes(value, "big"),
+        signature,
+    )
+
+
+def encode_header(header: Header) -> bytes:
+    """The canonical header: an RLP list of its eight fields, in their order."""
+    body = b"".join(
+        (
+            encode_uint(header.height),
+            encode_rlp(header.previous_hash),
+            encode_uint(header.timestamp),
+            encode_rlp(header.tx_root),
+            encode_rlp(header.state_root),
+            encode_uint(header.gas_used),
+            encode_rlp(header.proposer),
+            encode_uint(header.chain_id),
+        )
+    )
+    return _length(len(body), 0xC0) + body
+
+
+def decode_header(raw: bytes) -> Header:
+    """Read a canonical header. Raises `Corrupt`: only our own bytes come here."""
+    try:
+        items = decode_rlp_list(raw, 8)
+        for index, size in ((1, 32), (3, 32), (4, 32), (6, 20)):
+            if len(items[index]) != size:
+                raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")
+        height, timestamp, gas_used, chain_id = (_decode_uint(items[index], MAX_UINT64) for index in (0, 2, 5, 7))
+    except ValueError as error:
+        raise Corrupt(f"a stored header cannot be read: {error}") from None
+    return Header(height, BlockHash(items[1]), timestamp, items[3], items[4], gas_used, Address(items[6]), chain_id)
+
+
+def block_hash(header: Header) -> BlockHash:
+    return BlockHash(keccak256(encode_header(header)))

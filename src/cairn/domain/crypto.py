@@ -1,0 +1,93 @@
+"""Keccak-256 and secp256k1: the only module that knows which libraries compute them."""
+
+from functools import lru_cache
+
+import sha3
+from coincurve import PrivateKey
+from coincurve._libsecp256k1 import ffi, lib
+from coincurve.context import GLOBAL_CONTEXT
+from coincurve.flags import EC_UNCOMPRESSED
+
+from cairn.domain.errors import InvalidField, InvalidSignature
+from cairn.domain.types import Address
+
+CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+HALF_ORDER = CURVE_ORDER // 2
+_HALF_ORDER_BYTES = HALF_ORDER.to_bytes(32, "big")
+
+# Looked up once: recovery is the hot path of the node, and the class interface of coincurve costs 5 us more a call.
+_context = GLOBAL_CONTEXT.ctx
+_new = ffi.new
+_buffer = ffi.buffer
+_parse = lib.secp256k1_ecdsa_recoverable_signature_parse_compact
+_recover = lib.secp256k1_ecdsa_recover
+_serialize = lib.secp256k1_ec_pubkey_serialize
+_SIGNATURE = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
+_PUBLIC_KEY = ffi.typeof("secp256k1_pubkey *")
+_POINT = ffi.typeof("unsigned char[65]")
+_SIZE = ffi.typeof("size_t *")
+
+_keccak_256 = sha3.keccak_256
+
+
+def keccak256(data: bytes) -> bytes:
+    digest: bytes = _keccak_256(data).digest()
+    return digest
+
+
+def recover_sender(digest: bytes, signature: bytes) -> Address:
+    """The address whose key made `signature` (r, s, parity) over `digest`. Raises `InvalidSignature`."""
+    if len(digest) != 32:
+        raise ValueError(f"a digest has 32 bytes, not {len(digest)}")
+    if len(signature) != 65:
+        raise InvalidSignature(f"a signature has 65 bytes, not {len(signature)}")
+    parity = signature[64]
+    if parity > 1:
+        raise InvalidSignature(f"the recovery id is {parity}, not 0 or 1")
+    # With s and n - s both taken, anyone could give a transaction a second hash (EIP-2).
+    if signature[32:64] > _HALF_ORDER_BYTES:
+        raise InvalidSignature("s is in the upper half of the curve order")
+    # The buffers are new on each call: the library runs without the interpreter lock, so shared ones would race.
+    parsed = _new(_SIGNATURE)
+    if not _parse(_context, parsed, signature, parity):
+        raise InvalidSignature("r is not below the curve order")
+    public_key = _new(_PUBLIC_KEY)
+    if not _recover(_context, public_key, parsed, digest):
+        raise InvalidSignature("no key can have made this signature")
+    point = _new(_POINT)
+    _serialize(_context, point, _new(_SIZE, 65), public_key, EC_UNCOMPRESSED)
+    return Address(_keccak_256(_buffer(point)[1:65]).digest()[12:])
+
+
+def sign_digest(digest: bytes, private_key: bytes) -> bytes:
+    """Sign deterministically (RFC 6979): r, s, parity, with s in the lower half."""
+    return PrivateKey(private_key).sign_recoverable(digest, hasher=None)
+
+
+def address_of_key(private_key: bytes) -> Address:
+    return Address(keccak256(PrivateKey(private_key).public_key.format(compressed=False)[1:])[12:])
+
+
+@lru_cache(maxsize=4096)
+def checksum_address(address: Address) -> str:
+    """The EIP-55 spelling: the case of each letter is a bit of the hash of the lower-case text."""
+    lower = address.hex()
+    digest = keccak256(lower.encode()).hex()
+    return "0x" + "".join(
+        char.upper() if nibble >= "8" else char for char, nibble in zip(lower, digest[:40], strict=True)
+    )
+
+
+def parse_address(text: str, field: str) -> Address:
+    """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, also for mixed case with a wrong checksum."""
+    digits = text[2:]
+    if text[:2] != "0x" or len(digits) != 40:
+        raise InvalidField(field, "an address is 0x and 40 hexadecimal digits")
+    try:
+        # isascii and isalnum first: bytes.fromhex skips white space.
+        address = Address(bytes.fromhex(digits if digits.isascii() and digits.isalnum() else "?"))
+    except ValueError:
+        raise InvalidField(field, "an address is 0x and 40 hexadecimal digits") from None
+    if digits != digits.lower() and digits != digits.upper() and text != checksum_address(address):
+        raise InvalidField(field, f"the EIP-55 checksum is wrong; {checksum_address(address)} carries the right one")
+    return address

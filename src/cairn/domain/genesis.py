@@ -1,0 +1,183 @@
+"""Genesis: the chain's parameters and first balances, from which everything else follows."""
+
+import json
+from typing import NoReturn
+
+import msgspec
+
+from cairn.domain.codec import block_hash
+from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
+from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import EMPTY_ROOT
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import (
+    EMPTY_ACCOUNT,
+    MAX_UINT64,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    ZERO_ADDRESS,
+    ZERO_HASH,
+    Account,
+    Address,
+    Block,
+    Header,
+    Rules,
+)
+
+MAX_CHAIN_ID = MAX_UINT64 // 2 - 36
+"""So that v of a signature fits 64 bits (EIP-2294)."""
+
+GWEI = 10**9
+COIN = 10**18
+
+DEV_MNEMONIC = "test test test test test test test test test test test junk"
+# The ten keys that anvil, hardhat and every other dev chain publish: they protect nothing.
+_DEV_PRIVATE_KEYS = (
+    "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+    "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
+    "92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
+    "4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
+    "dbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
+    "2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
+)
+DEV_KEYS: tuple[tuple[Address, bytes], ...] = tuple(
+    (address_of_key(private_key), private_key) for private_key in map(bytes.fromhex, _DEV_PRIVATE_KEYS)
+)
+"""Address and private key of the mnemonic's first ten accounts (m/44'/60'/0'/0/0 to 9)."""
+
+DEV_TIMESTAMP = 1_735_689_600
+"""2025-01-01T00:00:00Z; fixed, so that every dev chain has the same genesis block."""
+
+
+class Genesis(msgspec.Struct, frozen=True):
+    chain_id: int
+    timestamp: int
+    """Unix time in whole seconds."""
+    gas_price: int
+    block_gas_limit: int
+    alloc: dict[Address, int]
+    """The balances that the chain starts with; all money there will ever be."""
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.chain_id, self.gas_price, self.block_gas_limit)
+
+
+def parse_genesis(text: bytes) -> Genesis:
+    """Read a genesis file. Raises `MalformedJson`, or `InvalidField` naming the key."""
+    fields = _parse_object(text)
+    for key in fields:
+        if key not in _KEYS:
+            raise InvalidField(key, f"unknown key; genesis has {', '.join(_KEYS)}")
+    for key in _KEYS:
+        if key not in fields:
+            raise InvalidField(key, "missing")
+    return Genesis(
+        chain_id=_parse_integer("chainId", fields["chainId"], 1, MAX_CHAIN_ID),
+        timestamp=_parse_integer("timestamp", fields["timestamp"], 0, MAX_UINT64),
+        gas_price=_parse_integer("gasPrice", fields["gasPrice"], 0, MAX_UINT256),
+        block_gas_limit=_parse_integer("blockGasLimit", fields["blockGasLimit"], TRANSFER_GAS, MAX_UINT64),
+        alloc=_parse_alloc(fields["alloc"]),
+    )
+
+
+_KEYS = ("chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc")
+
+
+def encode_genesis(genesis: Genesis) -> bytes:
+    """The canonical file: sorted, indented, addresses in their EIP-55 spelling, amounts as exact integers."""
+    fields = {
+        "chainId": genesis.chain_id,
+        "timestamp": genesis.timestamp,
+        "gasPrice": genesis.gas_price,
+        "blockGasLimit": genesis.block_gas_limit,
+        "alloc": {checksum_address(address): genesis.alloc[address] for address in sorted(genesis.alloc)},
+    }
+    return json.dumps(fields, indent=2).encode() + b"\n"
+
+
+def genesis_digest(genesis: Genesis) -> bytes:
+    """What tells one chain from another, however its file is written."""
+    return keccak256(encode_genesis(genesis))
+
+
+def genesis_outcome(genesis: Genesis) -> BlockOutcome:
+    """Block 0: no transactions, no proposer, the first balances."""
+    accounts = {address: Account(balance) for address, balance in genesis.alloc.items() if balance}
+    lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in accounts.items())
+    header = Header(
+        height=0,
+        previous_hash=ZERO_HASH,
+        timestamp=genesis.timestamp,
+        tx_root=EMPTY_ROOT,
+        state_root=lattice.root,
+        gas_used=0,
+        proposer=ZERO_ADDRESS,
+        chain_id=genesis.chain_id,
+    )
+    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice)
+
+
+def dev_genesis() -> Genesis:
+    """The chain of `cairn dev`: ten accounts with 10,000 coins each, and room for 10,000 transfers a block."""
+    return Genesis(
+        chain_id=1337,
+        timestamp=DEV_TIMESTAMP,
+        gas_price=GWEI,
+        block_gas_limit=10_000 * TRANSFER_GAS,
+        alloc={address: 10_000 * COIN for address, _ in DEV_KEYS},
+    )
+
+
+def _parse_object(text: bytes) -> dict[str, object]:
+    try:
+        fields = json.loads(text, object_pairs_hook=_unique, parse_float=_inexact, parse_constant=_inexact)
+    except (ValueError, RecursionError) as error:
+        raise MalformedJson(f"genesis is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise MalformedJson("genesis is not a JSON object")
+    return fields
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise InvalidField(next(key for key in keys if keys.count(key) > 1), "given twice")
+    return fields
+
+
+def _inexact(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not an exact integer")
+
+
+def _parse_integer(field: str, given: object, least: int, most: int) -> int:
+    """An exact JSON integer, or a string of decimal digits for writers whose numbers are doubles."""
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= 78:
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise InvalidField(field, "not an integer")
+    if not least <= given <= most:
+        raise InvalidField(field, f"{given} is not between {least} and {most}")
+    return given
+
+
+def _parse_alloc(given: object) -> dict[Address, int]:
+    if not isinstance(given, dict):
+        raise InvalidField("alloc", "not an object of addresses and balances")
+    alloc: dict[Address, int] = {}
+    for text, amount in given.items():
+        field = f"alloc.{text}"
+        address = parse_address(text, field)
+        if address in alloc:
+            raise InvalidField(field, "the address is given twice")
+        alloc[address] = _parse_integer(field, amount, 0, MAX_UINT256)
+    # All later sums stay below this one, so no balance can ever outgrow 256 bits.
+    if sum(alloc.values()) > MAX_UINT256:
+        raise InvalidField("alloc", "the balances add up to more than 2^256-1")
+    return alloc

@@ -1,0 +1,84 @@
+"""The state root: a lattice hash (LtHash: 1,024 lanes of 16 bits) of all accounts that are not empty.
+
+An account's vector is the first 2,048 bytes of BLAKE3 over address (20), balance (32) and nonce (8); the sum of all
+vectors, lane by lane modulo 2^16, is the state's. So a block costs as much as the accounts it changes, whatever the
+size of the state, and the order of changes has no part in the result. Lanes are little-endian.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+
+import msgspec
+from blake3 import blake3
+
+from cairn.domain.crypto import keccak256
+from cairn.domain.types import Account, Address
+
+LANES = 1024
+SUM_SIZE = 2 * LANES
+
+# Every other lane, each with 16 free bits above it, so that sums do not carry into the next lane.
+_EVEN = int.from_bytes(b"\xff\xff\0\0" * (LANES // 2), "little")
+# 2^16 in each of these lanes: added before a subtraction, so that nothing is borrowed from the next lane.
+_GUARD = int.from_bytes(b"\0\0\1\0" * (LANES // 2), "little")
+_FOLD_EVERY = 65_536
+"""So many lanes of 16 bits add up to less than 2^32."""
+
+_pack_account = Struct(">20s32sQ").pack
+
+Change = tuple[Address, Account, Account]
+"""An account's address, old value and new value."""
+
+
+class Lattice(msgspec.Struct, frozen=True):
+    """The lattice hash of one state."""
+
+    sum: bytes
+    """2,048 bytes."""
+
+    @classmethod
+    def empty(cls) -> "Lattice":
+        return cls(bytes(SUM_SIZE))
+
+    @property
+    def root(self) -> bytes:
+        return keccak256(self.sum)
+
+    def updated(self, changes: Iterable[Change]) -> "Lattice":
+        """The hash of the state after `changes`; each must start from the value that this state holds."""
+        added, removed = _Lanes(), _Lanes()
+        for address, old, new in changes:
+            if new.balance or new.nonce:
+                added.add(address, new)
+            if old.balance or old.nonce:
+                removed.add(address, old)
+        total = int.from_bytes(self.sum, "little")
+        plus_even, plus_odd = added.folded()
+        minus_even, minus_odd = removed.folded()
+        even = ((total & _EVEN) + plus_even + _GUARD - minus_even) & _EVEN
+        odd = (((total >> 16) & _EVEN) + plus_odd + _GUARD - minus_odd) & _EVEN
+        return Lattice((even | odd << 16).to_bytes(SUM_SIZE, "little"))
+
+
+class _Lanes:
+    """A running sum of account vectors."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._even = 0
+        self._total = 0
+
+    def add(self, address: Address, account: Account) -> None:
+        data = _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
+        vector = int.from_bytes(blake3(data).digest(SUM_SIZE), "little")
+        # The odd lanes are what is left of the total, so one mask a vector is enough.
+        self._even += vector & _EVEN
+        self._total += vector
+        self._count += 1
+        if self._count == _FOLD_EVERY:
+            even, odd = self.folded()
+            self._even, self._total, self._count = even, even + (odd << 16), 1
+
+    def folded(self) -> tuple[int, int]:
+        """The even and the odd lanes, each modulo 2^16."""
+        return self._even & _EVEN, ((self._total - self._even) >> 16) & _EVEN

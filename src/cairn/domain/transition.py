@@ -1,0 +1,136 @@
+"""Block application: the only place where balances change.
+
+Fees are added to the proposer's account after the block's last transaction, so none of them can be spent within it.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from cairn.domain.codec import block_hash
+from cairn.domain.errors import InvalidBlock, TxRejected
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import tx_root
+from cairn.domain.rules import check_tx, validate_tx
+from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
+
+
+class StateView(Protocol):
+    """The state that a block is applied to."""
+
+    def account(self, address: Address) -> Account:
+        """The account at `address`; an empty one if there is none."""
+
+
+class BlockOutcome(msgspec.Struct, frozen=True):
+    """A block and what it does to the state. Nothing of it is written yet."""
+
+    block: Block
+    accounts: dict[Address, Account]
+    """The new value of every account that the block changes."""
+    lattice: Lattice
+
+
+def build_block(
+    parent: Header,
+    parent_hash: BlockHash,
+    lattice: Lattice,
+    view: StateView,
+    txs: Sequence[Tx],
+    timestamp: int,
+    proposer: Address,
+    rules: Rules,
+) -> BlockOutcome:
+    """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied."""
+    height = parent.height + 1
+    gas_used = TRANSFER_GAS * len(txs)
+    if gas_used > rules.block_gas_limit:
+        raise InvalidBlock(f"block {height} uses {gas_used} gas; its limit is {rules.block_gas_limit}")
+    changes = _apply_txs(height, view, txs, proposer, rules)
+    new_lattice = lattice.updated(changes)
+    header = Header(
+        height=height,
+        previous_hash=parent_hash,
+        # A clock that steps back must not take the chain's time with it.
+        timestamp=max(timestamp, parent.timestamp),
+        tx_root=tx_root([tx.hash for tx in txs]),
+        state_root=new_lattice.root,
+        gas_used=gas_used,
+        proposer=proposer,
+        chain_id=rules.chain_id,
+    )
+    block = Block(header, block_hash(header), tuple(txs))
+    return BlockOutcome(block, {address: new for address, _, new in changes}, new_lattice)
+
+
+def verify_block(
+    parent: Header, parent_hash: BlockHash, lattice: Lattice, view: StateView, block: Block, rules: Rules
+) -> BlockOutcome:
+    """Apply `block` again and compare. Raises `InvalidBlock` naming the first field that differs."""
+    given = block.header
+    outcome = build_block(parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules)
+    built = outcome.block
+    for field in Header.__struct_fields__:
+        if getattr(given, field) != getattr(built.header, field):
+            raise InvalidBlock(
+                f"block {built.header.height}: {field} is {_shown(getattr(given, field))}, "
+                f"but it follows as {_shown(getattr(built.header, field))}"
+            )
+    if block.hash != built.hash:
+        raise InvalidBlock(f"block {built.header.height}: hash is {_shown(block.hash)}, not {_shown(built.hash)}")
+    return outcome
+
+
+def _apply_txs(
+    height: int, view: StateView, txs: Sequence[Tx], proposer: Address, rules: Rules
+) -> list[tuple[Address, Account, Account]]:
+    """The accounts that change, with their old and new values."""
+    old: dict[Address, Account] = {}
+    # Balance and nonce of each account touched, changed in place: a new Account per step would double the cost.
+    live: dict[Address, list[int]] = {}
+
+    def load(address: Address) -> list[int]:
+        account = old[address] = view.account(address)
+        entry = live[address] = [account.balance, account.nonce]
+        return entry
+
+    fees = 0
+    for tx in txs:
+        sender = live.get(tx.sender) or load(tx.sender)
+        fee = TRANSFER_GAS * tx.gas_price
+        cost = fee + tx.value
+        if (
+            tx.nonce != sender[1]
+            or sender[0] < cost
+            or not TRANSFER_GAS <= tx.gas <= rules.block_gas_limit
+            or tx.gas_price < rules.gas_price
+        ):
+            raise _refusal(height, tx, Account(sender[0], sender[1]), rules)
+        # Taken before it is given: a transfer to oneself then needs no case of its own.
+        sender[0] -= cost
+        sender[1] += 1
+        recipient = live.get(tx.to) or load(tx.to)
+        recipient[0] += tx.value
+        fees += fee
+    if fees:
+        (live.get(proposer) or load(proposer))[0] += fees
+    return [
+        (address, account, Account(balance, nonce))
+        for (address, account), (balance, nonce) in zip(old.items(), live.values(), strict=True)
+        if account.balance != balance or account.nonce != nonce
+    ]
+
+
+def _refusal(height: int, tx: Tx, account: Account, rules: Rules) -> InvalidBlock:
+    where = f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied"
+    try:
+        validate_tx(tx, rules)
+        check_tx(account, tx)
+    except TxRejected as error:
+        return InvalidBlock(f"{where}: {error.detail}")
+    return InvalidBlock(f"{where}: nonce is {tx.nonce}, expected {account.nonce}")
+
+
+def _shown(field: object) -> str:
+    return f"0x{field.hex()}" if isinstance(field, bytes) else str(field)
