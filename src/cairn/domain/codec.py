@@ -5,17 +5,13 @@ Record of a transaction, 217 bytes, big-endian; the link, the journal and the st
     hash 32 | sender 20 | to 20 | nonce 8 | gas 8 | gas price 32 | value 32 | r 32, s 32, parity 1
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
-from typing import TypeAlias
 
 from cairn.domain.crypto import keccak256, recover_sender
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
-
-Rlp: TypeAlias = "bytes | Sequence[Rlp]"
 
 _RECORD = Struct(">32s20s20sQQ32s32s65s")
 TX_RECORD_SIZE = _RECORD.size
@@ -23,13 +19,15 @@ _pack_record = _RECORD.pack
 _unpack_record = _RECORD.unpack
 
 _MAX_RAW_TX = 255
-"""Above what nine items of at most 33 bytes can take; it bounds the work on a hostile input."""
+"""More than nine items of at most 33 bytes take; it bounds the work on a hostile input."""
 
+# RLP marks a string of n bytes, n up to 55, with 0x80 + n (so 0xa0: 32 bytes, 0x94: 20 bytes), a list with 0xc0 + n,
+# and a longer one, up to 255 bytes, with 0xf8 and n.
 _PREFIX = [bytes([0x80 + length]) for length in range(56)]
 _SMALL = [b"\x80"] + [bytes([number]) for number in range(1, 128)]
 
 
-def encode_uint(number: int) -> bytes:
+def _encode_uint(number: int) -> bytes:
     """RLP of an integer of at most 55 bytes: big-endian without leading zeros."""
     if number < 128:
         return _SMALL[number]
@@ -37,23 +35,7 @@ def encode_uint(number: int) -> bytes:
     return _PREFIX[size] + number.to_bytes(size, "big")
 
 
-def encode_rlp(item: Rlp) -> bytes:
-    if isinstance(item, bytes):
-        if len(item) == 1 and item[0] < 0x80:
-            return item
-        return _length(len(item), 0x80) + item
-    body = b"".join([encode_rlp(part) for part in item])
-    return _length(len(body), 0xC0) + body
-
-
-def _length(size: int, offset: int) -> bytes:
-    if size < 56:
-        return bytes([offset + size])
-    raw = size.to_bytes((size.bit_length() + 7) >> 3, "big")
-    return bytes([offset + 55 + len(raw)]) + raw
-
-
-def decode_rlp_list(raw: bytes, count: int) -> list[bytes]:
+def _decode_list(raw: bytes, count: int) -> list[bytes]:
     """The `count` strings of a flat list. Raises `ValueError` unless `raw` is its one canonical encoding."""
     start, end = _decode_length(raw, 0, 0xC0)
     if end != len(raw):
@@ -64,10 +46,10 @@ def decode_rlp_list(raw: bytes, count: int) -> list[bytes]:
             item_start, item_end = start, start + 1
         else:
             item_start, item_end = _decode_length(raw, start, 0x80)
-            if item_end == item_start + 1 and raw[item_start] < 0x80:
-                raise ValueError("a single byte below 0x80 has a prefix")
         if item_end > end:
             raise ValueError("an item is cut short")
+        if start < item_start == item_end - 1 and raw[item_start] < 0x80:
+            raise ValueError("a single byte below 0x80 has a prefix")
         items.append(raw[item_start:item_end])
         start = item_end
     if len(items) != count:
@@ -102,7 +84,7 @@ def _decode_uint(item: bytes, limit: int) -> int:
 def encode_transfer(nonce: int, gas_price: int, gas: int, to: Address, value: int) -> bytes:
     """The six items that the signed and the unsigned transaction share; the sixth, the data, is empty."""
     return b"".join(
-        (encode_uint(nonce), encode_uint(gas_price), encode_uint(gas), b"\x94", to, encode_uint(value), b"\x80")
+        (_encode_uint(nonce), _encode_uint(gas_price), _encode_uint(gas), b"\x94", to, _encode_uint(value), b"\x80")
     )
 
 
@@ -110,11 +92,11 @@ def encode_transfer(nonce: int, gas_price: int, gas: int, to: Address, value: in
 def _chain_items(chain_id: int) -> tuple[bytes, bytes, bytes]:
     """What EIP-155 appends: the last three items of the signing payload, and v for parity 0 and 1."""
     v = 2 * chain_id + 35
-    return encode_uint(chain_id) + b"\x80\x80", encode_uint(v), encode_uint(v + 1)
+    return _encode_uint(chain_id) + b"\x80\x80", _encode_uint(v), _encode_uint(v + 1)
 
 
 def _list(body: bytes) -> bytes:
-    # A transaction of ours has 27 to 177 bytes, so one of these two always fits.
+    # No list of ours has more than 181 bytes, so one of these two forms always fits.
     size = len(body)
     return bytes((0xF8, size)) + body if size > 55 else bytes((0xC0 + size,)) + body
 
@@ -133,8 +115,8 @@ def signed_list(transfer: bytes, signature: bytes, chain_id: int) -> bytes:
                 transfer,
                 _chain_items(chain_id)[1 + signature[64]],
                 # r and s are integers: one in 256 has a leading zero byte, which RLP drops.
-                b"\xa0" + r if r[0] else encode_uint(int.from_bytes(r, "big")),
-                b"\xa0" + s if s[0] else encode_uint(int.from_bytes(s, "big")),
+                b"\xa0" + r if r[0] else _encode_uint(int.from_bytes(r, "big")),
+                b"\xa0" + s if s[0] else _encode_uint(int.from_bytes(s, "big")),
             )
         )
     )
@@ -155,7 +137,7 @@ def decode_tx(raw: bytes, chain_id: int) -> Tx:
     try:
         if len(raw) > _MAX_RAW_TX:
             raise ValueError(f"{len(raw)} bytes are too long for a transfer")
-        items = decode_rlp_list(raw, 9)
+        items = _decode_list(raw, 9)
         nonce, gas = _decode_uint(items[0], MAX_UINT64), _decode_uint(items[2], MAX_UINT64)
         gas_price, value = _decode_uint(items[1], MAX_UINT256), _decode_uint(items[4], MAX_UINT256)
         v, r, s = (_decode_uint(item, MAX_UINT256) for item in items[6:])
@@ -208,25 +190,30 @@ def decode_record(record: bytes | memoryview) -> Tx:
 
 def encode_header(header: Header) -> bytes:
     """The canonical header: an RLP list of its eight fields, in their order."""
-    body = b"".join(
-        (
-            encode_uint(header.height),
-            encode_rlp(header.previous_hash),
-            encode_uint(header.timestamp),
-            encode_rlp(header.tx_root),
-            encode_rlp(header.state_root),
-            encode_uint(header.gas_used),
-            encode_rlp(header.proposer),
-            encode_uint(header.chain_id),
+    return _list(
+        b"".join(
+            (
+                _encode_uint(header.height),
+                b"\xa0",
+                header.previous_hash,
+                _encode_uint(header.timestamp),
+                b"\xa0",
+                header.tx_root,
+                b"\xa0",
+                header.state_root,
+                _encode_uint(header.gas_used),
+                b"\x94",
+                header.proposer,
+                _encode_uint(header.chain_id),
+            )
         )
     )
-    return _length(len(body), 0xC0) + body
 
 
 def decode_header(raw: bytes) -> Header:
     """Read a canonical header. Raises `Corrupt`: only our own bytes come here."""
     try:
-        items = decode_rlp_list(raw, 8)
+        items = _decode_list(raw, 8)
         for index, size in ((1, 32), (3, 32), (4, 32), (6, 20)):
             if len(items[index]) != size:
                 raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")

@@ -8,6 +8,7 @@ NodeError
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable
+├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
     ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
     └── InvalidBlock
@@ -128,6 +129,10 @@ class StoreUnavailable(Unavailable):
     """The disk refuses (full, read-only, gone): what was accepted is safe, nothing new is taken."""
 
     code = "STORE_UNAVAILABLE"
+
+
+class InvalidConfig(NodeError):
+    """A setting, an option or a file that the operator gave is wrong; the text names it."""
 
 
 class Fatal(NodeError):

@@ -17,17 +17,10 @@ def build_tx(
     chain_id: int,
 ) -> Tx:
     """Check the signature against `sender` and compute the hash. Raises `InvalidField` or `InvalidSignature`."""
-    if not (
-        0 <= value <= MAX_UINT256
-        and 0 <= gas_price <= MAX_UINT256
-        and 0 <= nonce <= MAX_UINT64
-        and 0 <= gas <= MAX_UINT64
-        and len(to) == 20
-    ):
-        raise _out_of_range(to, value, gas, gas_price, nonce)
+    _validate_ranges(to, value, gas, gas_price, nonce)
     # Wallets write the parity as 27 or 28, libraries as 0 or 1: one form from here on.
-    if signature[-1:] in (b"\x1b", b"\x1c"):
-        signature = signature[:-1] + (b"\0" if signature[-1] == 27 else b"\1")
+    if signature[64:] in (b"\x1b", b"\x1c"):
+        signature = signature[:64] + bytes((signature[64] - 27,))
     transfer = encode_transfer(nonce, gas_price, gas, to, value)
     recovered = recover_sender(keccak256(signing_list(transfer, chain_id)), signature)
     if recovered != sender:
@@ -36,22 +29,28 @@ def build_tx(
     return Tx(tx_hash, sender, to, nonce, gas, gas_price, value, signature)
 
 
-def _out_of_range(to: Address, value: int, gas: int, gas_price: int, nonce: int) -> InvalidField:
-    if len(to) != 20:
-        return InvalidField("to", f"an address has 20 bytes, not {len(to)}")
-    for field, number in (("value", value), ("gasPrice", gas_price)):
-        if not 0 <= number <= MAX_UINT256:
-            return InvalidField(field, "an amount is between 0 and 2^256-1")
-    return InvalidField("gas" if 0 <= nonce <= MAX_UINT64 else "nonce", "it is between 0 and 2^64-1")
-
-
 def sign_draft(draft: Draft, private_key: bytes, chain_id: int) -> Tx:
     """Sign a draft that has its nonce. Raises `InvalidField` when the key is not the sender's."""
     if draft.nonce is None:
         raise InvalidField("nonce", "a draft is signed once its nonce is known")
     if address_of_key(private_key) != draft.sender:
         raise InvalidField("from", "the key is of another account")
+    _validate_ranges(draft.to, draft.value, draft.gas, draft.gas_price, draft.nonce)
     transfer = encode_transfer(draft.nonce, draft.gas_price, draft.gas, draft.to, draft.value)
     signature = sign_digest(keccak256(signing_list(transfer, chain_id)), private_key)
     tx_hash = TxHash(keccak256(signed_list(transfer, signature, chain_id)))
     return Tx(tx_hash, draft.sender, draft.to, draft.nonce, draft.gas, draft.gas_price, draft.value, signature)
+
+
+def _validate_ranges(to: Address, value: int, gas: int, gas_price: int, nonce: int) -> None:
+    """Every field must fit its place in the record. Raises `InvalidField`."""
+    if len(to) != 20:
+        raise InvalidField("to", f"an address has 20 bytes, not {len(to)}")
+    if not 0 <= value <= MAX_UINT256:
+        raise InvalidField("value", "not between 0 and 2^256-1")
+    if not 0 <= gas_price <= MAX_UINT256:
+        raise InvalidField("gasPrice", "not between 0 and 2^256-1")
+    if not 0 <= gas <= MAX_UINT64:
+        raise InvalidField("gas", "not between 0 and 2^64-1")
+    if not 0 <= nonce <= MAX_UINT64:
+        raise InvalidField("nonce", "not between 0 and 2^64-1")
