@@ -1,0 +1,1 @@
+"""Transactions that wait for a block: plain objects in memory, without a clock or a disk."""

@@ -1,0 +1,261 @@
+"""The mempool: what is taken in, in which order it is mined, and what leaves when."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+import msgspec
+
+from cairn.domain.errors import (
+    InsufficientFunds,
+    InvalidQuery,
+    MempoolFull,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    SenderLimit,
+)
+from cairn.domain.rules import validate_tx
+from cairn.domain.transition import StateView
+from cairn.domain.types import TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
+from cairn.mempool.cursor import decode_cursor, encode_cursor
+from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more, worst_bid_of
+from cairn.mempool.lane import Lane
+from cairn.mempool.order import Order
+from cairn.mempool.policy import PoolLimits
+
+DROPS_REMEMBERED = 100_000
+
+Drop = tuple[TxHash, DropReason]
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    added: bool
+    """False when the very same transaction was here already."""
+    queued: bool
+    """It waits for a missing nonce."""
+    dropped: Sequence[Drop] = ()
+    """What had to go for it."""
+
+
+class Page(NamedTuple):
+    entries: list[Entry]
+    total: int
+    """How many the listing holds, on all pages together."""
+    next: str | None
+
+
+class Mempool:
+    """Transactions in mining order, each of them affordable after those of its sender before it.
+
+    `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
+    """
+
+    def __init__(self, rules: Rules, limits: PoolLimits, state: StateView) -> None:
+        self._rules = rules
+        self._limits = limits
+        self._state = state
+        self._entries: dict[TxHash, Entry] = {}
+        self._order = Order()
+        self._dropped: OrderedDict[TxHash, DropReason] = OrderedDict()
+        self._next_seq = 0
+        self._oldest_s = 0
+        """Nothing here was received before it."""
+
+    # Questions.
+
+    @property
+    def pending_count(self) -> int:
+        """How many can be mined as things stand."""
+        return len(self._order.ready)
+
+    @property
+    def queued_count(self) -> int:
+        """How many wait for a missing nonce."""
+        return len(self._order.waiting)
+
+    def next_nonce(self, sender: Address) -> int:
+        """The nonce after the sender's confirmed transactions and those that can be mined."""
+        lane = self._order.find_lane(sender)
+        return self._state.account(sender).nonce if lane is None else lane.next_nonce
+
+    def find(self, tx_hash: TxHash) -> Entry | None:
+        return self._entries.get(tx_hash)
+
+    def reason_dropped(self, tx_hash: TxHash) -> DropReason | None:
+        """Why a transaction left without being confirmed; only the latest drops are remembered."""
+        return self._dropped.get(tx_hash)
+
+    def select(self, gas_limit: int) -> list[Tx]:
+        """The transactions of the next block, in order."""
+        return [entry.tx for entry in islice(self._order.ready, gas_limit // TRANSFER_GAS)]
+
+    def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
+        """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
+        if sender is not None:
+            return self._page_of_sender(limit, after, sender)
+        order = self._order
+        entries: Iterable[Entry] = chain(order.ready, order.waiting)
+        if after is not None:
+            listing, number = decode_cursor(after)
+            if listing == "sender":
+                raise InvalidQuery("after: is a cursor of the listing of one sender")
+            if listing == "waiting":
+                entries = order.waiting.after(number)
+            else:
+                entries = chain(order.ready.after(number), order.waiting)
+        shown = list(islice(entries, limit + 1))
+        cursor = self._cursor_after(shown[limit - 1]) if len(shown) > limit else None
+        return Page(shown[:limit], len(self._entries), cursor)
+
+    def _cursor_after(self, entry: Entry) -> str:
+        if entry.rank == WAITING:
+            return encode_cursor("waiting", self._lane_of(entry).place_of(entry.tx.nonce))
+        return encode_cursor("ready", entry.rank)
+
+    def _page_of_sender(self, limit: int, after: str | None, sender: Address) -> Page:
+        first_nonce = 0
+        if after is not None:
+            listing, number = decode_cursor(after)
+            if listing != "sender":
+                raise InvalidQuery("after: is a cursor of the listing of all senders")
+            first_nonce = number + 1
+        lane = self._order.find_lane(sender)
+        entries = [] if lane is None else lane.in_order()
+        rest = [entry for entry in entries if entry.tx.nonce >= first_nonce]
+        cursor = encode_cursor("sender", rest[limit - 1].tx.nonce) if len(rest) > limit else None
+        return Page(rest[:limit], len(entries), cursor)
+
+    # What comes in.
+
+    def admit(self, tx: Tx, received_at: int) -> Admitted:
+        """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed."""
+        return self._admit(tx, received_at, self._limits.nonce_gap)
+
+    def restore(self, tx: Tx, received_at: int) -> Admitted:
+        """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
+
+        It was near enough once; those before it may have been written to the journal again, after it.
+        """
+        return self._admit(tx, received_at, None)
+
+    def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None) -> Admitted:
+        known = self._entries.get(tx.hash)
+        if known is not None:
+            return Admitted(added=False, queued=known.rank == WAITING)
+        validate_tx(tx, self._rules)
+        account = self._state.account(tx.sender)
+        lane = self._order.find_lane(tx.sender)
+        if lane is None:
+            lane = self._order.new_lane(tx.sender, account.nonce)
+        old = lane.find(tx.nonce)
+        self._check(tx, account, lane, old, nonce_gap)
+        entry = Entry(tx, received_at, self._next_seq, bid_of(tx.gas_price, self._next_seq))
+        dropped: list[Drop] = []
+        if old is not None:
+            self._order.replace(lane, old, entry)
+            dropped.append(self._forget(old, "replaced"))
+        else:
+            if len(self._entries) >= self._limits.size:
+                dropped.append(self._make_room(lane, entry))
+            self._order.add(lane, entry)
+        if not self._entries or received_at < self._oldest_s:
+            self._oldest_s = received_at
+        self._next_seq += 1
+        self._entries[tx.hash] = entry
+        self._dropped.pop(tx.hash, None)
+        return Admitted(added=True, queued=entry.rank == WAITING, dropped=dropped)
+
+    def _check(self, tx: Tx, account: Account, lane: Lane, old: Entry | None, nonce_gap: int | None) -> None:
+        limits = self._limits
+        if tx.nonce < account.nonce:
+            raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
+        if nonce_gap is not None and tx.nonce > lane.next_nonce + nonce_gap:
+            raise NonceTooHigh(
+                f"nonce is {tx.nonce}; the next one is {lane.next_nonce}, and {nonce_gap} ahead is the most"
+            )
+        cost = lane.cost + tx.cost
+        if old is not None:
+            cost -= old.tx.cost
+            if tx.gas_price * 100 < old.tx.gas_price * (100 + limits.price_bump_percent):
+                raise ReplacementUnderpriced(
+                    f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.tx.gas_price}, "
+                    f"and a replacement must pay {limits.price_bump_percent} % more"
+                )
+        elif len(lane) >= limits.per_sender:
+            raise SenderLimit(f"{limits.per_sender} transactions of this sender are pending, as many as are held")
+        if cost > account.balance:
+            raise InsufficientFunds(
+                f"the account holds {account.balance}; the sender's pending transactions and this one cost {cost}"
+            )
+
+    def _make_room(self, lane: Lane, newcomer: Entry) -> Drop:
+        """Drop the worst that waits, or else the last in mining order; the newcomer must be better than it."""
+        queued = newcomer.tx.nonce != lane.next_nonce
+        victim = self._order.find_worst_waiting()
+        if victim is not None:
+            better = not queued or pays_more(newcomer.bid, victim.bid)
+        else:
+            victim = self._order.ready.find_last()
+            worst_bid = max(newcomer.bid, worst_bid_of(lane.ready[-1].rank)) if lane.ready else newcomer.bid
+            better = victim is not None and not queued and pays_more(worst_bid, worst_bid_of(victim.rank))
+        if victim is None or not better:
+            raise MempoolFull(f"{self._limits.size} transactions are pending, and this one pays no more than the last")
+        self._order.remove(self._lane_of(victim), victim)
+        return self._forget(victim, "evicted")
+
+    # What goes out.
+
+    def confirm(self, txs: Sequence[Tx]) -> list[Drop]:
+        """Let a block's transactions go, and those whose nonces it used. `state` must show the block by now."""
+        for tx in txs:
+            if self._entries.pop(tx.hash, None) is None:
+                self._dropped.pop(tx.hash, None)
+        dropped: list[Drop] = []
+        for sender in {tx.sender: None for tx in txs}:
+            lane = self._order.find_lane(sender)
+            if lane is not None:
+                dropped += self._settle(lane, self._state.account(sender))
+        return dropped
+
+    def _settle(self, lane: Lane, account: Account) -> list[Drop]:
+        departed = self._order.advance(lane, account.nonce)
+        dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]
+        if lane.cost > account.balance:
+            # Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole.
+            for entry in reversed(lane.in_order()):
+                self._order.remove(lane, entry)
+                dropped.append(self._forget(entry, "evicted"))
+                if lane.cost <= account.balance:
+                    break
+        return dropped
+
+    def expire(self, now: int) -> list[Drop]:
+        """Drop what was received `lifetime_s` ago or earlier."""
+        received_by = now - self._limits.lifetime_s
+        if not self._entries or self._oldest_s > received_by:
+            return []
+        # The latest first: a lane is then taken from its end, and nothing in it has to be queued in between.
+        expired = [entry for entry in reversed(self._entries.values()) if entry.received_at <= received_by]
+        for entry in expired:
+            self._order.remove(self._lane_of(entry), entry)
+        dropped = [self._forget(entry, "expired") for entry in expired]
+        self._oldest_s = min((entry.received_at for entry in self._entries.values()), default=0)
+        return dropped
+
+    def note_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        """Remember a drop that was made before a restart."""
+        self._dropped[tx_hash] = reason
+        if len(self._dropped) > DROPS_REMEMBERED:
+            self._dropped.popitem(last=False)
+
+    def _forget(self, entry: Entry, reason: DropReason) -> Drop:
+        del self._entries[entry.tx.hash]
+        self.note_dropped(entry.tx.hash, reason)
+        return entry.tx.hash, reason
+
+    def _lane_of(self, entry: Entry) -> Lane:
+        lane = self._order.find_lane(entry.tx.sender)
+        assert lane is not None
+        return lane
