@@ -1,0 +1,1 @@
+"""Measures a real node over real HTTP on loopback: `make bench`."""

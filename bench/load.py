@@ -1,0 +1,133 @@
+"""The load generator: its own process, raw HTTP over keep-alive connections, one request in flight on each."""
+
+import asyncio
+import gc
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+import uvloop
+
+STALL_TIMEOUT_S = 60
+_HEAD_END = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    seconds: float
+    latencies_s: list[float]
+    """Sorted."""
+    statuses: dict[int, int]
+    unexpected: list[str]
+    """The first few answers that were not the one asked for."""
+
+    @property
+    def per_second(self) -> float:
+        return len(self.latencies_s) / self.seconds
+
+    def percentile_ms(self, percent: float) -> float:
+        return 1_000 * self.latencies_s[min(len(self.latencies_s) - 1, int(len(self.latencies_s) * percent / 100))]
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the connections of one run share."""
+
+    requests: Iterator[tuple[bytes, bytes]]
+    finished: "asyncio.Future[None]"
+    open_connections: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+    statuses: "Counter[int]" = field(default_factory=Counter)
+    unexpected: list[str] = field(default_factory=list)
+
+
+class _Client(asyncio.Protocol):
+    """One connection. An answer must be 200 and contain the expected bytes."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._received = b""
+        self._expected = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._run.open_connections += 1
+        self._send_next()
+
+    def _send_next(self) -> None:
+        request, self._expected = next(self._run.requests, (b"", b""))
+        if not request:
+            self._transport.close()
+            return
+        self._sent_at = time.perf_counter()
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received = self._received + data
+        head_end = received.find(_HEAD_END)
+        if head_end < 0:
+            return
+        head = received[:head_end].lower()
+        at = head.index(b"content-length:") + 15
+        end = head.find(b"\r\n", at)
+        body_size = int(head[at:] if end < 0 else head[at:end])
+        if len(received) < head_end + 4 + body_size:
+            return
+        run = self._run
+        run.latencies_s.append(time.perf_counter() - self._sent_at)
+        status = int(received[9:12])
+        run.statuses[status] += 1
+        if (status != 200 or self._expected not in received) and len(run.unexpected) < 5:
+            run.unexpected.append(received.decode(errors="replace"))
+        self._received = b""
+        self._send_next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        run = self._run
+        run.open_connections -= 1
+        if error is not None and len(run.unexpected) < 5:
+            run.unexpected.append(f"connection lost: {error!r}")
+        if run.open_connections == 0 and not run.finished.done():
+            run.finished.set_result(None)
+
+
+async def _drive(port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> LoadResult:
+    loop = asyncio.get_running_loop()
+    run = _Run(iter(requests), loop.create_future())
+    started = time.perf_counter()
+    for _ in range(min(connections, len(requests))):
+        await loop.create_connection(lambda: _Client(run), "127.0.0.1", port)
+    async with asyncio.timeout(STALL_TIMEOUT_S + len(requests) / 100):
+        await run.finished
+    seconds = time.perf_counter() - started
+    return LoadResult(seconds, sorted(run.latencies_s), dict(run.statuses), run.unexpected)
+
+
+def _serve(answers: Connection, port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> None:
+    gc.freeze()
+    gc.disable()
+    answers.send(uvloop.run(_drive(port, requests, connections)))
+
+
+def run_load(port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> LoadResult:
+    """Send each request and expect 200 with its bytes in the answer. Raises `RuntimeError` on any other answer."""
+    # Forked, so that the requests need not be copied; this process runs no threads.
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(theirs, port, requests, connections))
+    process.start()
+    theirs.close()
+    try:
+        result: LoadResult = mine.recv()
+    except EOFError:
+        raise RuntimeError("the load generator failed") from None
+    finally:
+        process.join()
+    if result.unexpected or len(result.latencies_s) != len(requests):
+        raise RuntimeError(f"{len(result.latencies_s)} of {len(requests)} answered: {result.unexpected}")
+    return result

@@ -1,0 +1,39 @@
+"""What the node's processes cost, as the kernel counts it (Linux)."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    rss_mb: float
+    """Pages that processes share are counted once for each."""
+    pss_mb: float
+    """Shared pages are counted once in all: what the machine really gives."""
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """User and system time of all threads of all these processes, the background ones of RocksDB included."""
+    return sum(_cpu_ticks(pid) for pid in pids) / _TICKS_PER_S
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return user + system
+
+
+def memory(pids: Sequence[int]) -> Memory:
+    rss_kb = pss_kb = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name == "Rss":
+                rss_kb += int(rest.split()[0])
+            elif name == "Pss":
+                pss_kb += int(rest.split()[0])
+    return Memory(rss_kb / 1024, pss_kb / 1024)

@@ -1,0 +1,153 @@
+"""What is measured, phase by phase."""
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from bench.load import LoadResult, run_load
+from bench.machine import Memory
+from bench.node import BenchNode, copy_home, make_home
+from bench.prefill import prefill
+from bench.recovery import recovery_cost_us
+from bench.workload import Submission, bench_genesis, lookup, presign
+
+CONNECTIONS = 64
+DATA_DIR = "data"
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    accounts: int
+    starts: int
+    load: int
+    shallow: int
+    deep: int
+    depth_load: int
+    depth_rounds: int
+
+
+FULL = Sizes(accounts=5_000, starts=5, load=100_000, shallow=10_000, deep=1_000_000, depth_load=20_000, depth_rounds=4)
+SMOKE = Sizes(accounts=50, starts=1, load=300, shallow=100, deep=400, depth_load=100, depth_rounds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCost:
+    cpu_us: float
+    """Of all processes, for one transaction, from its first byte until it is confirmed and the store is at rest."""
+    accepted_per_s: float
+    confirmed_per_s: float
+    posts: LoadResult
+
+
+@dataclass(frozen=True, slots=True)
+class MainFigures:
+    recovery_us: float
+    start_s: list[float]
+    idle: Memory
+    loaded: Memory
+    cost: LoadCost
+    gets: LoadResult
+
+
+@dataclass(frozen=True, slots=True)
+class DepthFigures:
+    shallow_cpu_us: list[float]
+    deep_cpu_us: list[float]
+
+    @property
+    def ratio(self) -> float:
+        """The median over rounds of neighbouring measurements, so that a slow minute of the machine hits both."""
+        return statistics.median(b / a for a, b in zip(self.shallow_cpu_us, self.deep_cpu_us, strict=True))
+
+
+def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
+    """Start-up, idle memory, the load, and lookups of all that it left behind."""
+    genesis = bench_genesis(sizes.accounts)
+    tell(f"start-up on an empty directory, {sizes.starts} times")
+    starts = []
+    for number in range(sizes.starts):
+        make_home(scratch / f"start-{number}", bench_genesis(10))
+        with BenchNode(scratch / f"start-{number}") as node:
+            starts.append(node.ready_s)
+            node.await_quiet()
+            idle = node.memory()
+    tell(f"signing {sizes.load:,} transfers ahead of time")
+    submissions = presign(sizes.load, sizes.accounts)
+    make_home(scratch / "main", genesis)
+    with BenchNode(scratch / "main") as node:
+        node.await_quiet()
+        recoveries = [recovery_cost_us()]
+        tell(f"submitting {sizes.load:,} transfers over {CONNECTIONS} connections")
+        cost = measure_load(node, submissions)
+        recoveries.append(recovery_cost_us())
+        tell("looking up every one of them")
+        gets = look_up(node, submissions)
+        node.await_quiet()
+        loaded = node.memory()
+    return MainFigures(statistics.mean(recoveries), starts, idle, loaded, cost, gets)
+
+
+def measure_load(node: BenchNode, submissions: Sequence[Submission]) -> LoadCost:
+    requests = [(tx.request, tx.tx_hash.hex().encode()) for tx in submissions]
+    before_s = node.cpu_seconds()
+    started = time.perf_counter()
+    posts = run_load(node.port, requests, CONNECTIONS)
+    node.await_empty_mempool()
+    confirmed_s = time.perf_counter() - started
+    node.await_quiet()
+    cpu_s = node.cpu_seconds() - before_s
+    return LoadCost(
+        cpu_us=cpu_s / len(submissions) * 1e6,
+        accepted_per_s=posts.per_second,
+        confirmed_per_s=len(submissions) / confirmed_s,
+        posts=posts,
+    )
+
+
+def look_up(node: BenchNode, submissions: Sequence[Submission]) -> LoadResult:
+    """GET /tx of each, in random order. Raises `RuntimeError` unless every one is confirmed."""
+    requests = [(lookup(tx.tx_hash), b'"confirmed"') for tx in submissions]
+    Random(0).shuffle(requests)
+    return run_load(node.port, requests, CONNECTIONS)
+
+
+def measure_depth(scratch: Path, sizes: Sizes, tell: Tell) -> DepthFigures:
+    """The same load on a node with few and with many stored transactions, in turns."""
+    homes = {}
+    for stored in (sizes.shallow, sizes.deep):
+        tell(f"storing {stored:,} transactions")
+        homes[stored] = scratch / f"stored-{stored}"
+        _fill_home(homes[stored], sizes, stored)
+    loads = {stored: presign(sizes.depth_load, sizes.accounts, first=stored) for stored in homes}
+    costs: dict[int, list[float]] = {stored: [] for stored in homes}
+    for number in range(sizes.depth_rounds):
+        for stored, home in homes.items():
+            tell(f"round {number + 1} of {sizes.depth_rounds}: {sizes.depth_load:,} transfers on {stored:,}")
+            costs[stored].append(_cost_on_copy(home, loads[stored]))
+    return DepthFigures(costs[sizes.shallow], costs[sizes.deep])
+
+
+def _fill_home(home: Path, sizes: Sizes, stored: int) -> None:
+    genesis = bench_genesis(sizes.accounts)
+    make_home(home, genesis)
+    prefill(home / DATA_DIR, genesis, stored)
+    # Let the node finish what background work the filling left, so that no measured load pays for it.
+    with BenchNode(home) as node:
+        node.await_quiet()
+
+
+def _cost_on_copy(home: Path, submissions: Sequence[Submission]) -> float:
+    copy = home.with_name("measured")
+    copy_home(home, copy)
+    try:
+        with BenchNode(copy) as node:
+            node.await_quiet()
+            return measure_load(node, submissions).cpu_us
+    finally:
+        shutil.rmtree(copy)

@@ -1,0 +1,61 @@
+"""The figures against the bars that the node must hold."""
+
+import statistics
+from dataclasses import dataclass
+
+from bench.phases import DepthFigures, MainFigures, Sizes
+
+MAX_COST_RATIO = 3.0
+MAX_DEPTH_RATIO = 1.2
+MAX_START_S = 1.5
+MAX_IDLE_MB = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure; with a bar, it must not be above it."""
+
+    key: str
+    label: str
+    value: float
+    unit: str
+    bar: float | None = None
+
+    @property
+    def is_met(self) -> bool:
+        return self.bar is None or self.value <= self.bar
+
+    def __str__(self) -> str:
+        verdict = "" if self.bar is None else f"  at most {self.bar:g}: {'ok' if self.is_met else 'MISSED'}"
+        return f"{self.label:<58}{self.value:>12,.2f} {self.unit:<5}{verdict}".rstrip()
+
+
+def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
+    cost, posts, gets = figures.cost, figures.cost.posts, figures.gets
+    return [
+        Line("recovery_us", "one bare libsecp256k1 recovery", figures.recovery_us, "us"),
+        Line("cpu_us_per_tx", "CPU of all processes, per confirmed transaction", cost.cpu_us, "us"),
+        Line("cost_ratio", "  ... in recoveries", cost.cpu_us / figures.recovery_us, "x", MAX_COST_RATIO),
+        Line("accepted_per_s", "transactions accepted", cost.accepted_per_s, "/s"),
+        Line("confirmed_per_s", "transactions confirmed", cost.confirmed_per_s, "/s"),
+        Line("post_p50_ms", "POST /tx, p50", posts.percentile_ms(50), "ms"),
+        Line("post_p99_ms", "POST /tx, p99", posts.percentile_ms(99), "ms"),
+        Line("get_per_s", "GET /tx answered", gets.per_second, "/s"),
+        Line("get_p50_ms", "GET /tx, p50", gets.percentile_ms(50), "ms"),
+        Line("get_p99_ms", "GET /tx, p99", gets.percentile_ms(99), "ms"),
+        Line("start_s", "start to /ready, median", statistics.median(figures.start_s), "s", MAX_START_S),
+        Line("start_max_s", "start to /ready, slowest", max(figures.start_s), "s"),
+        Line("idle_rss_mb", "memory idle, sum of RSS", figures.idle.rss_mb, "MB"),
+        Line("idle_pss_mb", "memory idle, shared pages once (PSS)", figures.idle.pss_mb, "MB", MAX_IDLE_MB),
+        Line("loaded_rss_mb", f"memory after {sizes.load:,} transactions, RSS", figures.loaded.rss_mb, "MB"),
+        Line("loaded_pss_mb", f"memory after {sizes.load:,} transactions, PSS", figures.loaded.pss_mb, "MB"),
+    ]
+
+
+def depth_lines(figures: DepthFigures, sizes: Sizes) -> list[Line]:
+    shallow, deep = statistics.median(figures.shallow_cpu_us), statistics.median(figures.deep_cpu_us)
+    return [
+        Line("shallow_cpu_us", f"CPU per transaction, {sizes.shallow:,} stored", shallow, "us"),
+        Line("deep_cpu_us", f"CPU per transaction, {sizes.deep:,} stored", deep, "us"),
+        Line("depth_ratio", "  ... ratio, median of rounds", figures.ratio, "x", MAX_DEPTH_RATIO),
+    ]

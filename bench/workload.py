@@ -1,0 +1,93 @@
+"""The load: funded accounts, their genesis, and transfers signed ahead of time as ready HTTP requests."""
+
+import multiprocessing
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+
+import msgspec
+
+from cairn.domain.crypto import address_of_key, keccak256
+from cairn.domain.genesis import Genesis
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, Address, Draft, TxHash
+
+CHAIN_ID = 1337
+GAS_PRICE = 10**9
+BLOCK_GAS_LIMIT = 210_000_000
+GENESIS_TIMESTAMP = 1_700_000_000
+BALANCE = 10**24
+MAX_VALUE = 10**15
+
+_CHUNK = 1_000
+_POST_HEAD = b"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A POST /tx as it goes over the wire, and the hash that the node must answer with."""
+
+    request: bytes
+    tx_hash: TxHash
+
+
+@lru_cache(maxsize=100_000)
+def account(index: int) -> tuple[Address, bytes]:
+    """The address and the private key of a funded account; the same on every run."""
+    key = keccak256(b"cairn bench account %d" % index)
+    return address_of_key(key), key
+
+
+def bench_genesis(accounts: int) -> Genesis:
+    return Genesis(
+        chain_id=CHAIN_ID,
+        timestamp=GENESIS_TIMESTAMP,
+        gas_price=GAS_PRICE,
+        block_gas_limit=BLOCK_GAS_LIMIT,
+        alloc={account(index)[0]: BALANCE for index in range(accounts)},
+    )
+
+
+def presign(count: int, accounts: int, first: int = 0) -> list[Submission]:
+    """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns."""
+    starts = range(first, first + count, _CHUNK)
+    chunks = [(start, min(_CHUNK, first + count - start), accounts) for start in starts]
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        return [submission for chunk in pool.starmap(_presign_chunk, chunks, chunksize=1) for submission in chunk]
+
+
+def _presign_chunk(start: int, count: int, accounts: int) -> list[Submission]:
+    return [_presign_one(index, accounts) for index in range(start, start + count)]
+
+
+def _presign_one(index: int, accounts: int) -> Submission:
+    random = Random(index)
+    sender, key = account(index % accounts)
+    draft = Draft(
+        sender=sender,
+        to=Address(random.randbytes(20)),
+        value=random.randrange(1, MAX_VALUE),
+        gas=TRANSFER_GAS,
+        gas_price=GAS_PRICE,
+        nonce=index // accounts,
+    )
+    tx = sign_draft(draft, key, CHAIN_ID)
+    body = msgspec.json.encode(
+        {
+            "from": f"0x{tx.sender.hex()}",
+            "to": f"0x{tx.to.hex()}",
+            "value": tx.value,
+            "nonce": tx.nonce,
+            "gas": tx.gas,
+            "signature": f"0x{tx.signature.hex()}",
+        }
+    )
+    head = (
+        f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return Submission(head.encode() + body, tx.hash)
+
+
+def lookup(tx_hash: TxHash) -> bytes:
+    return b"GET /tx/0x%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % tx_hash.hex().encode()
