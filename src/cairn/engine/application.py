@@ -1,0 +1,53 @@
+"""The application: how a list of transactions becomes a block on disk. Whatever orders them drives this object."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cairn.domain.genesis import Genesis
+from cairn.domain.lattice import Lattice
+from cairn.domain.transition import BlockOutcome, StateView, build_block
+from cairn.domain.types import Address, BlockHash, Header, Rules, Tx
+from cairn.feed.feed import Feed
+
+
+class Chain(StateView, Protocol):
+    """The newest block, the state after it, and the one way to add to them."""
+
+    @property
+    def genesis(self) -> Genesis: ...
+
+    @property
+    def head_header(self) -> Header: ...
+
+    @property
+    def head_hash(self) -> BlockHash: ...
+
+    @property
+    def lattice(self) -> Lattice: ...
+
+    def commit(self, outcome: BlockOutcome) -> None:
+        """Put the block and the state after it on disk, in one atomic write."""
+
+
+class Application:
+    def __init__(self, chain: Chain, feed: Feed) -> None:
+        self._chain = chain
+        self._feed = feed
+        self._finalized: BlockOutcome | None = None
+        self.rules: Rules = chain.genesis.rules
+
+    def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
+        """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
+        chain = self._chain
+        self._finalized = build_block(
+            chain.head_header, chain.head_hash, chain.lattice, chain, txs, timestamp, proposer, self.rules
+        )
+        return self._finalized
+
+    def commit(self) -> None:
+        """Write what `finalize` gave last."""
+        outcome, self._finalized = self._finalized, None
+        assert outcome is not None, "nothing was finalized since the last commit"
+        self._chain.commit(outcome)
+        # Last: nobody hears of a block that is not on disk.
+        self._feed.announce(outcome.block.header.height)
