@@ -1,0 +1,199 @@
+"""Writes the JSON vectors beside this file: `python tests/vectors/generate.py`.
+
+Nothing here comes from the node's own code. Transactions and addresses are eth-account's; headers, roots and the state
+hash are computed by the plainest reading of their definition, with `rlp`, hashlib and BLAKE3.
+"""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import rlp  # type: ignore[import-untyped]
+from blake3 import blake3
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
+HERE = Path(__file__).parent
+MNEMONIC = "test test test test test test test test test test test junk"
+
+Json = dict[str, object]
+
+
+def hexed(raw: bytes) -> str:
+    return "0x" + bytes(raw).hex()
+
+
+def seeded(label: str, size: int) -> bytes:
+    """Bytes that look random and are the same on every run."""
+    return blake3(label.encode()).digest(length=size)
+
+
+def transaction(
+    name: str, key: bytes, to: bytes, value: int, nonce: int, gas: int, gas_price: int, chain_id: int
+) -> Json:
+    fields = {"nonce": nonce, "gasPrice": gas_price, "gas": gas, "to": to, "value": value, "data": b""}
+    signed = Account.sign_transaction({**fields, "chainId": chain_id}, key)
+    parity = signed.v - 2 * chain_id - 35
+    payload = rlp.encode([nonce, gas_price, gas, to, value, b"", chain_id, 0, 0])
+    return {
+        "name": name,
+        "privateKey": hexed(key),
+        "chainId": chain_id,
+        "from": Account.from_key(key).address,
+        "to": to_checksum_address(to),
+        "value": str(value),
+        "nonce": nonce,
+        "gas": gas,
+        "gasPrice": str(gas_price),
+        "signingPayload": hexed(payload),
+        "signingHash": hexed(keccak(payload)),
+        "signature": hexed(signed.r.to_bytes(32, "big") + signed.s.to_bytes(32, "big") + bytes([parity])),
+        "raw": hexed(signed.raw_transaction),
+        "txHash": hexed(signed.hash),
+    }
+
+
+def transactions() -> list[Json]:
+    coin, gwei = 10**18, 10**9
+    # The example that EIP-155 itself publishes.
+    vectors = [transaction("eip-155 example", b"\x46" * 32, b"\x35" * 20, coin, 9, 21_000, 20 * gwei, 1)]
+    key, to = seeded("key", 32), seeded("to", 20)
+    edges: list[tuple[str, bytes, int, int, int, int, int]] = [
+        ("all zero", bytes(20), 0, 0, 0, 0, 1),
+        ("one byte boundary 127", to, 127, 127, 127, 127, 1337),
+        ("one byte boundary 128", to, 128, 128, 128, 128, 1337),
+        ("two byte boundary 255", to, 255, 255, 21_000, 256, 1337),
+        ("a dev transfer", to, coin, 0, 21_000, gwei, 1337),
+        ("largest value", to, 2**256 - 1, 1, 21_000, gwei, 1337),
+        ("largest gas price", to, 1, 1, 21_000, 2**256 - 1, 1337),
+        ("largest nonce and gas", to, 1, 2**64 - 1, 2**64 - 1, gwei, 1337),
+        ("largest chain id", to, 1, 1, 21_000, gwei, (2**64 - 1) // 2 - 36),
+        ("to oneself", bytes.fromhex(Account.from_key(key).address[2:]), coin, 3, 50_000, 2 * gwei, 1337),
+    ]
+    for name, recipient, value, nonce, gas, gas_price, chain_id in edges:
+        vectors.append(transaction(name, key, recipient, value, nonce, gas, gas_price, chain_id))
+    short: dict[str, Json] = {}
+    # One signature in 256 has an r (or an s) with a leading zero byte, which RLP drops: find one of each.
+    for nonce in range(10_000):
+        vector = transaction("", key, to, coin, nonce, 21_000, gwei, 1337)
+        r, s = str(vector["signature"])[2:66], str(vector["signature"])[66:130]
+        for name, part in (("short r", r), ("short s", s)):
+            if part.startswith("00"):
+                short.setdefault(name, {**vector, "name": name})
+        if len(short) == 2:
+            break
+    return vectors + [short["short r"], short["short s"]]
+
+
+def addresses() -> Json:
+    Account.enable_unaudited_hdwallet_features()
+    accounts = [Account.from_mnemonic(MNEMONIC, account_path=f"m/44'/60'/0'/0/{index}") for index in range(10)]
+    spelled = [seeded(f"address {index}", 20) for index in range(20)] + [bytes(20), b"\xff" * 20, b"\x11" * 20]
+    return {
+        "mnemonic": MNEMONIC,
+        "accounts": [{"privateKey": hexed(account.key), "address": account.address} for account in accounts],
+        "eip55": [{"lower": hexed(raw), "checksum": to_checksum_address(raw)} for raw in spelled],
+    }
+
+
+def merkle_root(leaves: Sequence[bytes]) -> bytes:
+    """MTH of RFC 6962, section 2.1, word for word."""
+    if not leaves:
+        return sha256(b"").digest()
+    if len(leaves) == 1:
+        return sha256(b"\0" + leaves[0]).digest()
+    split = _split(len(leaves))
+    return sha256(b"\1" + merkle_root(leaves[:split]) + merkle_root(leaves[split:])).digest()
+
+
+def merkle_path(index: int, leaves: Sequence[bytes]) -> list[bytes]:
+    """PATH of RFC 6962, section 2.1.1, word for word."""
+    if len(leaves) <= 1:
+        return []
+    split = _split(len(leaves))
+    if index < split:
+        return [*merkle_path(index, leaves[:split]), merkle_root(leaves[split:])]
+    return [*merkle_path(index - split, leaves[split:]), merkle_root(leaves[:split])]
+
+
+def _split(size: int) -> int:
+    """The largest power of two below `size`."""
+    return 1 << ((size - 1).bit_length() - 1)
+
+
+def merkle() -> list[Json]:
+    vectors: list[Json] = []
+    for size in (0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 33):
+        leaves = [seeded(f"leaf {index}", 32) for index in range(size)]
+        vectors.append(
+            {
+                "leaves": [hexed(leaf) for leaf in leaves],
+                "root": hexed(merkle_root(leaves)),
+                "proofs": [[hexed(node) for node in merkle_path(index, leaves)] for index in range(size)],
+            }
+        )
+    return vectors
+
+
+def account_vector(address: bytes, balance: int, nonce: int) -> list[int]:
+    stream = blake3(address + balance.to_bytes(32, "big") + nonce.to_bytes(8, "big")).digest(length=2048)
+    return [int.from_bytes(stream[at : at + 2], "little") for at in range(0, 2048, 2)]
+
+
+def state(accounts: Sequence[tuple[bytes, int, int]]) -> Json:
+    lanes = [0] * 1024
+    for account in accounts:
+        lanes = [(lane + more) % 65_536 for lane, more in zip(lanes, account_vector(*account), strict=True)]
+    total = b"".join(lane.to_bytes(2, "little") for lane in lanes)
+    return {
+        "accounts": [
+            {"address": hexed(address), "balance": str(balance), "nonce": nonce} for address, balance, nonce in accounts
+        ],
+        "sumSha256": hexed(sha256(total).digest()),
+        "root": hexed(keccak(total)),
+    }
+
+
+def states() -> list[Json]:
+    many = [(seeded(f"account {index}", 20), 10**18 * index + index, index % 5) for index in range(1, 101)]
+    largest = (b"\xff" * 20, 2**256 - 1, 2**64 - 1)
+    return [state([]), state(many[:1]), state(many[:2]), state(many), state([*many, largest])]
+
+
+def headers() -> list[Json]:
+    zero = bytes(32)
+    rows = [
+        (0, zero, 0, merkle_root([]), seeded("state", 32), 0, bytes(20), 1),
+        (1, seeded("parent", 32), 1_735_689_600, seeded("txs", 32), seeded("state", 32), 21_000, seeded("p", 20), 1337),
+        (2**64 - 1, b"\xff" * 32, 2**64 - 1, zero, zero, 2**64 - 1, b"\xff" * 20, (2**64 - 1) // 2 - 36),
+    ]
+    names = ("blockHeight", "previousHash", "timestamp", "txRoot", "stateRoot", "gasUsed", "proposer", "chainId")
+    vectors: list[Json] = []
+    for row in rows:
+        shown = [hexed(field) if isinstance(field, bytes) else field for field in row]
+        raw = rlp.encode(row)
+        vectors.append({**dict(zip(names, shown, strict=True)), "encoded": hexed(raw), "hash": hexed(keccak(raw))})
+    return vectors
+
+
+def files() -> dict[str, str]:
+    """The text of each file, by its name."""
+    vectors = {
+        "transactions.json": transactions(),
+        "addresses.json": addresses(),
+        "merkle.json": merkle(),
+        "states.json": states(),
+        "headers.json": headers(),
+    }
+    return {name: json.dumps(content, indent=1) + "\n" for name, content in vectors.items()}
+
+
+def main() -> None:
+    for name, text in files().items():
+        (HERE / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

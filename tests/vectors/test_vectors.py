@@ -1,0 +1,114 @@
+"""The domain against the committed vectors, and the vectors against the libraries that they come from."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cairn.domain.codec import (
+    block_hash,
+    decode_header,
+    decode_record,
+    decode_tx,
+    encode_header,
+    encode_record,
+    encode_tx,
+    signing_payload,
+)
+from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
+from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import inclusion_proof, tx_root, verify_inclusion
+from cairn.domain.txs import build_tx, sign_draft
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
+from tests.vectors import generate
+
+HERE = Path(__file__).parent
+
+
+def load(name: str) -> Any:
+    return json.loads((HERE / name).read_text())
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
+
+
+def test_the_files_are_what_the_reference_libraries_compute() -> None:
+    for name, text in generate.files().items():
+        assert (HERE / name).read_text() == text, name
+
+
+@pytest.mark.parametrize("vector", load("transactions.json"), ids=lambda vector: vector["name"])
+def test_a_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]) -> None:
+    key, chain_id, signature = raw(vector["privateKey"]), vector["chainId"], raw(vector["signature"])
+    sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
+    value, gas, gas_price, nonce = int(vector["value"]), vector["gas"], int(vector["gasPrice"]), vector["nonce"]
+
+    payload = signing_payload(nonce, gas_price, gas, to, value, chain_id)
+    assert payload == raw(vector["signingPayload"])
+    assert keccak256(payload) == raw(vector["signingHash"])
+    assert recover_sender(keccak256(payload), signature) == sender == address_of_key(key)
+    assert sign_digest(keccak256(payload), key) == signature
+
+    tx = build_tx(sender, to, value, gas, gas_price, nonce, signature, chain_id)
+    assert tx.hash == raw(vector["txHash"])
+    assert encode_tx(tx, chain_id) == raw(vector["raw"])
+    assert decode_tx(raw(vector["raw"]), chain_id) == tx
+    assert sign_draft(Draft(sender, to, value, gas, gas_price, nonce), key, chain_id) == tx
+    assert decode_record(encode_record(tx)) == tx
+
+
+def test_the_dev_accounts_are_those_of_the_mnemonic() -> None:
+    vectors = load("addresses.json")
+    assert vectors["mnemonic"] == DEV_MNEMONIC
+    assert [(checksum_address(address), "0x" + key.hex()) for address, key in DEV_KEYS] == [
+        (account["address"], account["privateKey"]) for account in vectors["accounts"]
+    ]
+
+
+@pytest.mark.parametrize("vector", load("addresses.json")["eip55"], ids=lambda vector: vector["checksum"][:10])
+def test_an_address_has_its_eip_55_spelling(vector: dict[str, str]) -> None:
+    address = parse_address(vector["lower"], "from")
+    assert checksum_address(address) == vector["checksum"]
+    assert parse_address(vector["checksum"], "from") == address
+
+
+@pytest.mark.parametrize("vector", load("merkle.json"), ids=lambda vector: f"{len(vector['leaves'])} leaves")
+def test_the_transactions_root_is_that_of_rfc_6962(vector: dict[str, Any]) -> None:
+    leaves, root = [raw(leaf) for leaf in vector["leaves"]], raw(vector["root"])
+    assert tx_root(leaves) == root
+    for index, proof in enumerate(vector["proofs"]):
+        path = [raw(node) for node in proof]
+        assert inclusion_proof(leaves, index) == path
+        assert verify_inclusion(leaves[index], index, len(leaves), path, root)
+
+
+@pytest.mark.parametrize("vector", load("states.json"), ids=lambda vector: f"{len(vector['accounts'])} accounts")
+def test_the_state_root_is_the_sum_of_all_accounts(vector: dict[str, Any]) -> None:
+    changes = [
+        (Address(raw(account["address"])), EMPTY_ACCOUNT, Account(int(account["balance"]), account["nonce"]))
+        for account in vector["accounts"]
+    ]
+    lattice = Lattice.empty().updated(changes)
+    assert sha256(lattice.sum).digest() == raw(vector["sumSha256"])
+    assert lattice.root == raw(vector["root"])
+
+
+@pytest.mark.parametrize("vector", load("headers.json"), ids=lambda vector: f"height {vector['blockHeight']}")
+def test_a_block_hash_covers_the_canonical_header(vector: dict[str, Any]) -> None:
+    header = Header(
+        height=vector["blockHeight"],
+        previous_hash=BlockHash(raw(vector["previousHash"])),
+        timestamp=vector["timestamp"],
+        tx_root=raw(vector["txRoot"]),
+        state_root=raw(vector["stateRoot"]),
+        gas_used=vector["gasUsed"],
+        proposer=Address(raw(vector["proposer"])),
+        chain_id=vector["chainId"],
+    )
+    assert encode_header(header) == raw(vector["encoded"])
+    assert decode_header(raw(vector["encoded"])) == header
+    assert block_hash(header) == raw(vector["hash"])
