@@ -1,0 +1,1 @@
+"""The public interface: REST, WebSocket events and probes, served by the workers."""

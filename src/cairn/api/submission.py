@@ -1,0 +1,236 @@
+"""From the body of POST /tx to a submission: every rule on how its fields are written.
+
+The plain case is decoded in one typed pass. Whatever that pass does not take goes through the slow reading, which
+alone decides what is refused and how the refusal is worded; so there is one set of rules, and the fast pass may only
+agree with it.
+"""
+
+import json
+import re
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
+
+SIGNATURE_BYTES = 65
+MAX_EXACT_DOUBLE = 2**53
+MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
+MAX_BATCH = 100
+
+FIELDS = ("from", "to", "value", "nonce", "gas", "gasPrice", "signature")
+OPTIONAL = frozenset({"nonce", "gasPrice", "signature"})
+
+_MAX_KNOWN_ADDRESSES = 10_000
+
+
+class Submission(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a transaction as sent, in shape but not yet checked against each other."""
+
+    sender: Address
+    to: Address
+    value: int
+    gas: int
+    gas_price: int
+    nonce: int | None
+    signature: bytes | None
+
+
+class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The usual spelling: numbers without fraction or exponent."""
+
+    sender: str = msgspec.field(name="from")
+    to: str
+    value: int | str
+    gas: int
+    nonce: int | UnsetType = UNSET
+    gas_price: int | str | UnsetType = msgspec.field(name="gasPrice", default=UNSET)
+    signature: str | UnsetType = UNSET
+
+
+_decode_plain = msgspec.json.Decoder(_Plain).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_fromhex = bytes.fromhex
+_known_addresses: dict[str, Address] = {}
+"""Spellings seen before: a checksum costs more than the rest of the reading together."""
+
+
+def parse_submission(body: bytes, gas_price: int) -> Submission:
+    """Read the body of POST /tx; `gas_price` is meant when it names none. Raises `MalformedJson`, `InvalidField`."""
+    try:
+        plain = _decode_plain(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _read_slowly(body, gas_price)
+    value, nonce, price, signature = plain.value, plain.nonce, plain.gas_price, plain.signature
+    # Each field brings two quotes and each text two more: any other count is a field given twice.
+    quotes = 12
+    if signature is not UNSET:
+        quotes += 4
+    if nonce is not UNSET:
+        quotes += 2
+    if price is UNSET:
+        price = gas_price
+    else:
+        quotes += 2
+    if (
+        body.count(b'"') != quotes
+        or value.__class__ is not int
+        or price.__class__ is not int
+        or not 0 <= value <= MAX_UINT256
+        or not 0 <= price <= MAX_UINT256
+        or not 0 <= plain.gas <= MAX_UINT64
+        or (nonce is not UNSET and not 0 <= nonce <= MAX_UINT64)
+    ):
+        return _read_slowly(body, gas_price)
+    return Submission(
+        _known_addresses.get(plain.sender) or _address("from", plain.sender),
+        _known_addresses.get(plain.to) or _address("to", plain.to),
+        value,
+        plain.gas,
+        price,
+        None if nonce is UNSET else nonce,
+        None if signature is UNSET else _signature(signature),
+    )
+
+
+def split_batch(body: bytes) -> list[bytes]:
+    """The items of POST /txs, each still to be read by itself. Raises `MalformedJson`, `InvalidField`."""
+    try:
+        items = _decode_items(body)
+    except msgspec.ValidationError:
+        raise InvalidField("body", "expected a JSON array of transactions") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"the body is not JSON: {_brief(str(error))}") from None
+    if len(items) > MAX_BATCH:
+        raise InvalidField("body", f"{len(items)} transactions are more than {MAX_BATCH}")
+    return [bytes(item) for item in items]
+
+
+class _Number(str):
+    """A number as it was written: a double would already have rounded it."""
+
+
+class _Object(list[tuple[str, object]]):
+    """The members of a JSON object in their order, a repeated one included."""
+
+
+def _read_slowly(body: bytes, gas_price: int) -> Submission:
+    fields = _read_object(body)
+    for name in FIELDS:
+        if name not in fields and name not in OPTIONAL:
+            raise InvalidField(name, "is missing")
+    return Submission(
+        _address("from", fields["from"]),
+        _address("to", fields["to"]),
+        _amount("value", fields["value"]),
+        _integer("gas", fields["gas"], MAX_UINT64),
+        _amount("gasPrice", fields["gasPrice"]) if "gasPrice" in fields else gas_price,
+        _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None,
+        _signature(fields["signature"]) if "signature" in fields else None,
+    )
+
+
+def _read_object(body: bytes) -> dict[str, object]:
+    """The members of the body, each known and given once."""
+    try:
+        value = json.loads(
+            body.decode(), object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number, parse_constant=_Number
+        )
+    except UnicodeDecodeError:
+        raise MalformedJson("the body is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise MalformedJson(f"the body is not JSON: {error.msg} at byte {error.pos}") from None
+    except RecursionError:
+        raise MalformedJson("the body is nested too deeply") from None
+    if not isinstance(value, _Object):
+        raise InvalidField("body", "expected a JSON object")
+    fields: dict[str, object] = {}
+    for name, member in value:
+        if name not in FIELDS:
+            raise InvalidField(_brief(name), "is not a field of a transaction")
+        if name in fields:
+            raise InvalidField(name, "is given twice")
+        fields[name] = member
+    return fields
+
+
+def _brief(text: str) -> str:
+    """What a client sent, fit to be quoted back to it."""
+    return text[:80].encode("ascii", "backslashreplace").decode()
+
+
+def _address(field: str, text: object) -> Address:
+    if not isinstance(text, str) or isinstance(text, _Number):
+        raise InvalidField(field, "expected a string, 0x and 40 hexadecimal digits")
+    address = parse_address(text, field)
+    if len(_known_addresses) >= _MAX_KNOWN_ADDRESSES:
+        _known_addresses.clear()
+    _known_addresses[text] = address
+    return address
+
+
+def _signature(text: object) -> bytes:
+    if isinstance(text, str) and not isinstance(text, _Number) and text[:2] == "0x":
+        try:
+            signature = _fromhex(text[2:])
+        except ValueError:
+            signature = b""
+        # The length of the text too: fromhex skips white space.
+        if len(signature) == SIGNATURE_BYTES and len(text) == 2 + 2 * SIGNATURE_BYTES:
+            return signature
+    raise InvalidField("signature", "expected a string, 0x and 130 hexadecimal digits: r, s and v")
+
+
+_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def _amount(field: str, value: object) -> int:
+    """A number, or for clients whose numbers are doubles a string of decimal digits."""
+    if isinstance(value, str) and not isinstance(value, _Number):
+        if not _DIGITS.fullmatch(value) or len(value) > MAX_AMOUNT_DIGITS:
+            raise InvalidField(field, "a string must be an amount in decimal digits")
+        return _at_most(field, int(value), MAX_UINT256)
+    return _integer(field, value, MAX_UINT256)
+
+
+def _integer(field: str, value: object, maximum: int) -> int:
+    written = _NUMBER.fullmatch(value) if isinstance(value, _Number) else None
+    if written is None:
+        raise InvalidField(field, "expected an integer")
+    sign, whole, fraction, exponent = written.groups()
+    if fraction is None and exponent is None:
+        digits = whole.lstrip("0") or "0"
+        if len(digits) > MAX_AMOUNT_DIGITS:
+            raise InvalidField(field, "is too large")
+        number = int(digits)
+    else:
+        number = _exact_double(field, whole, fraction or "", exponent or "0")
+    if sign and number:
+        raise InvalidField(field, "must not be negative")
+    return _at_most(field, number, maximum)
+
+
+def _exact_double(field: str, whole: str, fraction: str, exponent: str) -> int:
+    """The value of a number with a fraction or an exponent, where every client's double agrees on it."""
+    digits = (whole + fraction).lstrip("0")
+    significant = digits.rstrip("0")
+    if not significant:
+        return 0
+    # Far outside of what can be meant: never compute with it.
+    shift = int(exponent) if len(exponent) < 8 else (-(10**8) if exponent[0] == "-" else 10**8)
+    shift += len(digits) - len(significant) - len(fraction)
+    if shift < 0:
+        raise InvalidField(field, "must be a whole number")
+    number = int(significant + "0" * shift) if len(significant) + shift <= 16 else MAX_EXACT_DOUBLE + 1
+    if number > MAX_EXACT_DOUBLE:
+        raise InvalidField(field, "is above 2^53 and written with a fraction or exponent: write all its digits")
+    return number
+
+
+def _at_most(field: str, number: int, maximum: int) -> int:
+    if number > maximum:
+        raise InvalidField(field, f"is above 2^{maximum.bit_length()}-1")
+    return number
