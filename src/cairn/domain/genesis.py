@@ -137,7 +137,7 @@ def dev_genesis() -> Genesis:
 def _parse_object(text: bytes) -> dict[str, object]:
     try:
         fields = json.loads(text, object_pairs_hook=_unique, parse_float=_inexact, parse_constant=_inexact)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise MalformedJson(f"genesis is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise MalformedJson("genesis is not a JSON object")

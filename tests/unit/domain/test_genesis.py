@@ -1,0 +1,155 @@
+"""Genesis: a strict file, one digest however it is written, and block 0."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cairn.domain.codec import block_hash
+from cairn.domain.crypto import checksum_address
+from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.genesis import (
+    DEV_KEYS,
+    MAX_CHAIN_ID,
+    dev_genesis,
+    encode_genesis,
+    genesis_digest,
+    genesis_outcome,
+    parse_genesis,
+)
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import EMPTY_ROOT
+from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, ZERO_HASH, Account, Rules
+
+ALICE, BOB = (address for address, _ in DEV_KEYS[:2])
+
+
+def written(**changes: Any) -> bytes:
+    fields = {
+        "chainId": 5,
+        "timestamp": 1_000,
+        "gasPrice": 10,
+        "blockGasLimit": 21_000,
+        "alloc": {checksum_address(ALICE): 3, checksum_address(BOB): "4"},
+        **changes,
+    }
+    return json.dumps({key: field for key, field in fields.items() if field is not None}).encode()
+
+
+def test_a_file_is_read_exactly() -> None:
+    genesis = parse_genesis(written())
+    assert genesis.rules == Rules(chain_id=5, gas_price=10, block_gas_limit=21_000)
+    assert genesis.timestamp == 1_000
+    assert genesis.alloc == {ALICE: 3, BOB: 4}
+
+
+def test_the_largest_numbers_are_read_exactly() -> None:
+    genesis = parse_genesis(
+        written(
+            chainId=MAX_CHAIN_ID,
+            timestamp=MAX_UINT64,
+            gasPrice=MAX_UINT256,
+            blockGasLimit=MAX_UINT64,
+            alloc={checksum_address(ALICE): str(MAX_UINT256)},
+        )
+    )
+    assert (genesis.chain_id, genesis.gas_price, genesis.alloc[ALICE]) == (MAX_CHAIN_ID, MAX_UINT256, MAX_UINT256)
+    assert parse_genesis(encode_genesis(genesis)) == genesis
+
+
+def test_an_address_may_be_written_in_one_case() -> None:
+    assert parse_genesis(written(alloc={f"0x{ALICE.hex()}": 1})).alloc == {ALICE: 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "why"),
+    [
+        ({"gasprice": 1}, "gasprice", "unknown key"),
+        ({"chainId": None}, "chainId", "missing"),
+        ({"alloc": None}, "alloc", "missing"),
+        ({"chainId": 0}, "chainId", "not between"),
+        ({"chainId": MAX_CHAIN_ID + 1}, "chainId", "not between"),
+        ({"chainId": True}, "chainId", "not an integer"),
+        ({"chainId": "five"}, "chainId", "not an integer"),
+        ({"chainId": "0x5"}, "chainId", "not an integer"),
+        ({"chainId": "٥"}, "chainId", "not an integer"),
+        ({"timestamp": -1}, "timestamp", "not between"),
+        ({"timestamp": "9" * 79}, "timestamp", "not an integer"),
+        ({"gasPrice": "-1"}, "gasPrice", "not an integer"),
+        ({"gasPrice": [1]}, "gasPrice", "not an integer"),
+        ({"gasPrice": MAX_UINT256 + 1}, "gasPrice", "not between"),
+        ({"blockGasLimit": 20_999}, "blockGasLimit", "not between"),
+        ({"alloc": []}, "alloc", "not an object"),
+        ({"alloc": {"0x12": 1}}, "alloc.0x12", "40 hexadecimal digits"),
+        ({"alloc": {checksum_address(ALICE): -1}}, f"alloc.{checksum_address(ALICE)}", "not between"),
+        ({"alloc": {checksum_address(ALICE): MAX_UINT256, checksum_address(BOB): 1}}, "alloc", "add up"),
+        ({"alloc": {checksum_address(ALICE): 1, f"0x{ALICE.hex()}": 1}}, f"alloc.0x{ALICE.hex()}", "given twice"),
+    ],
+)
+def test_anything_else_is_refused_by_name(changes: dict[str, object], field: str, why: str) -> None:
+    with pytest.raises(InvalidField, match=why) as caught:
+        parse_genesis(written(**changes))
+    assert caught.value.field == field
+
+
+def test_a_wrong_checksum_is_refused() -> None:
+    spelled = checksum_address(ALICE)
+    with pytest.raises(InvalidField, match=spelled):
+        parse_genesis(written(alloc={spelled[:2] + spelled[2:].swapcase(): 1}))
+
+
+def test_a_key_given_twice_is_refused() -> None:
+    with pytest.raises(InvalidField, match="chainId: given twice"):
+        parse_genesis(written().replace(b"{", b'{"chainId": 6, ', 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"5",
+        b"\xff",
+        written().replace(b"1000", b"1000.0"),
+        written().replace(b"1000", b"1e3"),
+        written().replace(b"1000", b"NaN"),
+    ],
+    ids=["nothing", "cut", "array", "number", "not UTF-8", "fraction", "exponent", "NaN"],
+)
+def test_what_is_not_exact_json_is_refused(text: bytes) -> None:
+    with pytest.raises(MalformedJson, match="genesis is not"):
+        parse_genesis(text)
+
+
+def test_one_chain_has_one_digest_however_it_is_written() -> None:
+    genesis = parse_genesis(written())
+    turned = parse_genesis(written(alloc={f"0x{BOB.hex()}": 4, f"0x{ALICE.hex()}": "3"}))
+    assert encode_genesis(turned) == encode_genesis(genesis)
+    assert genesis_digest(turned) == genesis_digest(genesis)
+    assert genesis_digest(parse_genesis(written(chainId=6))) != genesis_digest(genesis)
+
+
+def test_block_0_holds_the_first_balances() -> None:
+    genesis = parse_genesis(written(alloc={checksum_address(ALICE): 3, checksum_address(BOB): 0}))
+    outcome = genesis_outcome(genesis)
+    header = outcome.block.header
+    assert outcome.accounts == {ALICE: Account(3, 0)}
+    assert outcome.lattice == Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(3, 0))])
+    assert (header.height, header.previous_hash, header.proposer) == (0, ZERO_HASH, ZERO_ADDRESS)
+    assert (header.timestamp, header.chain_id, header.gas_used, header.tx_root) == (1_000, 5, 0, EMPTY_ROOT)
+    assert header.state_root == outcome.lattice.root
+    assert outcome.block.hash == block_hash(header)
+    assert outcome.block.txs == ()
+
+
+def test_the_dev_chain_is_the_same_everywhere() -> None:
+    genesis = dev_genesis()
+    assert genesis.rules == Rules(chain_id=1337, gas_price=10**9, block_gas_limit=210_000_000)
+    assert genesis.alloc == {address: 10**22 for address, _ in DEV_KEYS}
+    assert len(genesis.alloc) == 10
+    assert checksum_address(DEV_KEYS[0][0]) == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+    # A change of this hash is a change of the chain's format: every existing directory would be another chain's.
+    assert (
+        genesis_outcome(genesis).block.hash.hex() == "dbf31bcae439d5d58f75c04448da824f2e7c18472c95ecb32dde587f4bfe5f2f"
+    )

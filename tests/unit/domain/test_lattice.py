@@ -1,0 +1,65 @@
+"""The state root: it depends on the state alone, not on the way there."""
+
+from array import array
+
+from blake3 import blake3
+
+from cairn.domain.crypto import keccak256
+from cairn.domain.lattice import SUM_SIZE, Lattice
+from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, MAX_UINT256, Account, Address
+
+ALICE, BOB = Address(b"\x01" * 20), Address(b"\x02" * 20)
+
+
+def test_the_empty_state_is_all_zero() -> None:
+    assert Lattice.empty().sum == bytes(SUM_SIZE)
+    assert Lattice.empty().root == keccak256(bytes(2048))
+
+
+def test_no_change_changes_nothing() -> None:
+    lattice = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(5, 1))])
+    assert lattice.updated([]) == lattice
+    assert lattice.updated([(ALICE, Account(5, 1), Account(5, 1))]) == lattice
+
+
+def test_an_empty_account_is_no_part_of_the_state() -> None:
+    assert Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, EMPTY_ACCOUNT)]) == Lattice.empty()
+    full = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(5, 0))])
+    assert full.updated([(ALICE, Account(5, 0), EMPTY_ACCOUNT)]) == Lattice.empty()
+
+
+def test_the_way_to_a_state_has_no_part_in_it() -> None:
+    one, two = Account(5, 1), Account(MAX_UINT256, MAX_UINT64)
+    together = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, one), (BOB, EMPTY_ACCOUNT, two)])
+    swapped = Lattice.empty().updated([(BOB, EMPTY_ACCOUNT, two), (ALICE, EMPTY_ACCOUNT, one)])
+    detour = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, two)]).updated([(BOB, EMPTY_ACCOUNT, two)])
+    assert together == swapped == detour.updated([(ALICE, two, one)])
+
+
+def test_every_part_of_an_account_counts() -> None:
+    roots = {
+        Lattice.empty().updated([(at, EMPTY_ACCOUNT, account)]).root
+        for at, account in [
+            (ALICE, Account(1, 0)),
+            (BOB, Account(1, 0)),
+            (ALICE, Account(2, 0)),
+            (ALICE, Account(1, 1)),
+        ]
+    }
+    assert len(roots) == 4
+
+
+def test_equal_vectors_do_not_cancel_out() -> None:
+    # Lanes add; with exclusive-or the same account twice would vanish.
+    once = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(1, 0))])
+    assert once.updated([(ALICE, EMPTY_ACCOUNT, Account(1, 0))]) not in (Lattice.empty(), once)
+
+
+def test_more_vectors_than_a_lane_can_add_at_once() -> None:
+    # One vector has lanes close to 2^16, so adding it this often passes 2^32 in them.
+    count = 70_000
+    vector = array("H", blake3(ALICE + (1).to_bytes(32, "big") + bytes(8)).digest(length=SUM_SIZE))
+    expected = b"".join((lane * count % 65_536).to_bytes(2, "little") for lane in vector)
+    lattice = Lattice.empty().updated((ALICE, EMPTY_ACCOUNT, Account(1)) for _ in range(count))
+    assert lattice.sum == expected
+    assert lattice.updated((ALICE, Account(1), EMPTY_ACCOUNT) for _ in range(count)) == Lattice.empty()

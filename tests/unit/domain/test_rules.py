@@ -1,0 +1,60 @@
+"""The checks of one transaction, at and beside each bound."""
+
+import pytest
+
+from cairn.domain.errors import GasPriceTooLow, GasTooHigh, GasTooLow, InsufficientFunds, NonceTooHigh, NonceTooLow
+from cairn.domain.rules import check_tx, validate_tx
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, Account, Rules, Tx, TxHash
+
+RULES = Rules(chain_id=1337, gas_price=10, block_gas_limit=42_000)
+
+
+def tx_with(gas: int = 21_000, gas_price: int = 10, nonce: int = 3, value: int = 5) -> Tx:
+    return Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, nonce, gas, gas_price, value, bytes(65))
+
+
+@pytest.mark.parametrize("gas", [21_000, 42_000])
+@pytest.mark.parametrize("gas_price", [10, MAX_UINT256])
+@pytest.mark.parametrize("nonce", [0, MAX_UINT64 - 1])
+def test_the_bounds_themselves_are_taken(gas: int, gas_price: int, nonce: int) -> None:
+    validate_tx(tx_with(gas=gas, gas_price=gas_price, nonce=nonce), RULES)
+
+
+def test_too_little_gas() -> None:
+    with pytest.raises(GasTooLow, match="gas is 20999; a transfer takes 21000"):
+        validate_tx(tx_with(gas=20_999), RULES)
+
+
+def test_more_gas_than_a_block_has() -> None:
+    with pytest.raises(GasTooHigh, match="gas is 42001; a block has 42000"):
+        validate_tx(tx_with(gas=42_001), RULES)
+
+
+def test_too_low_a_price() -> None:
+    with pytest.raises(GasPriceTooLow, match="gasPrice is 9; this chain takes 10 or more"):
+        validate_tx(tx_with(gas_price=9), RULES)
+
+
+def test_the_nonce_after_the_last_one_would_not_fit() -> None:
+    with pytest.raises(NonceTooHigh, match=str(MAX_UINT64)):
+        validate_tx(tx_with(nonce=MAX_UINT64), RULES)
+
+
+def test_the_exact_balance_and_a_later_nonce_are_taken() -> None:
+    check_tx(Account(5 + 210_000, 3), tx_with())
+    check_tx(Account(5 + 210_000, 0), tx_with())
+
+
+def test_a_used_nonce() -> None:
+    with pytest.raises(NonceTooLow, match="nonce is 3; the account's next one is 4"):
+        check_tx(Account(10**18, 4), tx_with())
+
+
+def test_the_fee_must_be_affordable_too() -> None:
+    with pytest.raises(InsufficientFunds, match="costs 210005 with its fee; the account holds 210004"):
+        check_tx(Account(5 + 210_000 - 1, 3), tx_with())
+
+
+def test_a_cost_beyond_256_bits_is_just_not_affordable() -> None:
+    with pytest.raises(InsufficientFunds):
+        check_tx(Account(MAX_UINT256, 3), tx_with(gas_price=MAX_UINT256, value=MAX_UINT256))

@@ -1,0 +1,209 @@
+"""Block application: who pays, who receives, and what makes a block invalid."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from cairn.domain.codec import block_hash
+from cairn.domain.errors import InvalidBlock
+from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.transition import BlockOutcome, build_block, verify_block
+from cairn.domain.types import (
+    EMPTY_ACCOUNT,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    ZERO_ADDRESS,
+    Account,
+    Address,
+    Block,
+    BlockHash,
+    Tx,
+    TxHash,
+)
+
+ALICE, BOB, CAROL, PROPOSER = (Address(bytes([number]) * 20) for number in (1, 2, 3, 9))
+FUNDS = 10**9
+FEE = TRANSFER_GAS * 10
+GENESIS = Genesis(
+    chain_id=7,
+    timestamp=1_000,
+    gas_price=10,
+    block_gas_limit=5 * TRANSFER_GAS,
+    alloc={ALICE: FUNDS, BOB: FUNDS, PROPOSER: FUNDS},
+)
+START = genesis_outcome(GENESIS)
+
+
+class View:
+    def __init__(self, accounts: dict[Address, Account]) -> None:
+        self.accounts = accounts
+
+    def account(self, address: Address) -> Account:
+        return self.accounts.get(address, EMPTY_ACCOUNT)
+
+
+def transfer(
+    sender: Address, to: Address, value: int, nonce: int = 0, gas_price: int = 10, gas: int = TRANSFER_GAS
+) -> Tx:
+    tx_hash = TxHash(bytes([nonce]) + sender[:1] + to[:1] + bytes(29))
+    return Tx(tx_hash, sender, to, nonce, gas, gas_price, value, bytes(65))
+
+
+def build(txs: Sequence[Tx], timestamp: int = 2_000, proposer: Address = PROPOSER) -> BlockOutcome:
+    view = View(START.accounts)
+    head = START.block
+    return build_block(head.header, head.hash, START.lattice, view, txs, timestamp, proposer, GENESIS.rules)
+
+
+def verify(block: Block) -> BlockOutcome:
+    head = START.block
+    return verify_block(head.header, head.hash, START.lattice, View(START.accounts), block, GENESIS.rules)
+
+
+def test_an_empty_block_changes_nothing_but_the_height() -> None:
+    outcome = build([])
+    header = outcome.block.header
+    assert outcome.accounts == {}
+    assert outcome.lattice == START.lattice
+    assert (header.height, header.previous_hash) == (1, START.block.hash)
+    assert (header.tx_root, header.state_root) == (EMPTY_ROOT, START.block.header.state_root)
+    assert (header.gas_used, header.proposer, header.chain_id) == (0, PROPOSER, 7)
+
+
+def test_a_transfer_moves_the_value_and_pays_the_proposer() -> None:
+    tx = transfer(ALICE, CAROL, 1_000)
+    outcome = build([tx])
+    assert outcome.accounts == {
+        ALICE: Account(FUNDS - 1_000 - FEE, 1),
+        CAROL: Account(1_000, 0),
+        PROPOSER: Account(FUNDS + FEE, 0),
+    }
+    header = outcome.block.header
+    assert header.gas_used == TRANSFER_GAS
+    assert header.tx_root == tx_root([tx.hash])
+    assert header.state_root == outcome.lattice.root
+    assert outcome.block.hash == block_hash(header)
+    assert outcome.block.txs == (tx,)
+
+
+def test_gas_beyond_a_transfer_is_not_charged() -> None:
+    outcome = build([transfer(ALICE, CAROL, 1, gas=2 * TRANSFER_GAS)])
+    assert outcome.accounts[ALICE].balance == FUNDS - 1 - FEE
+    assert outcome.block.header.gas_used == TRANSFER_GAS
+
+
+def test_a_transfer_to_oneself_costs_the_fee() -> None:
+    outcome = build([transfer(ALICE, ALICE, FUNDS - FEE)])
+    assert outcome.accounts == {ALICE: Account(FUNDS - FEE, 1), PROPOSER: Account(FUNDS + FEE, 0)}
+
+
+def test_a_proposer_that_sends_gets_its_fee_back() -> None:
+    outcome = build([transfer(PROPOSER, BOB, 1_000)])
+    assert outcome.accounts == {PROPOSER: Account(FUNDS - 1_000, 1), BOB: Account(FUNDS + 1_000, 0)}
+
+
+def test_a_proposer_that_receives_gets_both() -> None:
+    outcome = build([transfer(ALICE, PROPOSER, 1_000)])
+    assert outcome.accounts[PROPOSER] == Account(FUNDS + 1_000 + FEE, 0)
+
+
+def test_a_proposer_that_sends_to_itself_only_counts_up() -> None:
+    assert build([transfer(PROPOSER, PROPOSER, 5)]).accounts == {PROPOSER: Account(FUNDS, 1)}
+
+
+def test_a_proposer_cannot_spend_the_fees_of_its_own_block() -> None:
+    with pytest.raises(InvalidBlock, match="holds 210000"):
+        build([transfer(ALICE, CAROL, FEE), transfer(CAROL, BOB, 1)], proposer=CAROL)
+
+
+def test_the_zero_address_is_an_account_like_any_other() -> None:
+    outcome = build([transfer(ALICE, ZERO_ADDRESS, 5)], proposer=ZERO_ADDRESS)
+    assert outcome.accounts[ZERO_ADDRESS] == Account(5 + FEE, 0)
+
+
+def test_a_transfer_of_nothing_makes_no_account() -> None:
+    assert CAROL not in build([transfer(ALICE, CAROL, 0)]).accounts
+
+
+def test_an_account_may_be_emptied_and_keeps_its_nonce() -> None:
+    assert build([transfer(ALICE, BOB, FUNDS - FEE)]).accounts[ALICE] == Account(0, 1)
+
+
+def test_what_was_received_in_a_block_can_be_spent_in_it() -> None:
+    outcome = build([transfer(ALICE, CAROL, FEE + 5), transfer(CAROL, BOB, 5)])
+    assert outcome.accounts[CAROL] == Account(0, 1)
+
+
+def test_a_block_takes_exactly_its_gas_limit() -> None:
+    txs = [transfer(ALICE, BOB, 1, nonce) for nonce in range(5)]
+    assert build(txs).block.header.gas_used == GENESIS.block_gas_limit
+    with pytest.raises(InvalidBlock, match="block 1 uses 126000 gas; its limit is 105000"):
+        build([*txs, transfer(ALICE, BOB, 1, 5)])
+
+
+@pytest.mark.parametrize(
+    ("txs", "why"),
+    [
+        ([transfer(ALICE, BOB, 1, nonce=1)], "nonce is 1, expected 0"),
+        ([transfer(ALICE, BOB, 1), transfer(ALICE, CAROL, 1)], "nonce is 0; the account's next one is 1"),
+        ([transfer(ALICE, BOB, FUNDS - FEE + 1)], "the account holds 1000000000"),
+        ([transfer(CAROL, BOB, 0)], "the account holds 0"),
+        ([transfer(ALICE, BOB, MAX_UINT256, gas_price=MAX_UINT256)], "the account holds"),
+        ([transfer(ALICE, BOB, 1, gas=20_999)], "gas is 20999"),
+        ([transfer(ALICE, BOB, 1, gas=5 * TRANSFER_GAS + 1)], "a block has 105000"),
+        ([transfer(ALICE, BOB, 1, gas_price=9)], "gasPrice is 9"),
+    ],
+)
+def test_a_transaction_that_cannot_be_applied_is_named(txs: list[Tx], why: str) -> None:
+    with pytest.raises(InvalidBlock, match=why) as caught:
+        build(txs)
+    assert f"block 1: transaction 0x{txs[-1].hash.hex()} cannot be applied" in caught.value.detail
+
+
+def test_a_free_chain_pays_nobody() -> None:
+    free = msgspec.structs.replace(GENESIS, gas_price=0)
+    start = genesis_outcome(free)
+    tx = transfer(ALICE, BOB, 5, gas_price=0)
+    outcome = build_block(
+        start.block.header, start.block.hash, start.lattice, View(start.accounts), [tx], 0, PROPOSER, free.rules
+    )
+    assert outcome.accounts == {ALICE: Account(FUNDS - 5, 1), BOB: Account(FUNDS + 5, 0)}
+
+
+def test_time_never_runs_backwards() -> None:
+    assert build([], timestamp=2_000).block.header.timestamp == 2_000
+    assert build([], timestamp=1_000).block.header.timestamp == 1_000
+    assert build([], timestamp=999).block.header.timestamp == 1_000
+
+
+def test_a_right_block_is_verified_to_the_same_outcome() -> None:
+    outcome = build([transfer(ALICE, BOB, 5), transfer(BOB, CAROL, 7)])
+    assert verify(outcome.block) == outcome
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"height": 2}, "height is 2, but it follows as 1"),
+        ({"previous_hash": BlockHash(bytes(32))}, "previous_hash is 0x0000"),
+        ({"timestamp": 999}, "timestamp is 999, but it follows as 1000"),
+        ({"tx_root": EMPTY_ROOT}, "tx_root is 0xe3b0"),
+        ({"state_root": bytes(32)}, "state_root is 0x0000"),
+        ({"gas_used": 0}, "gas_used is 0, but it follows as 21000"),
+        ({"proposer": BOB}, "state_root is"),
+        ({"chain_id": 8}, "chain_id is 8, but it follows as 7"),
+    ],
+)
+def test_a_block_that_claims_something_else_is_refused(changes: dict[str, object], why: str) -> None:
+    block = build([transfer(ALICE, CAROL, 5)]).block
+    header = msgspec.structs.replace(block.header, **changes)
+    with pytest.raises(InvalidBlock, match=why):
+        verify(Block(header, block_hash(header), block.txs))
+
+
+def test_a_block_under_a_wrong_hash_is_refused() -> None:
+    block = build([transfer(ALICE, CAROL, 5)]).block
+    with pytest.raises(InvalidBlock, match="block 1: hash is 0x0000"):
+        verify(Block(block.header, BlockHash(bytes(32)), block.txs))

@@ -1,0 +1,120 @@
+"""Building a transaction from its fields: the signature decides."""
+
+import pytest
+
+from cairn.domain.crypto import CURVE_ORDER
+from cairn.domain.errors import InvalidField, InvalidSignature
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.txs import build_tx, sign_draft
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, Address, Draft, Tx
+
+CHAIN_ID = 1337
+SENDER, KEY = DEV_KEYS[0]
+OTHER = DEV_KEYS[1][0]
+TX = sign_draft(Draft(SENDER, OTHER, 10**18, 21_000, 10**9, 7), KEY, CHAIN_ID)
+
+
+def build(
+    sender: Address = SENDER,
+    to: Address = OTHER,
+    value: int = 10**18,
+    gas: int = 21_000,
+    gas_price: int = 10**9,
+    nonce: int = 7,
+    signature: bytes = TX.signature,
+    chain_id: int = CHAIN_ID,
+) -> Tx:
+    return build_tx(sender, to, value, gas, gas_price, nonce, signature, chain_id)
+
+
+def test_what_was_signed_is_taken() -> None:
+    assert build() == TX
+    assert TX.fee == 21_000 * 10**9
+    assert TX.cost == 10**18 + TX.fee
+
+
+@pytest.mark.parametrize("parity", [0, 1])
+def test_both_writings_of_the_parity_give_one_transaction(parity: int) -> None:
+    drafts = (Draft(SENDER, OTHER, value, 21_000, 10**9, 7) for value in range(100))
+    tx = next(tx for tx in (sign_draft(draft, KEY, CHAIN_ID) for draft in drafts) if tx.signature[64] == parity)
+    assert build(value=tx.value, signature=tx.signature[:64] + bytes([27 + parity])) == tx
+    assert build(value=tx.value, signature=tx.signature) == tx
+
+
+@pytest.mark.parametrize("recovery_id", [2, 3, 26, 29, 35, 37, 255])
+def test_other_recovery_ids_are_refused(recovery_id: int) -> None:
+    with pytest.raises(InvalidSignature, match=f"recovery id is {recovery_id}"):
+        build(signature=TX.signature[:64] + bytes([recovery_id]))
+
+
+@pytest.mark.parametrize("size", [0, 64, 66])
+def test_a_signature_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(InvalidSignature, match=f"65 bytes, not {size}"):
+        build(signature=(TX.signature * 2)[:size])
+
+
+def test_the_mirrored_signature_is_refused_so_one_transaction_has_one_hash() -> None:
+    s = int.from_bytes(TX.signature[32:64], "big")
+    mirrored = TX.signature[:32] + (CURVE_ORDER - s).to_bytes(32, "big") + bytes([1 - TX.signature[64]])
+    with pytest.raises(InvalidSignature, match="upper half"):
+        build(signature=mirrored)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda: build(sender=OTHER),
+        lambda: build(to=ZERO_ADDRESS),
+        lambda: build(value=10**18 + 1),
+        lambda: build(gas=21_001),
+        lambda: build(gas_price=10**9 + 1),
+        lambda: build(nonce=8),
+        lambda: build(chain_id=1338),
+        lambda: build(signature=TX.signature[:64] + bytes([1 - TX.signature[64]])),
+        lambda: build(sender=Address(SENDER[:19])),
+    ],
+)
+def test_every_field_is_covered_by_the_signature(changed: object) -> None:
+    assert callable(changed)
+    with pytest.raises(InvalidSignature, match="is by 0x|no key"):
+        changed()
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (Draft(SENDER, Address(b""), 1, 21_000, 1, 0), "to"),
+        (Draft(SENDER, Address(bytes(21)), 1, 21_000, 1, 0), "to"),
+        (Draft(SENDER, OTHER, -1, 21_000, 1, 0), "value"),
+        (Draft(SENDER, OTHER, MAX_UINT256 + 1, 21_000, 1, 0), "value"),
+        (Draft(SENDER, OTHER, 1, -1, 1, 0), "gas"),
+        (Draft(SENDER, OTHER, 1, MAX_UINT64 + 1, 1, 0), "gas"),
+        (Draft(SENDER, OTHER, 1, 21_000, -1, 0), "gasPrice"),
+        (Draft(SENDER, OTHER, 1, 21_000, MAX_UINT256 + 1, 0), "gasPrice"),
+        (Draft(SENDER, OTHER, 1, 21_000, 1, -1), "nonce"),
+        (Draft(SENDER, OTHER, 1, 21_000, 1, MAX_UINT64 + 1), "nonce"),
+    ],
+)
+def test_a_field_that_has_no_room_in_the_record_is_refused_by_name(draft: Draft, field: str) -> None:
+    assert draft.nonce is not None
+    with pytest.raises(InvalidField) as from_fields:
+        build(SENDER, draft.to, draft.value, draft.gas, draft.gas_price, draft.nonce)
+    with pytest.raises(InvalidField) as from_draft:
+        sign_draft(draft, KEY, CHAIN_ID)
+    assert from_fields.value.field == from_draft.value.field == field
+
+
+@pytest.mark.parametrize("to", [SENDER, ZERO_ADDRESS])
+def test_any_recipient_may_be_named(to: Address) -> None:
+    tx = sign_draft(Draft(SENDER, to, MAX_UINT256, MAX_UINT64, MAX_UINT256, MAX_UINT64), KEY, CHAIN_ID)
+    assert build(SENDER, to, MAX_UINT256, MAX_UINT64, MAX_UINT256, MAX_UINT64, tx.signature) == tx
+
+
+def test_a_draft_without_a_nonce_cannot_be_signed() -> None:
+    with pytest.raises(InvalidField, match="nonce"):
+        sign_draft(Draft(SENDER, OTHER, 1, 21_000, 1, None), KEY, CHAIN_ID)
+
+
+def test_a_draft_is_signed_with_its_senders_key_only() -> None:
+    with pytest.raises(InvalidField, match="another account"):
+        sign_draft(Draft(OTHER, SENDER, 1, 21_000, 1, 0), KEY, CHAIN_ID)
