@@ -1,46 +1,72 @@
-"""Every node setting, once: its name, type, default and help. Parsed once, then frozen.
+"""Every node setting, once: its name, type, default, help and bounds. Parsed once, then frozen.
 
+Flags override the environment (CAIRN_ and the name in capitals), which overrides the file (cairn.toml).
 Chain rules (chain id, gas price, block gas limit, balances) are not here: they live in genesis.
 """
 
+import difflib
+import json
+import math
 import os
-from dataclasses import dataclass, field
-from typing import Any
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, get_type_hints
 
+from cairn.domain.crypto import checksum_address, parse_address
+from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import ZERO_ADDRESS, Address
 
+ENV_PREFIX = "CAIRN_"
+CONFIG_FILE = "cairn.toml"
 
-def setting(default: Any, help: str) -> Any:
+
+def setting(
+    default: Any, help: str, *, least: float | None = None, most: float | None = None, one_of: tuple[str, ...] = ()
+) -> Any:
     """A field of `Settings`; the help text is what `cairn init` writes above the key."""
-    return field(default=default, metadata={"help": help})
+    return field(default=default, metadata={"help": help, "least": least, "most": most, "one_of": one_of})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     host: str = setting("127.0.0.1", "Address to listen on. Loopback unless you mean otherwise.")
-    port: int = setting(8645, "Port to listen on; 0 takes any free one.")
-    workers: int = setting(max(1, min(4, os.cpu_count() or 1)), "API processes: one per core is a good start.")
+    port: int = setting(8645, "Port to listen on; 0 takes any free one.", least=0, most=65_535)
+    workers: int = setting(
+        max(1, min(4, os.cpu_count() or 1)), "API processes; one per core, four at most, unless set.", least=1, most=256
+    )
 
     block_time_s: float = setting(
-        1.0, "Seconds between blocks when there is something to include; 0 makes one at once after each submission."
+        1.0,
+        "Seconds between blocks when there is something to include; 0 makes one at once after each submission.",
+        least=0,
+        most=86_400,
     )
     empty_blocks: bool = setting(False, "Make a block every block time even when there is nothing to include.")
     proposer: Address = setting(ZERO_ADDRESS, "Account that receives the fees of the blocks that this node makes.")
 
-    mempool_size: int = setting(100_000, "Transactions that the mempool holds at most.")
-    mempool_per_sender: int = setting(10_000, "Transactions of one sender that the mempool holds at most.")
-    mempool_nonce_gap: int = setting(64, "How far ahead of a sender's next nonce a transaction may be.")
-    mempool_lifetime_s: int = setting(10_800, "Seconds after which a transaction that could not be mined is dropped.")
-
-    max_body_bytes: int = setting(128 * 1024, "Largest request body.")
-    max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.")
-    header_timeout_s: float = setting(10.0, "Seconds that a client has to send a whole request.")
-    idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.")
-    max_connections: int = setting(10_000, "Connections at once, over all workers; more are refused.")
-    rate_limit_per_s: float = setting(
-        200.0, "Requests a second that one client address may make; 0 is no limit. Loopback clients are never limited."
+    mempool_size: int = setting(100_000, "Transactions that the mempool holds at most.", least=1)
+    mempool_per_sender: int = setting(
+        10_000, "Transactions of one sender that the mempool holds at most; a tenth of its size unless set.", least=1
     )
-    rate_limit_burst: int = setting(400, "Requests that a client may make at once before the rate limit counts.")
+    mempool_nonce_gap: int = setting(64, "How far ahead of a sender's next nonce a transaction may be.", least=0)
+    mempool_lifetime_s: int = setting(
+        10_800, "Seconds after which a transaction that could not be mined is dropped.", least=1
+    )
+
+    max_body_bytes: int = setting(128 * 1024, "Largest request body.", least=1)
+    max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.", least=1)
+    header_timeout_s: float = setting(10.0, "Seconds that a client has to send a whole request.", least=0.1)
+    idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.", least=0.1)
+    max_connections: int = setting(10_000, "Connections at once, over all workers; more are refused.", least=1)
+    rate_limit_per_s: float = setting(
+        200.0,
+        "Requests a second that one client address may make; 0 is no limit. Loopback clients are never limited.",
+        least=0,
+    )
+    rate_limit_burst: int = setting(
+        400, "Requests that a client may make at once before the rate limit counts.", least=1
+    )
 
     allowed_hosts: tuple[str, ...] = setting(
         (), "Host names, besides loopback ones and the listening address, that requests may name; '*' allows all."
@@ -51,12 +77,163 @@ class Settings:
     tls_cert: str = setting("", "PEM file of the TLS certificate chain; empty serves plain HTTP.")
     tls_key: str = setting("", "PEM file of the TLS private key.")
 
-    ws_max_message_bytes: int = setting(16 * 1024, "Largest message that a WebSocket client may send.")
-    ws_max_followed: int = setting(1_000, "Transactions that one socket may follow at once.")
-    ws_ping_interval_s: float = setting(30.0, "Seconds between pings to a WebSocket client.")
-    ws_buffer_bytes: int = setting(64 * 1024, "Bytes that may wait for a slow WebSocket client before it must catch up.")
-    ws_stall_timeout_s: float = setting(10.0, "Seconds that a WebSocket client may leave a full buffer unread.")
+    ws_max_message_bytes: int = setting(16 * 1024, "Largest message that a WebSocket client may send.", least=1_024)
+    ws_max_followed: int = setting(1_000, "Transactions that one socket may follow at once.", least=1)
+    ws_ping_interval_s: float = setting(30.0, "Seconds between pings to a WebSocket client.", least=0.1)
+    ws_buffer_bytes: int = setting(
+        64 * 1024, "Bytes that may wait for a slow WebSocket client before it must catch up.", least=1_024
+    )
+    ws_stall_timeout_s: float = setting(
+        10.0, "Seconds that a WebSocket client may leave a full buffer unread.", least=0.1
+    )
 
-    drain_delay_s: float = setting(0.0, "Seconds between turning /ready to 503 and refusing work, at a stop.")
-    log_level: str = setting("info", "debug, info, warning or error.")
-    log_format: str = setting("text", "text for people, json for machines.")
+    drain_delay_s: float = setting(
+        0.0, "Seconds between turning /ready to 503 and refusing work, at a stop.", least=0, most=3_600
+    )
+    log_level: str = setting("info", "debug, info, warning or error.", one_of=("debug", "info", "warning", "error"))
+    log_format: str = setting("text", "text for people, json for machines.", one_of=("text", "json"))
+
+
+FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Settings)}
+_TYPES = get_type_hints(Settings)
+
+
+def env_name(name: str) -> str:
+    return ENV_PREFIX + name.upper()
+
+
+def flag_name(name: str) -> str:
+    """How the command line spells a setting: the unit goes without saying there."""
+    return "--" + name.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
+
+
+def load_settings(
+    file_text: str | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
+) -> Settings:
+    """Settle every setting. Raises `InvalidConfig` that names the first key that is unknown or wrong."""
+    given: dict[str, object] = {}
+    if file_text is not None:
+        given |= _parse_file(file_text)
+    given |= _parse_environment(environ or {})
+    given |= {name: _check(name, value, flag_name(name)) for name, value in (flags or {}).items()}
+    if "mempool_size" in given and "mempool_per_sender" not in given:
+        given["mempool_per_sender"] = max(1, int(str(given["mempool_size"])) // 10)
+    settings = Settings(**given)  # type: ignore[arg-type]  # each was checked against its own field
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise InvalidConfig("tls_cert and tls_key go together: set both for HTTPS, or neither")
+    return settings
+
+
+def _parse_file(text: str) -> dict[str, object]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidConfig(f"{CONFIG_FILE}: {error}") from None
+    for key in table:
+        if key not in FIELDS:
+            raise InvalidConfig(f"{CONFIG_FILE}: unknown key {key}{_suggest(key, FIELDS)}")
+    return {name: _check(name, value, f"{CONFIG_FILE}: {name}") for name, value in table.items()}
+
+
+def _parse_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    names = {env_name(name): name for name in FIELDS}
+    given: dict[str, object] = {}
+    for variable, text in environ.items():
+        if variable.startswith(ENV_PREFIX):
+            if variable not in names:
+                raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names)}")
+            name = names[variable]
+            given[name] = _check(name, _from_text(_TYPES[name], text), variable)
+    return given
+
+
+def _suggest(unknown: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(unknown, list(known), n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def _from_text(kind: Any, text: str) -> object:
+    """What the file would hold for `text`; text that does not fit its type is left for the check to name."""
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    if kind == tuple[str, ...]:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _check(name: str, value: object, label: str) -> object:
+    """`value` as the setting's own type and within its bounds; `label` says where it came from."""
+    kind = _TYPES[name]
+    expected, convert = _KINDS[kind]
+    try:
+        converted = convert(value)
+    except InvalidField as error:
+        raise InvalidConfig(f"{label}: {error.detail.removeprefix('address: ')}") from None
+    if converted is None:
+        raise InvalidConfig(f"{label}: expected {expected}, got {value!r}")
+    _check_bounds(converted, FIELDS[name].metadata, label)
+    return converted
+
+
+def _check_bounds(value: object, bounds: Mapping[str, Any], label: str) -> None:
+    least, most, one_of = bounds["least"], bounds["most"], bounds["one_of"]
+    if one_of and value not in one_of:
+        raise InvalidConfig(f"{label}: expected {', '.join(one_of[:-1])} or {one_of[-1]}, got {value!r}")
+    if isinstance(value, int | float):
+        if least is not None and value < least:
+            raise InvalidConfig(f"{label}: expected {least} or more, got {value}")
+        if most is not None and value > most:
+            raise InvalidConfig(f"{label}: expected {most} or less, got {value}")
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    return None
+
+
+def _address(value: object) -> Address | None:
+    return parse_address(value, "address") if isinstance(value, str) else None
+
+
+_KINDS: dict[Any, tuple[str, Callable[[object], object | None]]] = {
+    bool: ("true or false", lambda value: value if isinstance(value, bool) else None),
+    int: ("a whole number", _integer),
+    float: ("a number", _number),
+    str: ("text", lambda value: value if isinstance(value, str) else None),
+    tuple[str, ...]: ("a list of texts", _texts),
+    Address: ("an address, 0x and 40 hex digits", _address),
+}
+"""For each type of setting: how to say it, and the value of that type, or None when it is not one."""
+
+
+def encode_settings(chosen: Mapping[str, object]) -> str:
+    """A settings file with every key explained: `chosen` ones set, the others commented out with their defaults."""
+    blocks = []
+    for name, each in FIELDS.items():
+        mark = "" if name in chosen else "#"
+        value = _as_toml(chosen.get(name, each.default))
+        blocks.append(f"# {each.metadata['help']}\n{mark}{name} = {value}\n")
+    return "\n".join(blocks)
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, bytes):
+        value = checksum_address(Address(value))
+    # JSON spells booleans, numbers, strings and lists of strings as TOML does.
+    return json.dumps(value)

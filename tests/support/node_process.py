@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -155,10 +156,8 @@ class NodeProcess:
 
     def kill_group(self) -> None:
         """SIGKILL every process at once: the nearest to a power cut that a test can do."""
-        try:
+        with suppress(ProcessLookupError):
             self.signal_group(signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
     def wait_exit(self, timeout_s: float = 15) -> int:

@@ -1,0 +1,67 @@
+"""What the node says on standard output once it serves."""
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from cairn import __version__
+from cairn.config import Settings
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
+
+
+def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
+    """The accounts with their keys, as every dev chain shows them, and where to go."""
+    accounts = [checksum_address(address) for address, _ in DEV_KEYS]
+    lines = [
+        f"[bold]Cairn {__version__}[/bold], a chain for development",
+        "",
+        f"[bold]Accounts[/bold] (each began with {genesis.alloc[DEV_KEYS[0][0]] // COIN:,} coins)",
+        *(f"({index}) {account}" for index, account in enumerate(accounts)),
+        "",
+        "[bold]Private keys[/bold] (public knowledge: never use them anywhere else)",
+        *(f"({index}) 0x{key.hex()}" for index, (_, key) in enumerate(DEV_KEYS)),
+        "",
+        f"Mnemonic    {DEV_MNEMONIC}",
+        f"Chain id    {genesis.chain_id}",
+        f"Gas price   {genesis.gas_price:,} wei ({genesis.gas_price // GWEI} gwei)",
+        f"Blocks      {_cadence(settings)}",
+        f"Data        {data_dir}",
+        f"API         {url}/docs",
+        f"Events      ws{url.removeprefix('http')}/events",
+        "",
+        "The node signs for these accounts, so this is a whole transfer:",
+        f"""  curl {url}/tx -H 'content-type: application/json' \\""",
+        f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1]}","value":1,"gas":21000}}'""",
+        "",
+        f"[bold green]Listening on {url}[/bold green]",
+    ]
+    print_lines(lines)
+
+
+def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
+    lines = [
+        f"[bold]Cairn {__version__}[/bold], chain {genesis.chain_id}",
+        f"Data        {data_dir}",
+        f"[bold green]Listening on {url}[/bold green]",
+    ]
+    print_lines(lines)
+
+
+def _cadence(settings: Settings) -> str:
+    if settings.block_time_s == 0:
+        return "one at once after each submission"
+    when = "also empty ones" if settings.empty_blocks else "while there is something to include"
+    return f"every {settings.block_time_s:g} s, {when}"
+
+
+def print_lines(lines: list[str]) -> None:
+    # Never wrapped: a key or a URL that is broken in two cannot be copied.
+    try:
+        Console(highlight=False, soft_wrap=True, emoji=False).print("\n".join(lines))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read along has seen enough (`cairn dev | head`); the node itself goes on.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

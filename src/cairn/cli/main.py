@@ -1,0 +1,173 @@
+"""The commands. Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data."""
+
+import ipaddress
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cairn import __version__
+from cairn.cli.banner import print_dev_banner, print_run_banner
+from cairn.cli.home import Home, build_genesis
+from cairn.cli.options import flags_given, with_settings
+from cairn.config import Settings, load_settings
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
+from cairn.domain.types import TRANSFER_GAS, Address
+
+EXIT_CONFIG = 2
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A blockchain node with a plain REST and WebSocket interface.",
+    epilog="Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data.",
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"cairn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cairn(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@with_settings
+def dev(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keep the chain here. Without it, it lives in a temporary directory.")
+    ] = None,
+    **flags: Any,
+) -> None:
+    """Run a chain for development: ten funded accounts that the node itself signs for."""
+    with reported_errors():
+        settings = load_settings(environ=os.environ, flags=flags_given(flags))
+        if not is_loopback(settings.host):
+            warn(f"{settings.host} is not loopback: whoever reaches this port can spend all ten accounts")
+        with dev_directory(data_dir) as (path, described):
+            genesis = dev_genesis()
+            banner = partial(print_dev_banner, genesis, settings, described)
+            code = run_node(genesis, path, settings, dict(DEV_KEYS), banner)
+    raise typer.Exit(code)
+
+
+@app.command()
+@with_settings
+def run(
+    home: Annotated[Path, typer.Option(help="The directory that `cairn init` made.", show_default=False)],
+    **flags: Any,
+) -> None:
+    """Run a node of the chain in a home directory. It never holds a key."""
+    with reported_errors():
+        place = Home(home)
+        genesis = place.read_genesis()
+        settings = load_settings(place.read_config(), os.environ, flags_given(flags))
+        make_directory(place.data_dir)
+        banner = partial(print_run_banner, genesis, place.data_dir)
+        code = run_node(genesis, place.data_dir, settings, {}, banner)
+    raise typer.Exit(code)
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(help="The home directory to make.", show_default=False)],
+    chain_id: Annotated[
+        int | None, typer.Option(help="Unlike that of any other chain; a random one unless given.", metavar="N")
+    ] = None,
+    gas_price: Annotated[int, typer.Option(help="Least price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
+    block_gas_limit: Annotated[
+        int, typer.Option(help="Gas of one block at most; a transfer takes 21,000.", metavar="N")
+    ] = 10_000 * TRANSFER_GAS,
+    alloc: Annotated[
+        list[str] | None,
+        typer.Option(help="A first balance, in wei or as 1000coins. May be repeated.", metavar="ADDRESS=AMOUNT"),
+    ] = None,
+    proposer: Annotated[
+        str | None, typer.Option(help="Account that receives this node's fees.", metavar="ADDRESS")
+    ] = None,
+) -> None:
+    """Make a home directory: genesis.json with the chain's rules, cairn.toml with every setting explained."""
+    with reported_errors():
+        # A chain id of one's own is what keeps another chain's transactions from being valid here.
+        chosen_id = secrets.randbelow(2**31) + 2**20 if chain_id is None else chain_id
+        genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
+        home = Home(directory)
+        home.create(genesis, None if proposer is None else read_proposer(proposer))
+    print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}) and {home.config_file}")
+    if not genesis.alloc:
+        warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
+    print(f"Start the node with: cairn run --home {directory}")
+
+
+def read_proposer(text: str) -> Address:
+    try:
+        return parse_address(text, "--proposer")
+    except InvalidField as error:
+        raise InvalidConfig(error.detail) from None
+
+
+def run_node(
+    genesis: Genesis, data_dir: Path, settings: Settings, keys: dict[Address, bytes], banner: Callable[[str], None]
+) -> int:
+    # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
+    from cairn.node import Node  # noqa: PLC0415
+
+    return Node(genesis, data_dir, settings, keys).run(on_ready=banner)
+
+
+@contextmanager
+def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
+    """Where the dev chain lives, and how to say so."""
+    if given is not None:
+        make_directory(given)
+        yield given, f"{given} (kept)"
+        return
+    with tempfile.TemporaryDirectory(prefix="cairn-dev-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary), f"{temporary} (temporary: removed at the end; --data-dir keeps a chain)"
+
+
+def make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidConfig(f"cannot use {path} as data directory: {error.strerror}") from None
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """What the user can put right is one line on standard error, never a traceback."""
+    try:
+        yield
+    except InvalidConfig as error:
+        print(f"cairn: {error.detail}", file=sys.stderr)
+        raise typer.Exit(EXIT_CONFIG) from None
+
+
+def warn(text: str) -> None:
+    print(f"cairn: warning: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,43 @@
+"""How the node logs: one line an event on standard error, for people or as JSON; quiet while all is well."""
+
+import logging
+import sys
+
+import structlog
+from structlog.types import Processor
+
+
+def configure_logging(level: str, style: str) -> None:
+    """Send what we log, and what libraries log, the same way. Call once, before the first fork."""
+    least = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper("iso", utc=True)
+        if style == "json"
+        else structlog.processors.TimeStamper("%H:%M:%S", utc=False),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        # Filters by class: a debug call below the level costs next to nothing.
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(style)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(least)
+
+
+def _rendering(style: str) -> list[Processor]:
+    if style == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # The plain traceback on purpose: the rich one shows local variables, and those may be keys.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

@@ -1,0 +1,183 @@
+"""The composition root: opens the socket, builds the core and the workers, and hands them to the supervisor."""
+
+import errno
+import gc
+import os
+import shutil
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from cairn.api.worker import run_worker
+from cairn.config import Settings
+from cairn.core.process import run_core
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import Genesis
+from cairn.domain.types import Address
+from cairn.log import configure_logging
+from cairn.supervisor import Supervisor
+
+BACKLOG = 2048
+LONGEST_SOCKET_PATH_BYTES = 100
+"""Systems cut a unix socket's path at 104 or 108 bytes."""
+
+READY_POLL_S = 0.02
+SLOWEST_READY_POLL_S = 0.5
+PROBE_TIMEOUT_S = 0.5
+
+CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int], int]
+WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node, from its parts. `run` is all of its life."""
+
+    genesis: Genesis
+    data_dir: Path
+    settings: Settings
+    dev_keys: Mapping[Address, bytes]
+    """The keys that the core signs with: those of a dev chain, none on any other."""
+    core: CoreEntry = run_core
+    worker: WorkerEntry = run_worker
+
+    def run(self, on_ready: Callable[[str], None]) -> int:
+        """Serve until stopped; `on_ready` gets the URL once /ready is 200. Returns the exit code.
+
+        Raises `InvalidConfig` when the address cannot be listened on, before any process is started.
+        """
+        check_tls(self.settings)
+        configure_logging(self.settings.log_level, self.settings.log_format)
+        with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
+            supervisor = Supervisor(
+                core=partial(self._run_core, listener, runtime_dir),
+                workers=[
+                    partial(self._run_worker, index, listener, runtime_dir) for index in range(self.settings.workers)
+                ],
+                drain_delay_s=self.settings.drain_delay_s,
+                # While any process holds the socket, new clients would queue in it and never be answered.
+                on_stop=listener.close,
+            )
+            endpoint = Endpoint.of(listener, self.settings)
+            supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
+            # What is loaded by now is shared by all processes for as long as the collector never touches it.
+            gc.freeze()
+            return supervisor.run()
+
+    def _run_core(self, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
+        listener.close()
+        return self.core(
+            self.genesis, self.data_dir, self.settings, core_socket_in(runtime_dir), self.dev_keys, lifeline
+        )
+
+    def _run_worker(self, index: int, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
+        scratch_dir = runtime_dir / f"worker-{index}"
+        # A worker that was killed leaves its files behind; the next one starts clean.
+        shutil.rmtree(scratch_dir, ignore_errors=True)
+        scratch_dir.mkdir(mode=0o700)
+        self.worker(index, self.settings, listener, core_socket_in(runtime_dir), scratch_dir, lifeline)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the node answers."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def of(cls, listener: socket.socket, settings: Settings) -> "Endpoint":
+        return cls(settings.host, listener.getsockname()[1], bool(settings.tls_cert))
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    def is_ready(self) -> bool:
+        """Whether GET /ready answers 200, asked over the network as any client would."""
+        # A node that listens on every address is asked on loopback.
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        try:
+            with socket.create_connection((host, self.port), PROBE_TIMEOUT_S) as connection:
+                return self._ask(connection)
+        except OSError:
+            return False
+
+    def _ask(self, connection: socket.socket) -> bool:
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            # Our own certificate, on our own machine, for a name that is not "localhost".
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            connection = context.wrap_socket(connection)
+        connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return connection.recv(64).startswith(b"HTTP/1.1 200 ")
+
+
+def _await_ready(supervisor: Supervisor, endpoint: Endpoint, on_ready: Callable[[str], None], poll_s: float) -> None:
+    """Ask until the node is ready, ever more seldom: a large chain may take its time to open."""
+    if endpoint.is_ready():
+        on_ready(endpoint.url)
+        return
+    slower_s = min(poll_s * 1.5, SLOWEST_READY_POLL_S)
+    supervisor.call_later(poll_s, partial(_await_ready, supervisor, endpoint, on_ready, slower_s))
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Listen, so that clients can queue from now on. Raises `InvalidConfig` that says why when that is refused."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InvalidConfig(f"cannot listen on {host}: {error.strerror}") from None
+    try:
+        # Without it a restart would fail for a minute, while old connections linger.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        hint = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
+        raise InvalidConfig(f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}{hint}") from None
+    return listener
+
+
+def check_tls(settings: Settings) -> None:
+    """Raise `InvalidConfig` for a certificate that no worker could serve with."""
+    if not settings.tls_cert:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # A password, or OpenSSL would ask for one at the terminal; a node starts unattended.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except OSError as error:
+        raise InvalidConfig(
+            f"cannot use tls_cert {settings.tls_cert} with tls_key {settings.tls_key}: {error.strerror or error}"
+        ) from None
+
+
+def core_socket_in(runtime_dir: Path) -> Path:
+    return runtime_dir / "core.sock"
+
+
+@contextmanager
+def runtime_directory() -> Iterator[Path]:
+    """A private directory for sockets and scratch files, gone at the end; only the owner may enter it."""
+    path = Path(tempfile.mkdtemp(prefix="cairn-run-"))
+    if len(os.fsencode(core_socket_in(path))) > LONGEST_SOCKET_PATH_BYTES:
+        path.rmdir()
+        path = Path(tempfile.mkdtemp(prefix="cairn-run-", dir="/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

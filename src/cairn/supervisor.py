@@ -1,0 +1,276 @@
+"""Runs the node's processes: starts them, restarts the ones that die, stops them all in order.
+
+Plain and single-threaded on purpose: it forks, so it must never hold a thread or an event loop, and it must outlive
+every mistake of the processes below it. All waiting happens in one `select` over signals and the next timer.
+"""
+
+import heapq
+import itertools
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+import structlog
+
+EXIT_OK = 0
+EXIT_FATAL = 3
+EXIT_FORCED = 130
+"""What a shell reports for a program that Ctrl-C ended."""
+
+STOP_LIMIT_S = 4.5
+"""After the drain delay, whoever still runs this long after the stop began is killed: the promise is 5 s in all."""
+STABLE_AFTER_S = 5.0
+"""A process that lived this long died by accident; one that did not may die again at once, so it waits."""
+FIRST_BACKOFF_S = 0.05
+LONGEST_BACKOFF_S = 2.0
+SAME_KEYPRESS_S = 0.5
+"""Wrappers pass Ctrl-C on to a child that the terminal has told already: that is not yet a second one."""
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_WATCHED = (signal.SIGCHLD, *_STOP_SIGNALS)
+
+log = structlog.get_logger("cairn.supervisor")
+
+
+@dataclass(slots=True)
+class Child:
+    """One process of the node, over all its lives."""
+
+    name: str
+    entry: Callable[[int], int]
+    """Runs in the forked process, with the lifeline to watch, and gives the exit code."""
+    pid: int | None = None
+    started_at: float = 0.0
+    early_deaths: int = 0
+
+    def back_off_s(self, now: float) -> float:
+        """How long to wait before the next life, after a death at `now`."""
+        if now - self.started_at >= STABLE_AFTER_S:
+            self.early_deaths = 0
+            return 0.0
+        self.early_deaths += 1
+        return min(FIRST_BACKOFF_S * 2.0 ** (self.early_deaths - 1), LONGEST_BACKOFF_S)
+
+
+class Supervisor:
+    """Owns the core and the workers from the first fork to the last exit."""
+
+    def __init__(
+        self,
+        core: Callable[[int], int],
+        workers: Sequence[Callable[[int], int]],
+        drain_delay_s: float,
+        on_stop: Callable[[], None],
+    ) -> None:
+        self._core = Child("cairn-core", core)
+        self._workers = [Child(f"cairn-api-{index}", entry) for index, entry in enumerate(workers)]
+        self._drain_delay_s = drain_delay_s
+        self._on_stop = on_stop
+        self._timers = Timers()
+        self._signals = SignalPipe()
+        # Only this process holds the write end: however it ends, its children see the end of file and leave too.
+        self._lifeline, self._lifeline_writer = os.pipe()
+        self._stopped_at: float | None = None
+        self._exit_code = EXIT_OK
+
+    @property
+    def _children(self) -> list[Child]:
+        return [self._core, *self._workers]
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Run `action` between two signals. Nothing runs any more once the stop has begun."""
+        self._timers.add(delay_s, action)
+
+    def run(self) -> int:
+        """Run until a signal or a fatal core ends the node. Returns the exit code; no child is left."""
+        with self._signals:
+            try:
+                for child in self._children:
+                    self._start(child)
+                while self._stopped_at is None or any(child.pid for child in self._children):
+                    self._signals_received(self._signals.wait(self._timers.next_in_s()))
+                    self._timers.run_due()
+            finally:
+                self._kill_all()
+                os.close(self._lifeline_writer)
+                os.close(self._lifeline)
+        return self._exit_code
+
+    def _start(self, child: Child) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Until the child has its own handlers, a signal to it would be written into our pipe as if it were ours.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        try:
+            child.pid = os.fork()
+            if child.pid == 0:
+                self._become(child)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        child.started_at = time.monotonic()
+
+    def _become(self, child: Child) -> None:
+        """Be the child, in the forked process. Never returns: nothing of the supervisor may run here."""
+        code = 1
+        try:
+            self._signals.forget()
+            os.close(self._lifeline_writer)
+            # The terminal tells Ctrl-C and hang-up to all; only the supervisor may act on it, or nothing could drain.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+            name_process(child.name)
+            code = child.entry(self._lifeline)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _signals_received(self, numbers: Sequence[int]) -> None:
+        if signal.SIGCHLD in numbers:
+            self._reap()
+        for number in numbers:
+            if number in _STOP_SIGNALS:
+                self._stop_asked(number)
+
+    def _reap(self) -> None:
+        for child in self._children:
+            if child.pid is None:
+                continue
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                child.pid = None
+                self._ended(child, os.waitstatus_to_exitcode(status))
+
+    def _ended(self, child: Child, code: int) -> None:
+        if child is self._core and code == EXIT_FATAL:
+            self._exit_code = EXIT_FATAL
+            self._stop(drain_delay_s=0)
+        elif self._stopped_at is None:
+            delay_s = child.back_off_s(time.monotonic())
+            log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
+            self._timers.add(delay_s, lambda: self._start(child))
+
+    def _stop_asked(self, number: int) -> None:
+        if self._stopped_at is None:
+            log.info("stopping", signal=signal.Signals(number).name)
+            self._stop(self._drain_delay_s)
+        elif number == signal.SIGINT and time.monotonic() - self._stopped_at > SAME_KEYPRESS_S:
+            log.warning("forced to stop at once")
+            self._exit_code = self._exit_code or EXIT_FORCED
+            self._kill_all()
+
+    def _stop(self, drain_delay_s: float) -> None:
+        """Core first: /ready turns to 503 while all is still served. It leaves last, when every worker is gone."""
+        if self._stopped_at is not None:
+            return
+        self._stopped_at = time.monotonic()
+        self._timers.clear()
+        send(signal.SIGTERM, [self._core])
+        self._timers.add(drain_delay_s, self._stop_workers)
+        self._timers.add(drain_delay_s + STOP_LIMIT_S, self._kill_stragglers)
+
+    def _stop_workers(self) -> None:
+        self._on_stop()
+        send(signal.SIGTERM, self._workers)
+
+    def _kill_stragglers(self) -> None:
+        log.warning("killed: took too long to stop", processes=[child.name for child in self._children if child.pid])
+        self._kill_all()
+
+    def _kill_all(self) -> None:
+        send(signal.SIGKILL, self._children)
+        for child in self._children:
+            if child.pid is not None:
+                os.waitpid(child.pid, 0)
+                child.pid = None
+
+
+def send(number: signal.Signals, children: Sequence[Child]) -> None:
+    """Signal those that live. One that has ended is still ours until it is reaped, so its id cannot be another's."""
+    for child in children:
+        if child.pid is not None:
+            os.kill(child.pid, number)
+
+
+def describe_exit(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def name_process(name: str) -> None:
+    """Show `name` in ps and top, where the system lets a process say so (Linux)."""
+    try:
+        with open("/proc/self/comm", "w") as comm:
+            comm.write(name)
+    except OSError:
+        pass
+
+
+class Timers:
+    """What to do later, in order of time."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def add(self, delay_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._heap, (time.monotonic() + delay_s, next(self._order), action))
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+    def next_in_s(self) -> float | None:
+        """Seconds until the next one is due; None when there is none."""
+        return max(0.0, self._heap[0][0] - time.monotonic()) if self._heap else None
+
+    def run_due(self) -> None:
+        now = time.monotonic()
+        while self._heap and self._heap[0][0] <= now:
+            heapq.heappop(self._heap)[2]()
+
+
+class SignalPipe:
+    """Signals as bytes in a pipe, in the order in which they came, so that one call waits for them and for a time."""
+
+    def __enter__(self) -> "SignalPipe":
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        # nohup asks to outlive the terminal: a hang-up that was ignored before stays ignored.
+        numbers = [n for n in _WATCHED if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+        self._previous = {number: signal.signal(number, _note) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def wait(self, timeout_s: float | None) -> bytes:
+        """The numbers of the signals that came; empty when none did in time."""
+        if select.select([self._reader], [], [], timeout_s)[0]:
+            return os.read(self._reader, 1024)
+        return b""
+
+    def forget(self) -> None:
+        """Let go of the pipe in a forked child."""
+        signal.set_wakeup_fd(-1)
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """The pipe has it already; without a handler the system would act in our place."""

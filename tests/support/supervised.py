@@ -1,0 +1,81 @@
+"""Tiny real processes under a real supervisor: `python -m tests.support.supervised SCENARIO`.
+
+Each process says its name and id on standard output when it starts, and what ended it.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+from cairn import supervisor
+from cairn.log import configure_logging
+from cairn.supervisor import EXIT_FATAL, Supervisor
+
+
+def say(text: str) -> None:
+    os.write(1, f"{text}\n".encode())
+
+
+def wait_for_end(name: str, lifeline: int) -> int:
+    """Serve nothing until SIGTERM, or until the supervisor is gone."""
+    reader, writer = os.pipe()
+    signal.signal(signal.SIGTERM, lambda number, frame: os.write(writer, b"t"))
+    say(f"started {name} {os.getpid()}")
+    ready, _, _ = select.select([reader, lifeline], [], [])
+    say(f"{name} ended by {'SIGTERM' if reader in ready else 'lifeline'}")
+    return 0
+
+
+def ignore_everything(name: str, lifeline: int) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(f"started {name} {os.getpid()}")
+    while True:
+        time.sleep(60)
+
+
+def end_at_once(name: str, code: int, lifeline: int) -> int:
+    say(f"started {name} {os.getpid()}")
+    return code
+
+
+def fail(name: str, lifeline: int) -> int:
+    say(f"started {name} {os.getpid()}")
+    raise RuntimeError("a mistake of ours")
+
+
+def build(scenario: str) -> Supervisor:
+    core: Callable[[int], int] = partial(wait_for_end, "core")
+    workers: list[Callable[[int], int]] = [partial(wait_for_end, f"worker-{index}") for index in range(2)]
+    delay_s = 0.0
+    match scenario:
+        case "steady":
+            pass
+        case "slow drain":
+            delay_s = 0.5
+        case "fatal core":
+            core = partial(end_at_once, "core", EXIT_FATAL)
+        case "failing worker":
+            workers[0] = partial(fail, "worker-0")
+        case "stubborn":
+            supervisor.STOP_LIMIT_S = 0.7
+            core = partial(ignore_everything, "core")
+            workers[0] = partial(ignore_everything, "worker-0")
+        case "stubborn for long":
+            # Wide enough for a busy machine: the test sends two signals that must count as one.
+            supervisor.SAME_KEYPRESS_S = 1.5
+            supervisor.STOP_LIMIT_S = 60
+            core = partial(ignore_everything, "core")
+        case _:
+            raise ValueError(scenario)
+    return Supervisor(core, workers, delay_s, on_stop=lambda: say("listener closed"))
+
+
+if __name__ == "__main__":
+    configure_logging("info", "json")
+    running = build(sys.argv[1])
+    running.call_later(0.0, lambda: say("timer ran"))
+    sys.exit(running.run())

@@ -1,0 +1,163 @@
+"""The commands up to the start of a node: options, refusals and their exit codes, and what init says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cairn import __version__
+from cairn.cli.main import app, dev_directory, is_loopback
+from cairn.cli.options import flags_given
+from cairn.config import FIELDS, env_name, flag_name
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS, parse_genesis
+
+ADDRESS = checksum_address(DEV_KEYS[0][0])
+WIDE = {"COLUMNS": "200"}
+
+cli = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("CAIRN_"):
+            monkeypatch.delenv(name)
+
+
+def test_version() -> None:
+    result = cli.invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"cairn {__version__}\n")
+
+
+def test_without_a_command_it_shows_them() -> None:
+    result = cli.invoke(app, [], env=WIDE)
+    assert all(name in result.output for name in ("dev", "init", "run", "Exit codes: 0"))
+
+
+@pytest.mark.parametrize("command", ["dev", "run"])
+def test_every_setting_is_an_option_and_says_its_variable(command: str) -> None:
+    help_text = cli.invoke(app, [command, "--help"], env=WIDE).output
+    for name in FIELDS:
+        assert f"{flag_name(name)} " in help_text
+        assert f"[{env_name(name)}" in help_text
+
+
+def test_only_what_the_command_line_names_counts_as_given() -> None:
+    flags = {"port": 0, "host": None, "empty_blocks": False, "allowed_hosts": [], "cors_origins": ["*"]}
+    assert flags_given(flags) == {"port": 0, "empty_blocks": False, "cors_origins": ["*"]}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["dev", "--block-time", "-1"], "cairn: --block-time: expected 0 or more, got -1.0\n"),
+        (["dev", "--workers", "0"], "cairn: --workers: expected 1 or more, got 0\n"),
+        (["dev", "--proposer", "0x12"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
+        (["dev", "--tls-cert", "a.pem"], "cairn: tls_cert and tls_key go together: set both for HTTPS, or neither\n"),
+        (["init", "somewhere", "--proposer", "me"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
+        (["init", "somewhere", "--chain-id", "0"], "cairn: chainId: 0 is not between 1 and 9223372036854775771\n"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(
+    args: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli.invoke(app, args)
+    assert (result.exit_code, result.stderr, result.stdout) == (2, message, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_variable_stops_the_start() -> None:
+    result = cli.invoke(app, ["dev"], env={"CAIRN_BLOCKTIME_S": "1"})
+    message = "cairn: unknown environment variable CAIRN_BLOCKTIME_S; did you mean CAIRN_BLOCK_TIME_S?\n"
+    assert (result.exit_code, result.stderr) == (2, message)
+
+
+def test_an_unknown_key_stops_the_start(tmp_path: Path) -> None:
+    assert cli.invoke(app, ["init", str(tmp_path)]).exit_code == 0
+    (tmp_path / "cairn.toml").write_text("mempol_size = 1\n")
+    result = cli.invoke(app, ["run", "--home", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "cairn: cairn.toml: unknown key mempol_size; did you mean mempool_size?\n",
+    )
+
+
+def test_a_home_that_is_none_says_what_is_missing(tmp_path: Path) -> None:
+    result = cli.invoke(app, ["run", "--home", str(tmp_path)])
+    assert result.exit_code == 2
+    assert result.stderr == f"cairn: {tmp_path / 'genesis.json'} is missing; `cairn init {tmp_path}` makes one\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = cli.invoke(app, ["dev", "--data-dir", str(tmp_path / "file")])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"cairn: cannot use {tmp_path / 'file'} as data directory: File exists\n",
+    )
+
+
+def test_init_writes_what_was_asked_for(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    options = ["--chain-id", "7", "--gas-price", "3", "--block-gas-limit", "42000", "--proposer", ADDRESS]
+    result = cli.invoke(app, ["init", str(home), *options, "--alloc", f"{ADDRESS}=5"])
+    assert result.exit_code == 0, result.output
+    assert "chain id 7" in result.stdout
+    assert f"cairn run --home {home}" in result.stdout
+    genesis = parse_genesis((home / "genesis.json").read_bytes())
+    assert (genesis.chain_id, genesis.gas_price, genesis.block_gas_limit) == (7, 3, 42_000)
+    assert genesis.alloc == {DEV_KEYS[0][0]: 5}
+    assert f'\nproposer = "{ADDRESS}"\n' in (home / "cairn.toml").read_text()
+
+
+def test_init_gives_each_chain_an_id_of_its_own_and_warns_when_nobody_has_money(tmp_path: Path) -> None:
+    ids = set()
+    for name in ("a", "b"):
+        result = cli.invoke(app, ["init", str(tmp_path / name)])
+        assert "no account holds anything" in result.stderr
+        ids.add(parse_genesis((tmp_path / name / "genesis.json").read_bytes()).chain_id)
+    assert len(ids) == 2
+    assert 1337 not in ids
+
+
+def test_init_refuses_to_overwrite(tmp_path: Path) -> None:
+    assert cli.invoke(app, ["init", str(tmp_path)]).exit_code == 0
+    result = cli.invoke(app, ["init", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"cairn: {tmp_path / 'genesis.json'} exists already; nothing was written\n",
+    )
+
+
+def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> None:
+    with dev_directory(None) as (path, described):
+        assert path.is_dir()
+        assert described.startswith(f"{path} (temporary: removed")
+    assert not path.exists()
+    with dev_directory(tmp_path / "kept") as (path, described):
+        assert described == f"{tmp_path / 'kept'} (kept)"
+    assert path.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("host", "is_it"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_loopback(host: str, is_it: bool) -> None:
+    assert is_loopback(host) is is_it
+
+
+def test_simple_commands_do_not_load_the_node() -> None:
+    code = "import sys, cairn.cli.main; print([name for name in sys.modules if name.startswith('cairn.core')])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_nothing_loads_the_wallet_library() -> None:
+    code = "import sys, cairn.cli.main, cairn.node; print([name for name in sys.modules if name.startswith('eth')])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

@@ -1,0 +1,58 @@
+"""Log lines: ours and the libraries' alike, as text or as JSON, never with a variable's value in a traceback."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from cairn.log import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def test_json_has_one_object_a_line_with_everything_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    structlog.get_logger("cairn.core").warning("block late", height=7)
+    logging.getLogger("uvicorn.error").error("it %s", "broke")
+    ours, theirs = map(json.loads, capsys.readouterr().err.splitlines())
+    assert ours["event"] == "block late"
+    assert (ours["height"], ours["level"], ours["logger"]) == (7, "warning", "cairn.core")
+    assert ours["timestamp"].endswith("Z")
+    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("it broke", "error", "uvicorn.error")
+
+
+def test_text_is_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "text")
+    structlog.get_logger("cairn.core").info("block made", height=7)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "block made" in line
+    assert "height=7" in line
+
+
+def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("warning", "text")
+    structlog.get_logger("cairn.core").info("quiet")
+    logging.getLogger("asyncio").info("quiet")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_traceback_shows_no_variables(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", style)
+    private_key = "do not " + "show"
+    try:
+        raise ValueError(len(private_key))
+    except ValueError:
+        structlog.get_logger("cairn.core").exception("failed")
+    logged = capsys.readouterr().err
+    assert "ValueError: 11" in logged
+    assert "do not show" not in logged
