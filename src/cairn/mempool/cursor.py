@@ -9,21 +9,24 @@ Listing = Literal["ready", "waiting", "sender"]
 
 _LETTERS: dict[Listing, str] = {"ready": "r", "waiting": "w", "sender": "s"}
 _LISTINGS: dict[str, Listing] = {letter: listing for listing, letter in _LETTERS.items()}
-_SHAPE = re.compile(r"[rws][0-9a-f]{1,96}")
+_SHAPE = re.compile(r"([rws])([0-9a-f]{1,80})-([0-9a-f]{1,16})")
 
 
 class Cursor(NamedTuple):
     listing: Listing
-    number: int
-    """A rank, the place of a waiting transaction, or a nonce: whatever orders the listing."""
+    place: int
+    """A lead in `ready`, a sender's arrival in `waiting`; 0 in the listing of one sender."""
+    nonce: int
 
 
-def encode_cursor(listing: Listing, number: int) -> str:
-    return f"{_LETTERS[listing]}{number:x}"
+def encode_cursor(cursor: Cursor) -> str:
+    return f"{_LETTERS[cursor.listing]}{cursor.place:x}-{cursor.nonce:x}"
 
 
 def decode_cursor(text: str) -> Cursor:
     """Raises `InvalidQuery`."""
-    if not _SHAPE.fullmatch(text):
+    match = _SHAPE.fullmatch(text)
+    if match is None:
         raise InvalidQuery("after: is not a cursor of this node")
-    return Cursor(_LISTINGS[text[0]], int(text[1:], 16))
+    letter, place, nonce = match.groups()
+    return Cursor(_LISTINGS[letter], int(place, 16), int(nonce, 16))

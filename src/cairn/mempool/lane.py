@@ -38,10 +38,7 @@ class Lane:
             return self.ready[position]
         return self.waiting.get(nonce)
 
-    def in_order(self) -> list[Entry]:
-        """By nonce: all that waits comes after all that is ready."""
-        return [*self.ready, *(self.waiting[nonce] for nonce in sorted(self.waiting))]
-
-    def place_of(self, nonce: int) -> int:
-        """The place of a waiting transaction among those of all senders."""
-        return self.arrival << 64 | nonce
+    def entries_from(self, nonce: int) -> list[Entry]:
+        """Those with `nonce` and later ones, by nonce: all that waits comes after all that is ready."""
+        waiting = sorted(later for later in self.waiting if later >= nonce)
+        return [*self.ready[max(0, nonce - self.nonce) :], *(self.waiting[later] for later in waiting)]

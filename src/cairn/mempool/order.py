@@ -1,32 +1,72 @@
 """Every sender's lane, and the mining order over all of them. Each method leaves both in step."""
 
+from collections.abc import Iterator
+
 from cairn.domain.types import Address
-from cairn.mempool.entry import WAITING, Entry, rank_of, worst_bid_of
+from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.lane import Lane
 from cairn.mempool.ranking import Ranking
 
 
 class Order:
     def __init__(self) -> None:
-        self.ready = Ranking()
-        """What can be mined as things stand, by rank."""
-        self.waiting = Ranking()
-        """What waits for a missing nonce, by arrival of the sender, then nonce."""
-        # The same entries by bid, so that the worst is at hand when room is needed.
-        self._waiting_bids = Ranking()
         self._lanes: dict[Address, Lane] = {}
         self._arrivals = 0
+        # Only leaders are sorted: a replacement at the head of ten thousand others then moves one of them.
+        self._leaders = Ranking()
+        self._waiting = Ranking()
+        # What waits once more, by bid: the worst is at hand when room is needed.
+        self._waiting_bids = Ranking()
+        self.ready_count = 0
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    # Lanes.
 
     def find_lane(self, sender: Address) -> Lane | None:
         return self._lanes.get(sender)
+
+    def lane_of(self, entry: Entry) -> Lane:
+        return self._lanes[entry.tx.sender]
 
     def new_lane(self, sender: Address, nonce: int) -> Lane:
         """A lane that counts only once something is added to it."""
         self._arrivals += 1
         return Lane(sender, nonce, self._arrivals)
 
+    # The order over all lanes.
+
+    def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:
+        """What can be mined as things stand, from the place that `lead` and `nonce` name."""
+        for leader in self._leaders.entries_from(lead):
+            ready, start = self._run_at(leader)
+            if leader.bid == lead:
+                start = max(start, start + nonce - leader.tx.nonce)
+            for position in range(start, len(ready)):
+                entry = ready[position]
+                if entry.lead != leader.bid:
+                    break
+                yield entry
+
+    def waiting_order(self, arrival: int = 0, nonce: int = 0) -> Iterator[Entry]:
+        """What waits for a missing nonce, by arrival of the sender, then nonce; from these on."""
+        return self._waiting.entries_from(_place(arrival, nonce))
+
+    def find_last_ready(self) -> Entry | None:
+        # The run that comes last of all is also its lane's last one.
+        leader = self._leaders.find_last()
+        return None if leader is None else self.lane_of(leader).ready[-1]
+
     def find_worst_waiting(self) -> Entry | None:
         return self._waiting_bids.find_last()
+
+    def _run_at(self, leader: Entry) -> tuple[list[Entry], int]:
+        lane = self.lane_of(leader)
+        return lane.ready, leader.tx.nonce - lane.nonce
+
+    # Changes.
 
     def add(self, lane: Lane, entry: Entry) -> None:
         self._lanes[lane.sender] = lane
@@ -34,51 +74,56 @@ class Order:
         if entry.tx.nonce != lane.next_nonce:
             self._queue(lane, entry)
         else:
+            first = len(lane.ready)
             lane.ready.append(entry)
-            self._extend(lane, len(lane.ready) - 1)
+            self.ready_count += 1
+            self._take_waiting(lane)
+            self._lead(lane, first)
 
     def replace(self, lane: Lane, old: Entry, new: Entry) -> None:
         lane.cost += new.tx.cost - old.tx.cost
-        if old.rank == WAITING:
+        if old.lead == WAITING:
             self._unqueue(lane, old)
             self._queue(lane, new)
         else:
-            self.ready.remove(old.rank)
+            self._unlead(old)
             position = new.tx.nonce - lane.nonce
             lane.ready[position] = new
-            self._rerank(lane, position)
+            self._lead(lane, position)
 
     def remove(self, lane: Lane, entry: Entry) -> None:
         """Take one out; those of its sender that stood on it wait from now on."""
         lane.cost -= entry.tx.cost
-        if entry.rank == WAITING:
+        if entry.lead == WAITING:
             self._unqueue(lane, entry)
         else:
             position = entry.tx.nonce - lane.nonce
-            stranded = lane.ready[position + 1 :]
+            cut = lane.ready[position:]
             del lane.ready[position:]
-            self.ready.remove(entry.rank)
-            for successor in stranded:
-                self.ready.remove(successor.rank)
+            self.ready_count -= len(cut)
+            for successor in cut:
+                self._unlead(successor)
+            for successor in cut[1:]:
                 self._queue(lane, successor)
         self._close_if_empty(lane)
 
     def advance(self, lane: Lane, nonce: int) -> list[Entry]:
         """Take out all before `nonce`, which is the sender's next confirmed one."""
-        count = nonce - lane.nonce
-        departed = lane.ready[:count]
-        del lane.ready[:count]
+        departed = lane.ready[: nonce - lane.nonce]
+        del lane.ready[: len(departed)]
+        self.ready_count -= len(departed)
         for entry in departed:
-            self.ready.remove(entry.rank)
+            self._unlead(entry)
         lane.nonce = nonce
         if lane.waiting:
             overtaken = [entry for entry in lane.waiting.values() if entry.tx.nonce < nonce]
             for entry in overtaken:
                 self._unqueue(lane, entry)
             departed += overtaken
+            self._take_waiting(lane)
         for entry in departed:
             lane.cost -= entry.tx.cost
-        self._extend(lane, 0)
+        self._lead(lane, 0)
         self._close_if_empty(lane)
         return departed
 
@@ -86,37 +131,47 @@ class Order:
         if not lane.ready and not lane.waiting:
             del self._lanes[lane.sender]
 
-    def _extend(self, lane: Lane, first: int) -> None:
-        """Rank `lane.ready` from position `first` on, with all that no longer waits for a nonce."""
+    def _lead(self, lane: Lane, first: int) -> None:
+        """Give each its lead again, from position `first` of `lane.ready` on."""
+        ready = lane.ready
+        lead = ready[first - 1].lead if first else 0
+        for position in range(first, len(ready)):
+            entry = ready[position]
+            lead = max(lead, entry.bid)
+            if lead == entry.lead:
+                # Those after it got theirs from this one.
+                return
+            self._unlead(entry)
+            entry.lead = lead
+            if lead == entry.bid:
+                self._leaders.add(lead, entry)
+
+    def _unlead(self, entry: Entry) -> None:
+        if entry.lead == entry.bid:
+            self._leaders.remove(entry.bid)
+
+    def _take_waiting(self, lane: Lane) -> None:
+        """Make ready all that no longer waits for a nonce."""
         while lane.waiting:
             entry = lane.waiting.get(lane.next_nonce)
             if entry is None:
-                break
+                return
             self._unqueue(lane, entry)
             lane.ready.append(entry)
-        self._rerank(lane, first)
-
-    def _rerank(self, lane: Lane, first: int) -> None:
-        worst_bid = worst_bid_of(lane.ready[first - 1].rank) if first else 0
-        for position in range(first, len(lane.ready)):
-            entry = lane.ready[position]
-            worst_bid = max(worst_bid, entry.bid)
-            rank = rank_of(worst_bid, entry.tx.nonce)
-            if rank == entry.rank:
-                # What follows was ranked after this one, and nothing between them has changed.
-                return
-            if entry.rank != WAITING:
-                self.ready.remove(entry.rank)
-            entry.rank = rank
-            self.ready.add(rank, entry)
+            self.ready_count += 1
 
     def _queue(self, lane: Lane, entry: Entry) -> None:
-        entry.rank = WAITING
+        entry.lead = WAITING
         lane.waiting[entry.tx.nonce] = entry
-        self.waiting.add(lane.place_of(entry.tx.nonce), entry)
+        self._waiting.add(_place(lane.arrival, entry.tx.nonce), entry)
         self._waiting_bids.add(entry.bid, entry)
 
     def _unqueue(self, lane: Lane, entry: Entry) -> None:
         del lane.waiting[entry.tx.nonce]
-        self.waiting.remove(lane.place_of(entry.tx.nonce))
+        self._waiting.remove(_place(lane.arrival, entry.tx.nonce))
         self._waiting_bids.remove(entry.bid)
+
+
+def _place(arrival: int, nonce: int) -> int:
+    """The place of a waiting transaction among those of all senders."""
+    return (arrival << 64) + nonce

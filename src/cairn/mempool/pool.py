@@ -1,7 +1,7 @@
 """The mempool: what is taken in, in which order it is mined, and what leaves when."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from cairn.domain.errors import (
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
-from cairn.mempool.cursor import decode_cursor, encode_cursor
-from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more, worst_bid_of
+from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
+from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more
 from cairn.mempool.lane import Lane
 from cairn.mempool.order import Order
 from cairn.mempool.policy import PoolLimits
@@ -30,12 +30,12 @@ DROPS_REMEMBERED = 100_000
 Drop = tuple[TxHash, DropReason]
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     added: bool
     """False when the very same transaction was here already."""
     queued: bool
     """It waits for a missing nonce."""
-    dropped: Sequence[Drop] = ()
+    dropped: tuple[Drop, ...] = ()
     """What had to go for it."""
 
 
@@ -68,12 +68,12 @@ class Mempool:
     @property
     def pending_count(self) -> int:
         """How many can be mined as things stand."""
-        return len(self._order.ready)
+        return self._order.ready_count
 
     @property
     def queued_count(self) -> int:
         """How many wait for a missing nonce."""
-        return len(self._order.waiting)
+        return self._order.waiting_count
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
@@ -89,43 +89,46 @@ class Mempool:
 
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
-        return [entry.tx for entry in islice(self._order.ready, gas_limit // TRANSFER_GAS)]
+        return [entry.tx for entry in islice(self._order.mining_order(), gas_limit // TRANSFER_GAS)]
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
         """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
             return self._page_of_sender(limit, after, sender)
-        order = self._order
-        entries: Iterable[Entry] = chain(order.ready, order.waiting)
-        if after is not None:
-            listing, number = decode_cursor(after)
-            if listing == "sender":
-                raise InvalidQuery("after: is a cursor of the listing of one sender")
-            if listing == "waiting":
-                entries = order.waiting.after(number)
-            else:
-                entries = chain(order.ready.after(number), order.waiting)
-        shown = list(islice(entries, limit + 1))
-        cursor = self._cursor_after(shown[limit - 1]) if len(shown) > limit else None
+        shown = list(islice(self._entries_after(after), limit + 1))
+        cursor = self._cursor_at(shown[limit - 1]) if len(shown) > limit else None
         return Page(shown[:limit], len(self._entries), cursor)
 
-    def _cursor_after(self, entry: Entry) -> str:
-        if entry.rank == WAITING:
-            return encode_cursor("waiting", self._lane_of(entry).place_of(entry.tx.nonce))
-        return encode_cursor("ready", entry.rank)
+    def _entries_after(self, cursor: str | None) -> Iterator[Entry]:
+        order = self._order
+        if cursor is None:
+            return chain(order.mining_order(), order.waiting_order())
+        listing, place, nonce = decode_cursor(cursor)
+        if listing == "ready":
+            return chain(order.mining_order(place, nonce + 1), order.waiting_order())
+        if listing == "waiting":
+            return order.waiting_order(place, nonce + 1)
+        raise InvalidQuery("after: is a cursor of the listing of one sender")
+
+    def _cursor_at(self, entry: Entry) -> str:
+        nonce = entry.tx.nonce
+        if entry.lead == WAITING:
+            return encode_cursor(Cursor("waiting", self._order.lane_of(entry).arrival, nonce))
+        return encode_cursor(Cursor("ready", entry.lead, nonce))
 
     def _page_of_sender(self, limit: int, after: str | None, sender: Address) -> Page:
         first_nonce = 0
         if after is not None:
-            listing, number = decode_cursor(after)
-            if listing != "sender":
+            cursor = decode_cursor(after)
+            if cursor.listing != "sender":
                 raise InvalidQuery("after: is a cursor of the listing of all senders")
-            first_nonce = number + 1
+            first_nonce = cursor.nonce + 1
         lane = self._order.find_lane(sender)
-        entries = [] if lane is None else lane.in_order()
-        rest = [entry for entry in entries if entry.tx.nonce >= first_nonce]
-        cursor = encode_cursor("sender", rest[limit - 1].tx.nonce) if len(rest) > limit else None
-        return Page(rest[:limit], len(entries), cursor)
+        if lane is None:
+            return Page([], 0, None)
+        shown = lane.entries_from(first_nonce)[: limit + 1]
+        next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None
+        return Page(shown[:limit], len(lane), next_cursor)
 
     # What comes in.
 
@@ -143,7 +146,7 @@ class Mempool:
     def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None) -> Admitted:
         known = self._entries.get(tx.hash)
         if known is not None:
-            return Admitted(added=False, queued=known.rank == WAITING)
+            return Admitted(added=False, queued=known.lead == WAITING)
         validate_tx(tx, self._rules)
         account = self._state.account(tx.sender)
         lane = self._order.find_lane(tx.sender)
@@ -151,21 +154,21 @@ class Mempool:
             lane = self._order.new_lane(tx.sender, account.nonce)
         old = lane.find(tx.nonce)
         self._check(tx, account, lane, old, nonce_gap)
-        entry = Entry(tx, received_at, self._next_seq, bid_of(tx.gas_price, self._next_seq))
-        dropped: list[Drop] = []
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq))
+        dropped: tuple[Drop, ...] = ()
         if old is not None:
             self._order.replace(lane, old, entry)
-            dropped.append(self._forget(old, "replaced"))
+            dropped = (self._forget(old, "replaced"),)
         else:
             if len(self._entries) >= self._limits.size:
-                dropped.append(self._make_room(lane, entry))
+                dropped = (self._make_room(lane, entry),)
             self._order.add(lane, entry)
         if not self._entries or received_at < self._oldest_s:
             self._oldest_s = received_at
         self._next_seq += 1
         self._entries[tx.hash] = entry
         self._dropped.pop(tx.hash, None)
-        return Admitted(added=True, queued=entry.rank == WAITING, dropped=dropped)
+        return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
     def _check(self, tx: Tx, account: Account, lane: Lane, old: Entry | None, nonce_gap: int | None) -> None:
         limits = self._limits
@@ -178,7 +181,9 @@ class Mempool:
         cost = lane.cost + tx.cost
         if old is not None:
             cost -= old.tx.cost
-            if tx.gas_price * 100 < old.tx.gas_price * (100 + limits.price_bump_percent):
+            least_price = -(-old.tx.gas_price * (100 + limits.price_bump_percent) // 100)
+            # Where transactions are free, ten per cent more than nothing would be nothing.
+            if tx.gas_price < max(least_price, old.tx.gas_price + 1):
                 raise ReplacementUnderpriced(
                     f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.tx.gas_price}, "
                     f"and a replacement must pay {limits.price_bump_percent} % more"
@@ -197,12 +202,12 @@ class Mempool:
         if victim is not None:
             better = not queued or pays_more(newcomer.bid, victim.bid)
         else:
-            victim = self._order.ready.find_last()
-            worst_bid = max(newcomer.bid, worst_bid_of(lane.ready[-1].rank)) if lane.ready else newcomer.bid
-            better = victim is not None and not queued and pays_more(worst_bid, worst_bid_of(victim.rank))
+            victim = self._order.find_last_ready()
+            lead = max(newcomer.bid, lane.ready[-1].lead) if lane.ready else newcomer.bid
+            better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
             raise MempoolFull(f"{self._limits.size} transactions are pending, and this one pays no more than the last")
-        self._order.remove(self._lane_of(victim), victim)
+        self._order.remove(self._order.lane_of(victim), victim)
         return self._forget(victim, "evicted")
 
     # What goes out.
@@ -224,7 +229,7 @@ class Mempool:
         dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]
         if lane.cost > account.balance:
             # Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole.
-            for entry in reversed(lane.in_order()):
+            for entry in reversed(lane.entries_from(lane.nonce)):
                 self._order.remove(lane, entry)
                 dropped.append(self._forget(entry, "evicted"))
                 if lane.cost <= account.balance:
@@ -239,7 +244,7 @@ class Mempool:
         # The latest first: a lane is then taken from its end, and nothing in it has to be queued in between.
         expired = [entry for entry in reversed(self._entries.values()) if entry.received_at <= received_by]
         for entry in expired:
-            self._order.remove(self._lane_of(entry), entry)
+            self._order.remove(self._order.lane_of(entry), entry)
         dropped = [self._forget(entry, "expired") for entry in expired]
         self._oldest_s = min((entry.received_at for entry in self._entries.values()), default=0)
         return dropped
@@ -254,8 +259,3 @@ class Mempool:
         del self._entries[entry.tx.hash]
         self.note_dropped(entry.tx.hash, reason)
         return entry.tx.hash, reason
-
-    def _lane_of(self, entry: Entry) -> Lane:
-        lane = self._order.find_lane(entry.tx.sender)
-        assert lane is not None
-        return lane

@@ -17,9 +17,6 @@ class Ranking:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
-        return map(self._entries.__getitem__, self._order)
-
     def add(self, number: int, entry: Entry) -> None:
         self._order.add(number)
         self._entries[number] = entry
@@ -28,9 +25,9 @@ class Ranking:
         self._order.remove(number)
         del self._entries[number]
 
-    def after(self, number: int) -> Iterator[Entry]:
-        """Those beyond `number`, which need not be there itself."""
-        return map(self._entries.__getitem__, self._order.irange(number, inclusive=(False, True)))
+    def entries_from(self, number: int) -> Iterator[Entry]:
+        """From `number` on, which need not be there itself."""
+        return map(self._entries.__getitem__, self._order.irange(number))
 
     def find_last(self) -> Entry | None:
         return self._entries[self._order[-1]] if self._entries else None

@@ -1,0 +1,182 @@
+"""The mempool does what a slow and plainly right one does, whatever happens to both."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cairn.domain.errors import MempoolFull, TxRejected
+from cairn.domain.types import TRANSFER_GAS, Tx
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Admitted, Mempool
+from tests.support.mempool_model import MempoolModel
+from tests.support.transfers import RULES, Accounts, address, transfer
+
+SENDERS = [1, 2, 3, 4]
+# Neighbours around the least bump of 10 %, and ties.
+PRICES = st.sampled_from([9, 10, 10, 11, 12, 20, 21, 22, 40])
+LIMITS = PoolLimits(size=9, per_sender=6, nonce_gap=3, lifetime_s=10)
+
+senders = st.sampled_from(SENDERS)
+
+
+class MempoolMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = Accounts()
+        for sender in SENDERS:
+            self.state.put(address(sender), 3_000_000, 5)
+        self.pool = Mempool(RULES, LIMITS, self.state)
+        self.model = MempoolModel(RULES, LIMITS, self.state)
+        self.now = 1_000
+        self.seen: list[Tx] = []
+
+    # What comes in.
+
+    @rule(sender=senders, ahead=st.integers(0, 1), gas_price=PRICES, value=st.sampled_from([0, 1, 1, 500_000]))
+    def submit_next(self, sender: int, ahead: int, gas_price: int, value: int) -> None:
+        nonce = self.model.next_nonce(address(sender)) + ahead
+        self.submit(transfer(sender, nonce, gas_price=gas_price, value=value))
+
+    @rule(sender=senders, ahead=st.integers(-1, 8), gas_price=PRICES, value=st.sampled_from([0, 1, 2_500_000]))
+    def submit_anywhere(self, sender: int, ahead: int, gas_price: int, value: int) -> None:
+        nonce = self.state.account(address(sender)).nonce + ahead
+        self.submit(transfer(sender, nonce, gas_price=gas_price, value=value))
+
+    @precondition(lambda self: self.model.items)
+    @rule(data=st.data(), gas_price=PRICES, value=st.sampled_from([0, 7, 2_500_000]))
+    def replace(self, data: Any, gas_price: int, value: int) -> None:
+        old = data.draw(st.sampled_from(self.model.items)).tx
+        self.submit(transfer(int.from_bytes(old.sender, "big"), old.nonce, gas_price=gas_price, value=value))
+
+    @precondition(lambda self: self.seen)
+    @rule(data=st.data())
+    def submit_again(self, data: Any) -> None:
+        self.submit(data.draw(st.sampled_from(self.seen)))
+
+    def submit(self, tx: Tx) -> None:
+        self.seen.append(tx)
+        known = any(item.tx.hash == tx.hash for item in self.model.items)
+        expected = outcome = None
+        dropped: list[Any] = []
+        try:
+            dropped = self.model.admit(tx, self.now)
+        except (TxRejected, MempoolFull) as refusal:
+            expected = type(refusal)
+        answer: Admitted | None = None
+        try:
+            answer = self.pool.admit(tx, self.now)
+        except (TxRejected, MempoolFull) as refusal:
+            outcome = type(refusal)
+        assert outcome is expected
+        event(f"submitted: {expected.__name__ if expected else ', '.join(reason for _, reason in dropped) or 'taken'}")
+        if answer is not None:
+            assert answer.added is not known
+            assert answer.queued is (tx.nonce >= self.model.next_nonce(tx.sender))
+            assert list(answer.dropped) == dropped
+
+    # What goes out.
+
+    @rule(count=st.integers(0, 5))
+    def mine(self, count: int) -> None:
+        txs = self.pool.select(count * TRANSFER_GAS)
+        assert txs == self.model.select(count * TRANSFER_GAS)
+        for tx in txs:
+            self.state.apply(tx)
+        self.model.confirm(txs)
+        assert self.pool.confirm(txs) == []
+
+    @rule(sender=senders, count=st.integers(1, 3), ours=st.booleans(), value=st.sampled_from([0, 1, 1_000_000]))
+    def take_block_of_others(self, sender: int, count: int, ours: bool, value: int) -> None:
+        """A block that this pool did not choose: some of its transactions were never here."""
+        block: list[Tx] = []
+        for _ in range(count):
+            nonce = self.state.account(address(sender)).nonce
+            held = [item.tx for item in self.model.of_sender(address(sender)) if item.tx.nonce == nonce]
+            tx = held[0] if ours and held else transfer(sender, nonce, value=value, to=sender % 4 + 1)
+            if tx.cost > self.state.account(tx.sender).balance:
+                break
+            self.state.apply(tx)
+            block.append(tx)
+            ours = not ours
+        before = dict(self.model.dropped)
+        self.model.confirm(block)
+        expected = {(hash, reason) for hash, reason in self.model.dropped.items() if hash not in before}
+        dropped = self.pool.confirm(block)
+        event(f"block of others dropped: {', '.join(sorted({reason for _, reason in dropped})) or 'nothing'}")
+        assert len(dropped) == len(expected)
+        assert set(dropped) == expected
+
+    @rule(seconds=st.integers(-2, 6))
+    def let_time_pass(self, seconds: int) -> None:
+        self.now += seconds
+        before = dict(self.model.dropped)
+        self.model.expire(self.now)
+        expected = {(hash, reason) for hash, reason in self.model.dropped.items() if hash not in before}
+        dropped = self.pool.expire(self.now)
+        assert len(dropped) == len(expected)
+        assert set(dropped) == expected
+
+    @rule(amount=st.sampled_from([1, 400_000, 3_000_000]), sender=senders)
+    def credit(self, amount: int, sender: int) -> None:
+        account = self.state.account(address(sender))
+        self.state.put(address(sender), account.balance + amount, account.nonce)
+
+    @rule()
+    def restart(self) -> None:
+        self.pool = Mempool(RULES, LIMITS, self.state)
+        for tx_hash, reason in self.model.dropped.items():
+            self.pool.note_dropped(tx_hash, reason)
+        for item in self.model.items:
+            assert self.pool.restore(item.tx, item.received_at).added
+        self.model.restart()
+
+    # What must hold at any time.
+
+    @rule(limit=st.integers(1, 4))
+    def page_through(self, limit: int) -> None:
+        for sender in (None, *map(address, SENDERS)):
+            after, shown = None, []
+            while True:
+                page = self.pool.page(limit, after, sender)
+                shown += [entry.tx for entry in page.entries]
+                if page.next is None:
+                    break
+                assert len(page.entries) == limit
+                after = page.next
+            assert shown == [
+                item.tx
+                for item in self.model.mining_order() + self.model.queued()
+                if sender is None or item.tx.sender == sender
+            ]
+            assert page.total == len(shown)
+
+    @invariant()
+    def same_order(self) -> None:
+        order, queued = self.model.mining_order(), self.model.queued()
+        page = self.pool.page(LIMITS.size)
+        assert [(entry.tx, entry.received_at) for entry in page.entries] == [
+            (item.tx, item.received_at) for item in order + queued
+        ]
+        assert (self.pool.pending_count, self.pool.queued_count) == (len(order), len(queued))
+
+    @invariant()
+    def same_answers(self) -> None:
+        for sender in map(address, SENDERS):
+            assert self.pool.next_nonce(sender) == self.model.next_nonce(sender)
+        held = {item.tx.hash for item in self.model.items}
+        for tx in self.seen:
+            assert (self.pool.find(tx.hash) is not None) == (tx.hash in held)
+            assert self.pool.reason_dropped(tx.hash) == self.model.dropped.get(tx.hash)
+
+    def teardown(self) -> None:
+        self.pool.expire(self.now + 100)
+        assert self.pool.page(1) == ([], 0, None)
+        assert self.pool.pending_count == self.pool.queued_count == 0
+
+
+TestMempool = MempoolMachine.TestCase
+TestMempool.settings = settings(
+    max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow], deadline=None
+)

@@ -1,0 +1,38 @@
+"""Transfers and accounts for tests that look at no signature."""
+
+from hashlib import sha256
+
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Rules, Tx, TxHash
+
+RULES = Rules(chain_id=1337, gas_price=10, block_gas_limit=TRANSFER_GAS * 1000)
+
+
+def address(number: int) -> Address:
+    return Address(number.to_bytes(20, "big"))
+
+
+def transfer(
+    sender: int, nonce: int, *, gas_price: int = 10, value: int = 1, gas: int = TRANSFER_GAS, to: int = 999
+) -> Tx:
+    """The same fields give the same hash, as with real transactions."""
+    digest = sha256(repr((sender, nonce, gas_price, value, gas, to)).encode()).digest()
+    return Tx(TxHash(digest), address(sender), address(to), nonce, gas, gas_price, value, bytes(65))
+
+
+class Accounts:
+    """A state that tests set as they please."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[Address, Account] = {}
+
+    def account(self, address: Address) -> Account:
+        return self._accounts.get(address, EMPTY_ACCOUNT)
+
+    def put(self, address: Address, balance: int, nonce: int) -> None:
+        self._accounts[address] = Account(balance, nonce)
+
+    def apply(self, tx: Tx) -> None:
+        sender = self.account(tx.sender)
+        self.put(tx.sender, sender.balance - tx.cost, tx.nonce + 1)
+        recipient = self.account(tx.to)
+        self.put(tx.to, recipient.balance + tx.value, recipient.nonce)
