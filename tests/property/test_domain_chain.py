@@ -1,0 +1,135 @@
+"""Chains of random blocks: money is neither made nor lost, and the same blocks give the same hashes."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cairn.domain.errors import InvalidBlock
+from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.lattice import Lattice
+from cairn.domain.transition import BlockOutcome, build_block, verify_block
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, ZERO_ADDRESS, Account, Address, Block, Tx, TxHash
+
+PEOPLE = [ZERO_ADDRESS, *(Address(bytes([number]) * 20) for number in range(1, 6))]
+GENESIS = Genesis(
+    chain_id=1337,
+    timestamp=100,
+    gas_price=2,
+    block_gas_limit=6 * TRANSFER_GAS,
+    # Two can pay for many transfers, one for a few, the others for none until they receive.
+    alloc={PEOPLE[1]: 10**9, PEOPLE[2]: 10**7, PEOPLE[3]: 150_000},
+)
+SUPPLY = sum(GENESIS.alloc.values())
+
+people = st.sampled_from(PEOPLE)
+# Mostly what can be applied, or blocks would be empty; some of everything that cannot.
+amounts = st.integers(0, 200_000) | st.integers(0, 200_000) | st.integers(0, 2**256 - 1)
+txs = st.builds(
+    Tx,
+    hash=st.binary(min_size=32, max_size=32).map(TxHash),
+    sender=st.sampled_from(PEOPLE[1:4]) | people,
+    to=people,
+    nonce=st.sampled_from([0, 0, 0, 1, 1, 2, 3]),
+    gas=st.sampled_from([TRANSFER_GAS, TRANSFER_GAS, TRANSFER_GAS, TRANSFER_GAS + 1, 2**64 - 1, 0]),
+    gas_price=st.sampled_from([2, 2, 2, 3, 3, 2**256 - 1, 1]),
+    value=amounts,
+    signature=st.just(bytes(65)),
+)
+blocks = st.lists(st.tuples(st.lists(txs, max_size=8), people, st.integers(0, 300)), max_size=5)
+
+
+class Chain:
+    """A state in memory that blocks are applied to."""
+
+    def __init__(self) -> None:
+        outcome = genesis_outcome(GENESIS)
+        self.head = outcome.block
+        self.lattice = outcome.lattice
+        self.accounts = dict(outcome.accounts)
+
+    def account(self, address: Address) -> Account:
+        return self.accounts.get(address, EMPTY_ACCOUNT)
+
+    def build(self, block_txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
+        head = self.head
+        return build_block(head.header, head.hash, self.lattice, self, block_txs, timestamp, proposer, GENESIS.rules)
+
+    def verify(self, block: Block) -> BlockOutcome:
+        return verify_block(self.head.header, self.head.hash, self.lattice, self, block, GENESIS.rules)
+
+    def commit(self, outcome: BlockOutcome) -> None:
+        self.head, self.lattice = outcome.block, outcome.lattice
+        self.accounts.update(outcome.accounts)
+
+
+def sensible(chain: Chain, offered: Sequence[Tx], proposer: Address, timestamp: int) -> list[Tx]:
+    """As many of the offered transactions as can be applied, by trying each."""
+    taken: list[Tx] = []
+    for tx in offered:
+        try:
+            chain.build([*taken, tx], timestamp, proposer)
+        except InvalidBlock:
+            continue
+        taken.append(tx)
+    return taken
+
+
+def apply_plainly(chain: Chain, block_txs: Sequence[Tx], proposer: Address) -> dict[Address, Account]:
+    """The slow model: one account at a time, a new value at each step."""
+    state = {address: chain.account(address) for address in PEOPLE}
+    for tx in block_txs:
+        sender = state[tx.sender]
+        state[tx.sender] = Account(sender.balance - tx.value - tx.fee, sender.nonce + 1)
+        recipient = state[tx.to]
+        state[tx.to] = Account(recipient.balance + tx.value, recipient.nonce)
+    for tx in block_txs:
+        state[proposer] = Account(state[proposer].balance + tx.fee, state[proposer].nonce)
+    return {address: account for address, account in state.items() if account != chain.account(address)}
+
+
+@settings(max_examples=100)
+@given(blocks)
+def test_supply_is_conserved_and_a_second_run_gives_the_same_hashes(
+    offers: list[tuple[list[Tx], Address, int]],
+) -> None:
+    chain, replay = Chain(), Chain()
+    for offered, proposer, timestamp in offers:
+        block_txs = sensible(chain, offered, proposer, timestamp)
+        outcome = chain.build(block_txs, timestamp, proposer)
+        assert outcome.accounts == apply_plainly(chain, block_txs, proposer)
+        assert outcome.block.header.timestamp >= chain.head.header.timestamp
+        chain.commit(outcome)
+        replay.commit(replay.verify(outcome.block))
+        assert replay.head == chain.head
+        assert sum(account.balance for account in chain.accounts.values()) == SUPPLY
+        assert all(account.balance >= 0 for account in chain.accounts.values())
+        from_scratch = [(address, EMPTY_ACCOUNT, account) for address, account in sorted(chain.accounts.items())]
+        assert chain.head.header.state_root == Lattice.empty().updated(from_scratch).root
+
+
+@settings(max_examples=100)
+@given(st.lists(txs, max_size=8), people)
+def test_a_refused_block_changes_nothing(offered: list[Tx], proposer: Address) -> None:
+    chain = Chain()
+    before = (dict(chain.accounts), chain.lattice)
+    if sensible(chain, offered, proposer, 0) == offered:
+        chain.build(offered, 0, proposer)
+    else:
+        with pytest.raises(InvalidBlock, match="block 1"):
+            chain.build(offered, 0, proposer)
+    assert (chain.accounts, chain.lattice) == before
+
+
+people_accounts = st.dictionaries(people, st.builds(Account, st.integers(0, 2**256 - 1), st.integers(0, 2**64 - 1)))
+
+
+@settings(max_examples=100)
+@given(people_accounts, people_accounts)
+def test_the_state_root_depends_on_the_state_alone(start: dict[Address, Account], end: dict[Address, Account]) -> None:
+    def root_of(state: dict[Address, Account]) -> Lattice:
+        return Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in state.items())
+
+    changes = [(who, start.get(who, EMPTY_ACCOUNT), end.get(who, EMPTY_ACCOUNT)) for who in PEOPLE]
+    assert root_of(start).updated(changes) == root_of(end)

@@ -1,0 +1,132 @@
+"""Bytes and values: whatever is encoded is read back, and whatever is read was the one encoding."""
+
+import rlp  # type: ignore[import-untyped]
+from eth_account import Account as Wallet
+from eth_utils.address import to_checksum_address
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cairn.domain.codec import (
+    decode_header,
+    decode_record,
+    decode_tx,
+    encode_header,
+    encode_record,
+    encode_tx,
+)
+from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
+from cairn.domain.errors import InvalidField, TxRejected
+from cairn.domain.genesis import MAX_CHAIN_ID, Genesis, encode_genesis, parse_genesis
+from cairn.domain.merkle import inclusion_proof, tx_root, verify_inclusion
+from cairn.domain.txs import build_tx, sign_draft
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, BlockHash, Draft, Header, Tx, TxHash
+from tests.vectors.generate import merkle_path, merkle_root
+
+bits_64 = st.integers(0, 64).flatmap(lambda bits: st.integers(0, 2**bits - 1))
+bits_256 = st.integers(0, 256).flatmap(lambda bits: st.integers(0, 2**bits - 1))
+hashes = st.binary(min_size=32, max_size=32)
+addresses = st.binary(min_size=20, max_size=20).map(Address)
+keys = st.integers(1, CURVE_ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
+chain_ids = st.integers(1, MAX_CHAIN_ID)
+records = st.builds(
+    Tx,
+    hashes.map(TxHash),
+    addresses,
+    addresses,
+    bits_64,
+    bits_64,
+    bits_256,
+    bits_256,
+    st.binary(min_size=65, max_size=65),
+)
+headers = st.builds(Header, bits_64, hashes.map(BlockHash), bits_64, hashes, hashes, bits_64, addresses, chain_ids)
+
+
+@settings(max_examples=100)
+@given(keys, addresses, bits_256, bits_64, bits_256, bits_64, chain_ids)
+def test_a_wallet_and_the_node_make_the_same_transaction(
+    key: bytes, to: Address, value: int, gas: int, gas_price: int, nonce: int, chain_id: int
+) -> None:
+    sender = address_of_key(key)
+    tx = sign_draft(Draft(sender, to, value, gas, gas_price, nonce), key, chain_id)
+    fields = {"nonce": nonce, "gasPrice": gas_price, "gas": gas, "to": bytes(to), "value": value, "data": b""}
+    signed = Wallet.sign_transaction({**fields, "chainId": chain_id}, key)
+    raw = encode_tx(tx, chain_id)
+    assert (tx.hash, raw) == (bytes(signed.hash), bytes(signed.raw_transaction))
+    assert Wallet.recover_transaction(raw) == checksum_address(sender)
+    assert decode_tx(raw, chain_id) == tx
+    assert build_tx(sender, to, value, gas, gas_price, nonce, tx.signature, chain_id) == tx
+    assert decode_record(encode_record(tx)) == tx
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_raw_transaction_with_a_changed_byte_is_another_or_none(data: st.DataObject) -> None:
+    key = b"\x01" * 32
+    tx = sign_draft(Draft(address_of_key(key), Address(b"\x02" * 20), 10**18, 21_000, 10**9, 5), key, 1337)
+    raw = bytearray(encode_tx(tx, 1337))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        other = decode_tx(bytes(raw), 1337)
+    except (InvalidField, TxRejected):
+        return
+    assert encode_tx(other, 1337) == raw
+    assert (other.hash, other.sender) != (tx.hash, tx.sender)
+
+
+@settings(max_examples=200)
+@given(st.one_of(st.binary(max_size=300), st.lists(st.binary(max_size=40), min_size=8, max_size=10).map(rlp.encode)))
+def test_no_bytes_break_the_decoder(raw: bytes) -> None:
+    try:
+        tx = decode_tx(raw, 1337)
+    except (InvalidField, TxRejected):
+        return
+    assert encode_tx(tx, 1337) == raw
+
+
+@given(records)
+def test_a_record_is_read_back(tx: Tx) -> None:
+    assert decode_record(encode_record(tx)) == tx
+
+
+@given(headers)
+def test_a_header_is_read_back_and_is_rlp(header: Header) -> None:
+    raw = encode_header(header)
+    assert decode_header(raw) == header
+    assert raw == rlp.encode([getattr(header, field) for field in Header.__struct_fields__])
+
+
+@given(addresses)
+def test_an_address_has_one_mixed_spelling(address: Address) -> None:
+    spelled = checksum_address(address)
+    assert spelled == to_checksum_address(address)
+    for text in (spelled, spelled.lower(), "0x" + spelled[2:].upper()):
+        assert parse_address(text, "from") == address
+
+
+@settings(max_examples=50)
+@given(st.lists(hashes, max_size=40), st.data())
+def test_the_tree_is_that_of_rfc_6962(leaves: list[bytes], data: st.DataObject) -> None:
+    root = tx_root(leaves)
+    assert root == merkle_root(leaves)
+    if leaves:
+        index = data.draw(st.integers(0, len(leaves) - 1))
+        proof = inclusion_proof(leaves, index)
+        assert proof == merkle_path(index, leaves)
+        assert verify_inclusion(leaves[index], index, len(leaves), proof, root)
+        other = data.draw(hashes)
+        assert verify_inclusion(other, index, len(leaves), proof, root) == (other == leaves[index])
+
+
+@given(
+    st.builds(
+        Genesis,
+        chain_ids,
+        bits_64,
+        bits_256,
+        st.integers(TRANSFER_GAS, MAX_UINT64),
+        st.dictionaries(addresses, st.integers(0, MAX_UINT256 // 8), max_size=8),
+    )
+)
+def test_a_genesis_file_is_read_back(genesis: Genesis) -> None:
+    assert parse_genesis(encode_genesis(genesis)) == genesis
