@@ -1,0 +1,173 @@
+"""WS /events: subscriptions, replay, order, refusals."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from tests.support.public import PublicNode, receive, receive_until
+from tests.support.wallet import GWEI, sign_transfer
+
+RECIPIENT = "0x" + "33" * 20
+UNKNOWN = "0x" + "cd" * 32
+
+
+def say(socket: ClientConnection, **message: object) -> None:
+    socket.send(json.dumps(message))
+
+
+def make_block(node: PublicNode) -> dict[str, Any]:
+    return node.await_confirmed(node.submit(sign_transfer(node.fund(), RECIPIENT, 1, 0)))
+
+
+def test_new_block_has_exactly_its_fields(node: PublicNode) -> None:
+    with node.events() as socket:
+        say(socket, action="subscribe", event="newBlock", id=7)
+        subscribed = receive(socket)
+        assert subscribed["event"] == "subscribed"
+        assert subscribed["id"] == 7
+        tx = make_block(node)
+        for message in receive_until(socket, "newBlock"):
+            assert set(message) == {"event", "blockHeight", "hash"}
+            assert node.read(f"/block/{message['blockHeight']}")["hash"] == message["hash"]
+        assert message["blockHeight"] <= tx["blockHeight"]
+
+
+def test_replay_then_live_without_hole_or_repeat(node: PublicNode) -> None:
+    make_block(node)
+    with node.events() as socket:
+        say(socket, action="subscribe", event="newBlock", fromHeight=0)
+        assert receive(socket)["event"] == "subscribed"
+        target = make_block(node)["blockHeight"]
+        heights: list[int] = []
+        while not heights or heights[-1] < target:
+            heights.append(receive(socket)["blockHeight"])
+        assert heights == list(range(target + 1))
+
+
+def test_subscriptions_on_the_url(node: PublicNode) -> None:
+    sender = node.fund()
+    transfer = sign_transfer(sender, RECIPIENT, 1, 0)
+    head = node.read("/chain")["head"]["blockHeight"]
+    with node.events(f"?newBlock&fromHeight={head}&txConfirmed={transfer.tx_hash}") as socket:
+        kinds = [receive(socket)["event"] for _ in range(3)]
+        assert sorted(kinds) == ["newBlock", "subscribed", "subscribed"]
+        node.submit(transfer)
+        messages = list(receive_until(socket, "txConfirmed"))
+        height = node.await_confirmed(transfer.tx_hash)["blockHeight"]
+        assert messages[-1] == {"event": "txConfirmed", "txHash": transfer.tx_hash, "blockHeight": height}
+        # The block comes before what it confirms.
+        assert messages[-2]["event"] == "newBlock"
+        assert messages[-2]["blockHeight"] == height
+
+
+def test_confirmation_to_its_followers_only(node: PublicNode) -> None:
+    sender = node.fund()
+    followed, other = (sign_transfer(sender, RECIPIENT, 1, nonce) for nonce in (1, 0))
+    with node.events() as socket:
+        say(socket, action="subscribe", event="txConfirmed", txHash=followed.tx_hash)
+        assert receive(socket)["event"] == "subscribed"
+        node.submit(followed)
+        node.submit(other)
+        height = node.await_confirmed(followed.tx_hash)["blockHeight"]
+        assert receive(socket) == {"event": "txConfirmed", "txHash": followed.tx_hash, "blockHeight": height}
+        with pytest.raises(TimeoutError):
+            socket.recv(0.5)
+
+
+def test_already_confirmed_is_told_at_once(node: PublicNode) -> None:
+    tx = make_block(node)
+    with node.events() as socket:
+        say(socket, action="subscribe", event="txConfirmed", txHash=tx["txHash"])
+        messages = list(receive_until(socket, "txConfirmed"))
+        assert messages[-1] == {"event": "txConfirmed", "txHash": tx["txHash"], "blockHeight": tx["blockHeight"]}
+
+
+def test_dropped_is_told_with_the_reason(node: PublicNode) -> None:
+    sender = node.fund()
+    held = sign_transfer(sender, RECIPIENT, 1, 1)
+    node.submit(held)
+    with node.events() as socket:
+        say(socket, action="subscribe", event="txConfirmed", txHash=held.tx_hash)
+        assert receive(socket)["event"] == "subscribed"
+        node.submit(sign_transfer(sender, RECIPIENT, 2, 1, gas_price=2 * GWEI))
+        assert receive(socket) == {"event": "txDropped", "txHash": held.tx_hash, "reason": "replaced"}
+
+
+def test_unsubscribed_gets_nothing_more(node: PublicNode) -> None:
+    with node.events() as socket:
+        say(socket, action="subscribe", event="newBlock")
+        assert receive(socket)["event"] == "subscribed"
+        say(socket, action="unsubscribe", event="newBlock", id="x")
+        messages = list(receive_until(socket, "unsubscribed"))
+        assert messages[-1]["id"] == "x"
+        make_block(node)
+        with pytest.raises(TimeoutError):
+            socket.recv(0.5)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("{", "MALFORMED_JSON"),
+        ("[]", "INVALID_FIELD"),
+        ('{"action":"shout"}', "INVALID_FIELD"),
+        ('{"action":"subscribe"}', "INVALID_FIELD"),
+        ('{"action":"subscribe","event":"nothing"}', "INVALID_FIELD"),
+        ('{"action":"subscribe","event":"txConfirmed"}', "INVALID_FIELD"),
+        ('{"action":"subscribe","event":"txConfirmed","txHash":"0x12"}', "INVALID_HASH"),
+        ('{"action":"subscribe","event":"newBlock","fromHeight":-1}', "INVALID_FIELD"),
+        ('{"action":"subscribe","event":"newBlock","fromHeight":"x"}', "INVALID_FIELD"),
+        ('{"action":"subscribe","event":"newBlock","unknown":1}', "INVALID_FIELD"),
+    ],
+)
+def test_message_out_of_shape_is_an_error_and_the_socket_stays(node: PublicNode, message: str, code: str) -> None:
+    with node.events() as socket:
+        socket.send(message)
+        error = receive(socket)
+        assert error["event"] == "error"
+        assert error["code"] == code
+        assert {"type", "title", "status", "detail"} <= set(error)
+        say(socket, action="subscribe", event="txConfirmed", txHash=UNKNOWN)
+        assert receive(socket)["event"] == "subscribed"
+
+
+def test_message_of_more_than_16_kib_ends_the_socket(node: PublicNode) -> None:
+    with node.events() as socket:
+        socket.send(json.dumps({"action": "subscribe", "event": "newBlock", "id": "x" * 17_000}))
+        with pytest.raises(ConnectionClosed) as closed:
+            receive(socket)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+def test_a_thousand_followed_transactions_at_most(node: PublicNode) -> None:
+    with node.events() as socket:
+        for number in range(1_001):
+            say(socket, action="subscribe", event="txConfirmed", txHash=f"0x{number:064x}")
+        answers = [receive(socket)["event"] for _ in range(1_001)]
+        assert answers == ["subscribed"] * 1_000 + ["error"]
+
+
+@pytest.mark.parametrize("query", ["?nothing", "?txConfirmed=0x12", "?newBlock&fromHeight=x", "?fromHeight=1"])
+def test_url_out_of_shape_is_refused(node: PublicNode, query: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        node.events(query)
+    assert refused.value.response.status_code == 400
+    assert refused.value.response.headers["content-type"] == "application/problem+json"
+
+
+def test_foreign_origin_is_refused(node: PublicNode) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        connect("ws" + node.url.removeprefix("http") + "/events", origin=Origin("https://evil.example"))
+    assert refused.value.response.status_code == 403
+
+
+def test_plain_get_is_told_to_upgrade(node: PublicNode) -> None:
+    answer: httpx.Response = node.get("/events")
+    assert answer.status_code == 426
+    assert answer.headers["content-type"] == "application/problem+json"
