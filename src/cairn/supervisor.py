@@ -129,6 +129,8 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             name_process(child.name)
             code = child.entry(self._lifeline)
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 1
         except BaseException:
             traceback.print_exc()
         finally:

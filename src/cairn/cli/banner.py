@@ -5,23 +5,26 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from cairn import __version__
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 
+Line = str | Text
+
 
 def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
     """The accounts with their keys, as every dev chain shows them, and where to go."""
     accounts = [checksum_address(address) for address, _ in DEV_KEYS]
-    lines = [
-        f"[bold]Cairn {__version__}[/bold], a chain for development",
+    lines: list[Line] = [
+        Text(f"Cairn {__version__}, a chain for development", "bold"),
         "",
-        f"[bold]Accounts[/bold] (each began with {genesis.alloc[DEV_KEYS[0][0]] // COIN:,} coins)",
+        Text(f"Accounts (each began with {genesis.alloc[DEV_KEYS[0][0]] // COIN:,} coins)", "bold"),
         *(f"({index}) {account}" for index, account in enumerate(accounts)),
         "",
-        "[bold]Private keys[/bold] (public knowledge: never use them anywhere else)",
+        Text("Private keys (public knowledge: never use them anywhere else)", "bold"),
         *(f"({index}) 0x{key.hex()}" for index, (_, key) in enumerate(DEV_KEYS)),
         "",
         f"Mnemonic    {DEV_MNEMONIC}",
@@ -36,16 +39,16 @@ def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: s
         f"""  curl {url}/tx -H 'content-type: application/json' \\""",
         f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1]}","value":1,"gas":21000}}'""",
         "",
-        f"[bold green]Listening on {url}[/bold green]",
+        Text(f"Listening on {url}", "bold green"),
     ]
     print_lines(lines)
 
 
 def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
-    lines = [
-        f"[bold]Cairn {__version__}[/bold], chain {genesis.chain_id}",
+    lines: list[Line] = [
+        Text(f"Cairn {__version__}, chain {genesis.chain_id}", "bold"),
         f"Data        {data_dir}",
-        f"[bold green]Listening on {url}[/bold green]",
+        Text(f"Listening on {url}", "bold green"),
     ]
     print_lines(lines)
 
@@ -57,11 +60,13 @@ def _cadence(settings: Settings) -> str:
     return f"every {settings.block_time_s:g} s, {when}"
 
 
-def print_lines(lines: list[str]) -> None:
-    # Never wrapped: a key or a URL that is broken in two cannot be copied.
-    try:
-        Console(highlight=False, soft_wrap=True, emoji=False).print("\n".join(lines))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read along has seen enough (`cairn dev | head`); the node itself goes on.
+def print_lines(lines: list[Line]) -> None:
+    # Neither wrapped nor read as markup: a key, a path or a URL must come out whole, to be copied.
+    Output(highlight=False, soft_wrap=True, markup=False, emoji=False).print(*lines, sep="\n")
+    sys.stdout.flush()
+
+
+class Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read along has seen enough (`cairn dev | head`); the node itself goes on."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

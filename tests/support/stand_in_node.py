@@ -1,0 +1,71 @@
+"""A whole node whose core and workers are tiny: `python -m tests.support.stand_in_node DIRECTORY [SETTING=VALUE ...]`.
+
+The worker answers every request with 200 once DIRECTORY/ready exists, until then with 503.
+"""
+
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cairn.config import Settings, load_settings
+from cairn.domain.genesis import Genesis, dev_genesis
+from cairn.domain.types import Address
+from cairn.node import Node
+
+
+def run_core(
+    genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
+    lifeline: int,
+) -> int:  # fmt: skip
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(core_socket))
+    (data_dir / "core.sock.path").write_text(str(core_socket))
+    (data_dir / "core.sockets").write_text("\n".join(open_sockets()))
+    os.read(lifeline, 1)
+    return 0
+
+
+def run_worker(
+    index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int
+) -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    (scratch_dir / f"life-{os.getpid()}").touch()
+    lives = len(list(scratch_dir.iterdir()))
+    data_dir = Path(sys.argv[1])
+    while True:
+        connection, _ = sock.accept()
+        with connection, encrypted(connection, settings) as stream:
+            stream.recv(4096)
+            status = b"200 OK" if (data_dir / "ready").exists() else b"503 Service Unavailable"
+            body = f"worker {index} lives {lives} pid {os.getpid()}".encode()
+            stream.sendall(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))
+
+
+def encrypted(connection: socket.socket, settings: Settings) -> socket.socket:
+    if not settings.tls_cert:
+        return connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    return context.wrap_socket(connection, server_side=True)
+
+
+def open_sockets() -> list[str]:
+    return [link for fd in os.listdir("/proc/self/fd") if (link := read_link(fd)).startswith("socket:")]
+
+
+def read_link(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except FileNotFoundError:
+        return ""
+
+
+if __name__ == "__main__":
+    chosen = dict(pair.split("=", 1) for pair in sys.argv[2:])
+    settings = load_settings(environ={f"CAIRN_{name.upper()}": value for name, value in chosen.items()})
+    node = Node(dev_genesis(), Path(sys.argv[1]), settings, {}, run_core, run_worker)
+    sys.exit(node.run(on_ready=lambda url: print(f"Listening on {url}", flush=True)))

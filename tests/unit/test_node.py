@@ -1,0 +1,173 @@
+"""The composition root: its socket and directories, and a whole node of stand-in processes."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cairn.config import Settings
+from cairn.domain.errors import InvalidConfig
+from cairn.node import Endpoint, check_tls, core_socket_in, open_listener, runtime_directory
+from tests.support.node_process import is_alive, wait_until
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*settings: str, ready: bool = True) -> subprocess.Popen[str]:
+        if ready:
+            (tmp_path / "ready").touch()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.stand_in_node", str(tmp_path), "port=0", "workers=1", *settings],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def read_url(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().removeprefix("Listening on ").strip()
+
+
+def test_a_node_says_its_url_serves_and_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
+    process = start()
+    url = read_url(process)
+    assert httpx.get(url).status_code == 200
+    runtime_dir = Path((tmp_path / "core.sock.path").read_text()).parent
+    assert runtime_dir.stat().st_mode & 0o777 == 0o700
+    process.terminate()
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0, errors
+    assert not runtime_dir.exists()
+
+
+def test_the_core_does_not_hold_the_listening_socket(start: Start, tmp_path: Path) -> None:
+    read_url(start())
+    assert (tmp_path / "core.sockets").read_text() == ""
+
+
+def test_the_url_is_said_only_once_the_node_is_ready(start: Start, tmp_path: Path) -> None:
+    process = start(ready=False)
+    wait_until((tmp_path / "core.sock.path").exists, 10, "the core")
+    assert not select.select([process.stdout], [], [], 0.3)[0]
+    (tmp_path / "ready").touch()
+    assert read_url(process).startswith("http://127.0.0.1:")
+
+
+def test_a_worker_that_died_starts_with_a_clean_scratch_directory(start: Start) -> None:
+    url = read_url(start())
+    first = httpx.get(url).text
+    assert "worker 0 lives 1 " in first
+    pid = int(first.split()[-1])
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid), 5, "the end of the worker")
+    second = httpx.get(url).text
+    assert "worker 0 lives 1 " in second
+    assert second != first
+
+
+def test_a_refused_address_is_an_error_before_anything_starts(start: Start, tmp_path: Path) -> None:
+    with open_listener("127.0.0.1", 0) as taken:
+        process = start(f"port={taken.getsockname()[1]}")
+        _, errors = process.communicate(timeout=10)
+    assert "InvalidConfig: cannot listen on 127.0.0.1 port" in errors
+    assert not (tmp_path / "core.sock.path").exists()
+
+
+def test_readiness_is_seen_through_tls(start: Start, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    url = read_url(start(f"tls_cert={certificate}", f"tls_key={key}"))
+    assert url.startswith("https://127.0.0.1:")
+
+
+def test_ipv6_is_listened_on_and_spelled_in_brackets(start: Start) -> None:
+    assert read_url(start("host=::1")).startswith("http://[::1]:")
+
+
+def test_a_port_in_use_is_named_with_a_way_out() -> None:
+    with open_listener("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        expected = f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port"
+        with pytest.raises(InvalidConfig, match=expected):
+            open_listener("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", "no such host"])
+def test_an_address_that_is_not_ours_is_named(host: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"cannot listen on {host}"):
+        open_listener(host, 0)
+
+
+def test_a_socket_listens_at_once() -> None:
+    with open_listener("localhost", 0) as listener:
+        host, port, *_ = listener.getsockname()
+        socket.create_connection((host, port), 1).close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        (Endpoint("127.0.0.1", 1, tls=False), "http://127.0.0.1:1"),
+        (Endpoint("::1", 2, tls=True), "https://[::1]:2"),
+        (Endpoint("node.example", 3, tls=False), "http://node.example:3"),
+    ],
+)
+def test_urls(endpoint: Endpoint, url: str) -> None:
+    assert endpoint.url == url
+
+
+def test_a_node_that_does_not_answer_is_not_ready() -> None:
+    with open_listener("0.0.0.0", 0) as listener:
+        port = listener.getsockname()[1]
+        assert not Endpoint("0.0.0.0", port, tls=False).is_ready()
+    assert not Endpoint("0.0.0.0", port, tls=False).is_ready()
+
+
+def test_a_long_temporary_path_gives_way_to_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long_path = tmp_path / ("long" * 25)
+    long_path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long_path))
+    with runtime_directory() as path, socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(core_socket_in(path)))
+        assert path.stat().st_mode & 0o777 == 0o700
+    assert not path.exists()
+    assert list(long_path.iterdir()) == []
+
+
+def test_a_certificate_is_tried_before_the_start(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    check_tls(Settings())
+    check_tls(Settings(tls_cert=certificate, tls_key=key))
+    with pytest.raises(InvalidConfig, match="cannot use tls_cert .*missing.pem.* No such file"):
+        check_tls(Settings(tls_cert=str(tmp_path / "missing.pem"), tls_key=key))
+    Path(key).write_text("rubbish")
+    with pytest.raises(InvalidConfig, match="cannot use tls_cert"):
+        check_tls(Settings(tls_cert=certificate, tls_key=key))
+
+
+def make_certificate(directory: Path) -> tuple[str, str]:
+    certificate, key = directory / "cert.pem", directory / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-days", "1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject], check=True, stderr=-3)
+    return str(certificate), str(key)
