@@ -1,5 +1,7 @@
 """Signatures and addresses: what is taken, and every form that is not."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from eth_account import Account as Wallet
 
@@ -101,6 +103,15 @@ def test_a_signature_of_another_size_is_refused(size: int) -> None:
 def test_a_digest_of_another_size_is_a_mistake_of_ours(size: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         recover_sender((DIGEST * 2)[:size], SIGNATURE)
+
+
+def test_threads_do_not_see_each_others_senders() -> None:
+    # The library works without the interpreter lock, so calls of several threads do overlap.
+    keys = [bytes([number]) * 32 for number in range(1, 65)]
+    signatures = [sign_digest(DIGEST, key) for key in keys]
+    with ThreadPoolExecutor(4) as threads:
+        recovered = list(threads.map(lambda signature: recover_sender(DIGEST, signature), signatures * 8))
+    assert recovered == [address_of_key(key) for key in keys] * 8
 
 
 ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
