@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import resource
 import shutil
 import socket
 import ssl
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import structlog
 
 from cairn.api.worker import run_worker
 from cairn.config import Settings
@@ -26,9 +29,14 @@ BACKLOG = 2048
 LONGEST_SOCKET_PATH_BYTES = 100
 """Systems cut a unix socket's path at 104 or 108 bytes."""
 
+FILES_BESIDES_CONNECTIONS = 4096
+"""Above all the store's: it keeps every one of its files open."""
+
 READY_POLL_S = 0.02
 SLOWEST_READY_POLL_S = 0.5
 PROBE_TIMEOUT_S = 0.5
+
+log = structlog.get_logger("cairn.node")
 
 CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int], int]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int], None]
@@ -53,6 +61,7 @@ class Node:
         """
         check_tls(self.settings)
         configure_logging(self.settings.log_level, self.settings.log_format)
+        raise_file_limit(self.settings.max_connections)
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
                 core=partial(self._run_core, listener, runtime_dir),
@@ -164,6 +173,17 @@ def check_tls(settings: Settings) -> None:
         raise InvalidConfig(
             f"cannot use tls_cert {settings.tls_cert} with tls_key {settings.tls_key}: {error.strerror or error}"
         ) from None
+
+
+def raise_file_limit(max_connections: int) -> None:
+    """Let every process open what the settings promise: many systems start a program with 1,024 files."""
+    wanted = max_connections + FILES_BESIDES_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning("the system's limit of open files is below max_connections", limit=hard, wanted=wanted)
 
 
 def core_socket_in(runtime_dir: Path) -> Path:

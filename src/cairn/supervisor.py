@@ -111,6 +111,10 @@ class Supervisor:
             child.pid = os.fork()
             if child.pid == 0:
                 self._become(child)
+        except OSError as error:
+            # The machine is out of processes or memory for now; what already runs goes on.
+            log.error("cannot start a process, trying again", process=child.name, reason=error.strerror)
+            self._timers.add(LONGEST_BACKOFF_S, lambda: self._start(child))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         child.started_at = time.monotonic()

@@ -70,6 +70,7 @@ def test_the_core_does_not_hold_the_listening_socket(start: Start, tmp_path: Pat
 def test_the_url_is_said_only_once_the_node_is_ready(start: Start, tmp_path: Path) -> None:
     process = start(ready=False)
     wait_until((tmp_path / "core.sock.path").exists, 10, "the core")
+    assert process.stdout is not None
     assert not select.select([process.stdout], [], [], 0.3)[0]
     (tmp_path / "ready").touch()
     assert read_url(process).startswith("http://127.0.0.1:")
@@ -164,6 +165,19 @@ def test_a_certificate_is_tried_before_the_start(tmp_path: Path) -> None:
     Path(key).write_text("rubbish")
     with pytest.raises(InvalidConfig, match="cannot use tls_cert"):
         check_tls(Settings(tls_cert=certificate, tls_key=key))
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_goes() -> None:
+    code = (
+        "import resource, sys; from cairn.node import raise_file_limit;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 5000));"
+        "raise_file_limit(100); print(resource.getrlimit(resource.RLIMIT_NOFILE));"
+        "raise_file_limit(10_000); print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "(4196, 5000)" in said
+    assert "(5000, 5000)" in said
+    assert "open files is below max_connections" in said
 
 
 def make_certificate(directory: Path) -> tuple[str, str]:

@@ -1,0 +1,244 @@
+"""The node as the user starts it: real processes that are stopped, killed and frozen."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, wait_until
+
+FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+STOP_LIMIT_S = 5
+
+
+@pytest.fixture
+def node() -> Iterator[NodeProcess]:
+    with NodeProcess.start_dev("--workers", "2", "--block-time", "0.1") as node:
+        yield node
+
+
+def run_cairn(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A command that is expected to end by itself."""
+    return subprocess.run(
+        command(args), capture_output=True, text=True, timeout=15, env=clean_environment(env), check=False
+    )
+
+
+def submit(node: NodeProcess, value: int = 1) -> str:
+    """A transfer between dev accounts, signed by the node. Returns its hash."""
+    answer = httpx.post(f"{node.url}/tx", json={"from": FIRST, "to": SECOND, "value": value, "gas": 21_000})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["txHash"])
+
+
+def await_confirmed(node: NodeProcess, tx_hash: str) -> Any:
+    tx = httpx.get(f"{node.url}/tx/{tx_hash}", params={"wait": 10}, timeout=15).json()
+    assert tx["status"] == "confirmed", tx
+    return tx
+
+
+def assert_stops(node: NodeProcess, stop_began_at: float) -> None:
+    pids = node.pids()
+    assert node.wait_exit(STOP_LIMIT_S + 2) == 0, node.stderr
+    assert time.monotonic() - stop_began_at < STOP_LIMIT_S
+    assert not any(is_alive(pid) for pid in pids)
+    assert "Traceback" not in node.stderr
+
+
+# Start
+
+
+def test_the_banner_comes_when_the_node_is_ready(node: NodeProcess) -> None:
+    assert node.stdout.splitlines()[-1] == f"Listening on {node.url}"
+    assert all(checksum_address(address) in node.stdout for address, _ in DEV_KEYS)
+    assert node.stderr == ""
+    assert httpx.get(f"{node.url}/ready").status_code == 200
+
+
+def test_the_printed_transfer_works_as_it_is_printed(node: NodeProcess) -> None:
+    (printed,) = re.findall(r"^  (curl .*\\\n.*)$", node.stdout, re.MULTILINE)
+    answer = subprocess.run(["sh", "-c", printed], capture_output=True, text=True, check=True)
+    assert '"pending"' in answer.stdout
+
+
+def test_it_is_one_core_and_as_many_workers_as_asked_for(node: NodeProcess) -> None:
+    assert sorted(node.children().values()) == ["cairn-api-0", "cairn-api-1", "cairn-core"]
+
+
+def test_a_port_in_use_is_refused_before_anything_is_printed(node: NodeProcess) -> None:
+    port = node.url.rpartition(":")[2]
+    second = run_cairn("dev", "--port", port)
+    message = f"cairn: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port\n"
+    assert (second.returncode, second.stdout, second.stderr) == (2, "", message)
+
+
+def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    with NodeProcess.start_dev(data_dir=tmp_path) as first:
+        second = run_cairn("dev", "--port", "0", "--data-dir", str(tmp_path))
+        assert second.returncode == 3
+        assert second.stdout == ""
+        assert str(tmp_path) in second.stderr
+        assert "in use" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+        assert first.probe("/ready") == 200
+
+
+def test_a_directory_of_another_chain_is_refused(tmp_path: Path) -> None:
+    assert run_cairn("init", str(tmp_path)).returncode == 0
+    with NodeProcess.start(("run", "--home", str(tmp_path), "--port", "0")) as node:
+        node.wait_ready()
+        assert node.stop() == 0
+    other = run_cairn("dev", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert (other.returncode, other.stdout) == (3, "")
+    assert "genesis" in other.stderr
+    assert len(other.stderr.splitlines()) == 1
+
+
+def test_an_unknown_key_and_an_unknown_variable_stop_the_start(tmp_path: Path) -> None:
+    assert run_cairn("init", str(tmp_path)).returncode == 0
+    variable = run_cairn("run", "--home", str(tmp_path), env={"CAIRN_WORKER": "1"})
+    assert variable.returncode == 2
+    assert variable.stderr == "cairn: unknown environment variable CAIRN_WORKER; did you mean CAIRN_WORKERS?\n"
+    with (tmp_path / "cairn.toml").open("a") as config:
+        config.write("\nblok_time_s = 1\n")
+    key = run_cairn("run", "--home", str(tmp_path))
+    assert key.returncode == 2
+    assert key.stderr == "cairn: cairn.toml: unknown key blok_time_s; did you mean block_time_s?\n"
+
+
+def test_a_node_of_ones_own_chain_signs_for_nobody(tmp_path: Path) -> None:
+    assert run_cairn("init", str(tmp_path), "--chain-id", "77", "--alloc", f"{FIRST}=10coins").returncode == 0
+    with NodeProcess.start(("run", "--home", str(tmp_path)), env={"CAIRN_PORT": "0"}) as node:
+        node.wait_ready()
+        assert httpx.get(f"{node.url}/chain").json()["chainId"] == 77
+        assert httpx.get(f"{node.url}/account/{FIRST}").json()["balance"] == 10**19
+        unsigned = {"from": FIRST, "to": SECOND, "value": 1, "gas": 21_000}
+        answer = httpx.post(f"{node.url}/tx", json=unsigned)
+        assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
+        assert "signature" in answer.json()["detail"]
+
+
+def test_a_public_address_with_dev_keys_is_warned_of() -> None:
+    with NodeProcess.start(("dev", "--port", "0", "--host", "0.0.0.0")) as node:
+        wait_until(lambda: "Listening on" in node.stdout or not node.is_running, 15, "the banner")
+        assert "0.0.0.0 is not loopback: whoever reaches this port can spend all ten accounts" in node.stderr
+
+
+# Restart
+
+
+def test_a_worker_that_is_killed_comes_back_and_nothing_is_lost(node: NodeProcess) -> None:
+    tx_hash = submit(node)
+    killed = node.worker_pids()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: len(set(node.worker_pids()) - set(killed)) == 2, 5, "two new workers")
+    node.wait_ready()
+    await_confirmed(node, tx_hash)
+    await_confirmed(node, submit(node))
+
+
+def test_a_core_that_is_killed_comes_back_with_what_it_accepted() -> None:
+    with NodeProcess.start_dev("--block-time", "3600") as node:
+        tx_hash = submit(node)
+        workers = node.worker_pids()
+        killed = node.core_pid()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: node.probe("/ready") == 503 or "cairn-core" in node.children().values(), 5, "the loss")
+        assert node.probe("/health") == 200
+        node.wait_ready()
+        assert node.core_pid() != killed
+        assert node.worker_pids() == workers
+        assert httpx.get(f"{node.url}/tx/{tx_hash}").json()["status"] == "pending"
+
+
+def test_while_the_core_hangs_the_node_is_alive_but_not_ready(node: NodeProcess) -> None:
+    core = node.core_pid()
+    os.kill(core, signal.SIGSTOP)
+    try:
+        answer = httpx.get(f"{node.url}/ready", timeout=10)
+        assert answer.status_code == 503
+        assert set(answer.json()["checks"]) == {"store", "mempool"}
+        assert node.probe("/health") == 200
+    finally:
+        os.kill(core, signal.SIGCONT)
+    node.wait_ready()
+    await_confirmed(node, submit(node))
+
+
+# Stop
+
+
+def test_sigterm_drains_and_exits_0(node: NodeProcess) -> None:
+    submit(node)
+    began = time.monotonic()
+    node.process.terminate()
+    assert_stops(node, began)
+
+
+def test_ctrl_c_to_the_whole_group_exits_0(node: NodeProcess) -> None:
+    submit(node)
+    began = time.monotonic()
+    node.signal_group(signal.SIGINT)
+    assert_stops(node, began)
+
+
+def test_a_stop_in_the_middle_of_the_start_exits_0() -> None:
+    for delay_s in (0.3, 0.5, 0.7):
+        with NodeProcess.start() as node:
+            time.sleep(delay_s)
+            if not node.children():
+                continue
+            began = time.monotonic()
+            node.process.terminate()
+            assert_stops(node, began)
+
+
+def test_with_a_frozen_core_it_still_stops_in_time(node: NodeProcess) -> None:
+    began = time.monotonic()
+    os.kill(node.core_pid(), signal.SIGSTOP)
+    node.process.terminate()
+    assert_stops(node, began)
+
+
+def test_during_the_drain_delay_it_serves_but_is_not_ready() -> None:
+    with NodeProcess.start_dev("--drain-delay", "1") as node:
+        url = node.url
+        node.process.terminate()
+        wait_until(lambda: node.probe("/ready") == 503, 1, "/ready 503")
+        assert node.probe("/health") == 200
+        answer = httpx.post(f"{url}/tx", json={"from": FIRST, "to": SECOND, "value": 1, "gas": 21_000})
+        assert answer.status_code == 200, answer.text
+        assert node.wait_exit(STOP_LIMIT_S) == 0
+
+
+def test_without_the_supervisor_no_process_stays(node: NodeProcess) -> None:
+    children = list(node.children())
+    assert len(children) == 3
+    node.process.kill()
+    node.process.wait()
+    wait_until(lambda: not any(is_alive(pid) for pid in children), 5, "the end of every process")
+
+
+def test_a_temporary_chain_is_removed_and_a_given_one_is_kept(tmp_path: Path) -> None:
+    with NodeProcess.start_dev() as node:
+        (temporary,) = re.findall(r"^Data +(\S+) \(temporary", node.stdout, re.MULTILINE)
+        assert Path(temporary).is_dir()
+        assert node.stop() == 0
+        assert not Path(temporary).exists()
+    with NodeProcess.start_dev("--block-time", "0", data_dir=tmp_path) as node:
+        assert f"{tmp_path} (kept)" in node.stdout
+        tx_hash = submit(node)
+        height = await_confirmed(node, tx_hash)["blockHeight"]
+        assert node.stop() == 0
+    with NodeProcess.start_dev(data_dir=tmp_path) as node:
+        assert await_confirmed(node, tx_hash)["blockHeight"] == height
