@@ -14,7 +14,15 @@ from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status
 from cairn.core.server import LinkServer
 from cairn.core.service import Core, Reply
-from cairn.domain.errors import Fatal, NodeError, ShuttingDown, Starting, StoreUnavailable, Unavailable
+from cairn.domain.errors import (
+    Fatal,
+    JournalUnavailable,
+    NodeError,
+    ShuttingDown,
+    Starting,
+    StoreUnavailable,
+    Unavailable,
+)
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
@@ -90,10 +98,10 @@ class CoreProcess:
         finally:
             self._core = None
         if core.failed.done():
-            failure = core.failed.exception()
-            if not isinstance(failure, StoreUnavailable):
-                raise failure or Fatal("the engine ended")
-            await self._unavailable(failure)
+            ended_by = core.failed.exception()
+            if not isinstance(ended_by, StoreUnavailable):
+                raise ended_by or Fatal("the engine ended")
+            await self._unavailable(ended_by)
 
     async def _stopped(self) -> None:
         """The stop was asked for, and every worker has finished and gone."""
@@ -102,7 +110,7 @@ class CoreProcess:
 
     async def _unavailable(self, failure: StoreUnavailable) -> None:
         log.error("the store is unavailable", reason=failure.detail)
-        self._failed_checks = Checks(store=failure.detail, mempool=failure.detail)
+        self._failed_checks = checks_after(failure)
         if not self._stopping.is_set():
             self._enter("unavailable", failure.detail)
         try:
@@ -122,7 +130,9 @@ class CoreProcess:
 
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
         core = self._core
-        return self._phase, self._reason, core and core.info(), core.head if core else 0
+        if core is None:
+            return self._phase, self._reason, None, 0
+        return self._phase, self._reason, core.info(), core.head
 
     def _open_core(self) -> Core:
         if self._core is None:
@@ -173,3 +183,10 @@ class CoreProcess:
         if self._core is None:
             return self._failed_checks
         return await self._core.check()
+
+
+def checks_after(failure: StoreUnavailable) -> Checks:
+    """Name the part that failed; the other is closed with it until both can be opened."""
+    if isinstance(failure, JournalUnavailable):
+        return Checks(store="closed until the mempool's journal can be written", mempool=failure.detail)
+    return Checks(store=failure.detail, mempool="closed until the store can be written")

@@ -305,7 +305,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
                 pool.note_dropped(tx.hash, "nonce used")
             continue
         try:
-            admitted = pool.admit(tx, entry.received_at)
+            admitted = pool.restore(tx, entry.received_at)
         except (TxRejected, MempoolFull) as refused:
             # Limits may have been lowered since, or the clock moved on: never silently.
             log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)

@@ -118,7 +118,7 @@ def _every_error(cls: type[NodeError]) -> Iterator[type[NodeError]]:
         yield from _every_error(child)
 
 
-_ERROR_BY_CODE = {cls.code: cls for cls in _every_error(NodeError) if "code" in cls.__dict__}
+_ERROR_BY_CODE = {cls.code: cls for cls in _every_error(NodeError) if "code" in vars(cls)}
 
 
 def decode_error(payload: bytes) -> NodeError:

@@ -7,7 +7,7 @@ NodeError
 │   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
-├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable
+├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable)
 ├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
     ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
@@ -129,6 +129,10 @@ class StoreUnavailable(Unavailable):
     """The disk refuses (full, read-only, gone): what was accepted is safe, nothing new is taken."""
 
     code = "STORE_UNAVAILABLE"
+
+
+class JournalUnavailable(StoreUnavailable):
+    """The part that the disk refuses is the mempool's journal."""
 
 
 class InvalidConfig(NodeError):
