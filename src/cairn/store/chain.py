@@ -1,0 +1,228 @@
+"""The chain's store for the one process that writes it."""
+
+from pathlib import Path
+from struct import pack
+
+from cairn.domain.codec import block_hash, encode_record
+from cairn.domain.errors import Corrupt, WrongGenesis
+from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import tx_root
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, Block, BlockHash, Header
+from cairn.store import keys
+from cairn.store.directory import DirectoryLock, chain_path, claim_format, watermark_path
+from cairn.store.keys import NEVER, StoredHead
+from cairn.store.reader import ChainReader
+from cairn.store.recent import Known, RecentAccounts
+from cairn.store.rocks import Batch, Database
+from cairn.store.watermark import Watermark
+
+CACHED_ACCOUNTS = 65_536
+CHECKED_LINKS = 16
+"""How many blocks below the head are checked when the store is opened."""
+
+Touched = tuple[Address, Account, int, bytes]
+"""An account that a block touches: its new value, when it was last used before, its positions in the block."""
+
+
+class ChainStore(ChainReader):
+    """The chain, opened for writing. After a failed write it is closed and opened anew, never mended."""
+
+    def __init__(
+        self, directory: Path, genesis: Genesis, lock: DirectoryLock, database: Database, watermark: Watermark
+    ) -> None:
+        super().__init__(database, visible=-1)
+        self.directory = directory
+        self.genesis = genesis
+        self._lock = lock
+        self._watermark = watermark
+        self._recent = RecentAccounts(CACHED_ACCOUNTS)
+        self._probes = 0
+        self.head_header: Header
+        self.head_hash: BlockHash
+        self.lattice: Lattice
+        stored = database.get(keys.META, keys.HEAD_KEY)
+        if stored is None:
+            self._start_chain()
+        else:
+            self._resume(keys.decode_head(stored))
+
+    @classmethod
+    def open(cls, directory: Path, genesis: Genesis) -> "ChainStore":
+        """Open the store in `directory`, or start a chain in an empty one.
+
+        Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
+        """
+        lock = DirectoryLock.acquire(directory)
+        watermark: Watermark | None = None
+        database: Database | None = None
+        try:
+            claim_format(directory)
+            watermark = Watermark.open(watermark_path(directory))
+            database = _recover(chain_path(directory), watermark.height())
+            return cls(directory, genesis, lock, database, watermark)
+        except BaseException:
+            if database is not None:
+                database.close()
+            if watermark is not None:
+                watermark.close()
+            lock.release()
+            raise
+
+    def account(self, address: Address) -> Account:
+        known = self._recent.find(address)
+        return known[0] if known is not None else self._load(address)[0]
+
+    def commit(self, outcome: BlockOutcome) -> None:
+        """Put a block and all that follows from it on disk, at once or not at all. Raises `StoreUnavailable`."""
+        header = outcome.block.header
+        assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
+        self._write(Batch(self._database), outcome)
+
+    def probe(self) -> None:
+        """Write, sync and read back. Raises `StoreUnavailable` or `Corrupt`."""
+        self._probes += 1
+        written = keys.encode_height(self._probes)
+        batch = Batch(self._database)
+        batch.put(keys.META, keys.PROBE_KEY, written)
+        self._database.write(batch)
+        if self._database.get(keys.META, keys.PROBE_KEY) != written:
+            raise Corrupt("the chain's store does not give back what was just written")
+
+    def close(self) -> None:
+        self._database.close()
+        self._watermark.close()
+        self._lock.release()
+
+    def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
+        block = outcome.block
+        height = block.header.height
+        touched = self._touched_by(outcome)
+        self._fill(batch, outcome, touched)
+        self._database.write(batch)
+        # After the block, so that it never promises too much; before anybody hears of the block, so that nobody was
+        # told of a block that could be lost unnoticed.
+        self._watermark.advance(height)
+        self.visible, self.head_header, self.head_hash = height, block.header, block.hash
+        self.lattice = outcome.lattice
+        for address, account, previous, used in touched:
+            self._recent.keep(address, (account, height if used else previous))
+
+    def _fill(self, batch: Batch, outcome: BlockOutcome, touched: list[Touched]) -> None:
+        block = outcome.block
+        height = block.header.height
+        key = keys.encode_height(height)
+        head = StoredHead(height, block.hash, outcome.lattice.sum)
+        batch.put(keys.META, keys.HEAD_KEY, keys.encode_head(head))
+        batch.put(keys.HEADERS, key, keys.encode_stored_header(block.hash, block.header))
+        batch.put(keys.BLOCK_INDEX, block.hash, key)
+        hashes = [tx.hash for tx in block.txs]
+        batch.put(keys.TX_HASHES, key, b"".join(hashes))
+        for chunk in range(keys.chunk_count(len(hashes))):
+            start = chunk * keys.CHUNK_RECORDS
+            records = b"".join(map(encode_record, block.txs[start : start + keys.CHUNK_RECORDS]))
+            batch.put(keys.TXS, keys.encode_location(height, chunk), records)
+        # Sorted: neighbours are cheaper to insert, here and in every follower, than keys in random order.
+        locations = [(tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)]
+        batch.put_all(keys.TX_INDEX, sorted(locations))
+        versions = [
+            (keys.version_key(address, height), keys.encode_version(account, previous, used))
+            for address, account, previous, used in touched
+        ]
+        batch.put_all(keys.ACCOUNTS, sorted(versions))
+
+    def _touched_by(self, outcome: BlockOutcome) -> list[Touched]:
+        """The accounts that a block changes, and those that it names without changing them."""
+        positions = _positions_of(outcome.block)
+        touched = []
+        for address in outcome.accounts.keys() | positions.keys():
+            account, previous = self._recent.find(address) or self._load(address)
+            touched.append((address, outcome.accounts.get(address, account), previous, positions.get(address, b"")))
+        return touched
+
+    def _load(self, address: Address) -> Known:
+        version = self._find_version(address, self.visible)
+        known = (EMPTY_ACCOUNT, NEVER) if version is None else (version.account, version.last_used)
+        self._recent.keep(address, known)
+        return known
+
+    def _start_chain(self) -> None:
+        promised = self._watermark.height()
+        if promised >= 0:
+            raise Corrupt(f"the chain's store is empty, though block {promised} was on disk")
+        outcome = genesis_outcome(self.genesis)
+        batch = Batch(self._database)
+        batch.put(keys.META, keys.GENESIS_KEY, genesis_digest(self.genesis))
+        self._write(batch, outcome)
+
+    def _resume(self, stored: StoredHead) -> None:
+        """Take up the chain at its stored head, once that is known to be sound."""
+        digest = genesis_digest(self.genesis)
+        found = self._database.get(keys.META, keys.GENESIS_KEY)
+        if found != digest:
+            shown = "none" if found is None else "0x" + found.hex()
+            raise WrongGenesis(f"{self.directory} belongs to genesis {shown}, not to 0x{digest.hex()}")
+        promised = self._watermark.height()
+        if stored.height < promised:
+            raise Corrupt(f"the chain's store ends at block {stored.height}, though block {promised} was on disk")
+        self.visible = stored.height
+        self.lattice = Lattice(stored.lattice_sum)
+        self.head_hash, self.head_header = self._check_links(stored)
+        if self.lattice.root != self.head_header.state_root:
+            raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
+        # What was recovered from the log has been written out again and synced by the opening, so it may be promised.
+        self._watermark.advance(stored.height)
+
+    def _check_links(self, stored: StoredHead) -> tuple[BlockHash, Header]:
+        """Check the newest blocks against their hashes and each other; returns the head."""
+        expected = stored.hash
+        head: tuple[BlockHash, Header] | None = None
+        for height in range(stored.height, max(-1, stored.height - CHECKED_LINKS), -1):
+            found = self.find_header(height)
+            if found is None or found[0] != expected or block_hash(found[1]) != expected:
+                raise Corrupt(f"block {height} in the store is not the one with hash 0x{expected.hex()}")
+            self._check_body(height, found[1])
+            head = head or found
+            expected = found[1].previous_hash
+        assert head is not None
+        if stored.height < CHECKED_LINKS and expected != ZERO_HASH:
+            raise Corrupt(f"block 0 in the store follows a block with hash 0x{expected.hex()}")
+        return head
+
+    def _check_body(self, height: int, header: Header) -> None:
+        hashes = self.tx_hashes(height)
+        split = [hashes[start : start + keys.HASH_SIZE] for start in range(0, len(hashes), keys.HASH_SIZE)]
+        if header.height != height or tx_root(split) != header.tx_root:
+            raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
+
+
+def _recover(path: Path, promised: int) -> Database:
+    """Open RocksDB after whatever ended its last writer.
+
+    Strictly first: any flaw of its log is then an error that names the file. A flaw beyond the promised height is the
+    torn tail of a block that was never acknowledged, which a crash may leave; that one is let go. Anything else is
+    damage, found before a byte is changed.
+    """
+    try:
+        return Database.open_primary(path, strict=True)
+    except Corrupt as flaw:
+        readable = Database.open_read_only(path)
+        try:
+            stored = readable.get(keys.META, keys.HEAD_KEY)
+        finally:
+            readable.close()
+        height = -1 if stored is None else keys.decode_head(stored).height
+        if height < promised:
+            raise Corrupt(f"{flaw.detail}; blocks {height + 1} to {promised} were on disk and cannot be read") from flaw
+        return Database.open_primary(path, strict=False)
+
+
+def _positions_of(block: Block) -> dict[Address, bytes]:
+    """For each account, the positions of the transactions that it sends or receives."""
+    positions: dict[Address, list[int]] = {}
+    for position, tx in enumerate(block.txs):
+        positions.setdefault(tx.sender, []).append(position)
+        if tx.to != tx.sender:
+            positions.setdefault(tx.to, []).append(position)
+    return {address: pack(f">{len(used)}I", *used) for address, used in positions.items()}

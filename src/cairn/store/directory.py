@@ -1,0 +1,139 @@
+"""The data directory: one node at a time, one format, and entries that survive a power loss.
+
+DIR/cairn.lock   held with flock by the running node, for as long as it lives
+DIR/FORMAT       the format version of everything beside it
+DIR/chain/       RocksDB
+DIR/watermark    the newest height that is known to be on disk
+DIR/journal/     the mempool's journal
+"""
+
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
+
+FORMAT_VERSION = 1
+_FORMAT_PREFIX = "cairn data format "
+
+
+def chain_path(directory: Path) -> Path:
+    return directory / "chain"
+
+
+def watermark_path(directory: Path) -> Path:
+    return directory / "watermark"
+
+
+class DirectoryLock:
+    """The right to write to a directory. The kernel takes it back when the process ends, however it ends."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    @classmethod
+    def acquire(cls, directory: Path) -> "DirectoryLock":
+        """Make the directory if need be, and lock it. Raises `DirectoryInUse` naming the process that has it."""
+        try:
+            make_directory(directory)
+            file = os.open(directory / "cairn.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot use {directory}: {failure}") from failure
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(file, 20, 0).decode("ascii", "replace").strip()
+            os.close(file)
+            raise DirectoryInUse(f"{directory} is in use by the node with process id {holder or 'unknown'}") from None
+        except OSError as failure:
+            os.close(file)
+            raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
+        # Only for the message above, so it need not survive anything.
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        return cls(file)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def claim_format(directory: Path) -> None:
+    """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
+    path = _format_path(directory)
+    if not path.exists():
+        for part in (chain_path(directory), directory / "journal"):
+            if part.exists() and any(part.iterdir()):
+                raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
+        try:
+            write_file(path, f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
+    check_format(directory)
+
+
+def check_format(directory: Path) -> None:
+    """Raises `WrongFormat` unless the directory is in our format."""
+    path = _format_path(directory)
+    try:
+        found = path.read_text("ascii", "replace").strip()
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot read {path}: {failure}") from failure
+    if found != f"{_FORMAT_PREFIX}{FORMAT_VERSION}":
+        shown = found.removeprefix(_FORMAT_PREFIX)[:40]
+        raise WrongFormat(f"{directory} is in format {shown!r}; this version of cairn reads format {FORMAT_VERSION}")
+
+
+def _format_path(directory: Path) -> Path:
+    return directory / "FORMAT"
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, and put their entries on disk."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    sync_directory(path.parent)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that is there whole, or not at all, after a crash."""
+    draft = path.with_name(path.name + ".new")
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_at(file, content, 0)
+        sync_file(file)
+    finally:
+        os.close(file)
+    draft.rename(path)
+    sync_directory(path.parent)
+
+
+def write_at(file: int, content: bytes, offset: int) -> None:
+    """Write all of it: a single `pwrite` may stop short."""
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def sync_file(file: int) -> None:
+    """Return only once the file's content is on the disk itself."""
+    if sys.platform == "darwin":
+        # Elsewhere fsync reaches the platter; there it stops at the drive's cache.
+        fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(file)
+
+
+def sync_directory(path: Path) -> None:
+    """Put the directory's entries on disk: a synced file without its name is lost all the same."""
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,134 @@
+"""The chain's store for the processes that only read it: a RocksDB secondary that shows whole blocks only.
+
+A secondary takes in the primary's MANIFEST (which files hold what) and then its logs, while the primary may be writing
+a log out, merging files and deleting what that made obsolete. Between the two steps a log can vanish whose content the
+MANIFEST did not name yet; then blocks are missing in the middle, until the next time. So a catch-up counts only when
+the MANIFEST was the same before and after it: the primary deletes a file only after the MANIFEST has said so.
+A new MANIFEST (the primary was opened anew) is not followed at all: the secondary is opened anew too, because RocksDB
+can get stuck there (facebook/rocksdb#7815, #14439), and because what the old one had read of a log may not have lasted.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record
+from cairn.domain.errors import NodeError, StoreUnavailable
+from cairn.domain.types import TRANSFER_GAS
+from cairn.store import keys
+from cairn.store.directory import chain_path, check_format, watermark_path
+from cairn.store.reader import ChainReader
+from cairn.store.rocks import Database
+from cairn.store.watermark import Watermark
+
+ATTEMPTS = 40
+PAUSE_S = 0.003
+"""Between two attempts. A primary that installs files is done with it in less."""
+REOPEN_AFTER = 10
+"""So many attempts in vain, and the secondary is opened anew."""
+CHECKED_BLOCKS = 64
+"""How many blocks are looked at, at most, before they are shown."""
+
+ManifestStamp = tuple[str, int]
+"""Name and size of the MANIFEST, which is only ever appended to."""
+
+
+class FollowerStore(ChainReader):
+    """A view of the chain that moves on only in `catch_up`."""
+
+    def __init__(self, directory: Path, scratch: Path, watermark: Watermark) -> None:
+        self._path = chain_path(directory)
+        self._scratch = scratch
+        self._watermark = watermark
+        self._manifest = self._manifest_stamp()[0]
+        super().__init__(self._open_secondary(), visible=-1)
+
+    @classmethod
+    def open(cls, directory: Path, scratch_dir: Path) -> "FollowerStore":
+        """Follow the store that a node has open in `directory`; `scratch_dir` is this follower's own.
+
+        Raises `WrongFormat`, `Corrupt` or `StoreUnavailable`.
+        """
+        check_format(directory)
+        watermark = Watermark.follow(watermark_path(directory))
+        try:
+            follower = cls(directory, scratch_dir, watermark)
+        except BaseException:
+            watermark.close()
+            raise
+        try:
+            follower.catch_up()
+        except BaseException:
+            follower.close()
+            raise
+        return follower
+
+    def catch_up(self) -> int:
+        """Show every block that is on disk by now; returns the newest height. Raises `StoreUnavailable`, `Corrupt`."""
+        target = self._watermark.height()
+        failure: NodeError | None = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE_S)
+            try:
+                if attempt and attempt % REOPEN_AFTER == 0:
+                    self._reopen()
+                if self._take_in() and self._shows(target):
+                    self.visible = target
+                    return target
+            except NodeError as error:
+                # A file that was there is gone: the primary has moved on, or it is damage, and then it stays so.
+                failure = error
+        raise failure or StoreUnavailable(f"block {target} is on disk, but the store at {self._path} does not show it")
+
+    def close(self) -> None:
+        self._database.close()
+        self._watermark.close()
+
+    def _take_in(self) -> bool:
+        """Whether all that the primary had written is taken in, with nothing missing in the middle."""
+        before = self._manifest_stamp()
+        if before[0] != self._manifest:
+            self._reopen()
+        self._database.catch_up()
+        return self._manifest_stamp() == before
+
+    def _shows(self, target: int) -> bool:
+        first = max(self.visible + 1, target - CHECKED_BLOCKS + 1)
+        return target >= 0 and all(self._is_whole(height) for height in range(first, target + 1))
+
+    def _is_whole(self, height: int) -> bool:
+        """Whether each column family has its part of a block: a batch reaches a family wholly or not at all."""
+        get = self._database.get
+        key = keys.encode_height(height)
+        stored, hashes = get(keys.HEADERS, key), get(keys.TX_HASHES, key)
+        if stored is None or hashes is None:
+            return False
+        block_hash, header = keys.decode_stored_header(stored)
+        count = header.gas_used // TRANSFER_GAS
+        if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
+            return False
+        if count == 0:
+            return True
+        last = keys.chunk_count(count) - 1
+        chunk = get(keys.TXS, keys.encode_location(height, last))
+        if chunk is None or len(chunk) != keys.chunk_bytes(count, last):
+            return False
+        tx = decode_record(chunk[-TX_RECORD_SIZE:])
+        version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
+        return version is not None and get(keys.TX_INDEX, tx.hash) is not None
+
+    def _reopen(self) -> None:
+        self._database.close()
+        self._manifest = self._manifest_stamp()[0]
+        self._database = self._open_secondary()
+
+    def _open_secondary(self) -> Database:
+        return Database.open_secondary(self._path, self._scratch)
+
+    def _manifest_stamp(self) -> ManifestStamp:
+        try:
+            name = (self._path / "CURRENT").read_text("ascii", "replace").strip()
+            return name, os.stat(self._path / name).st_size
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot read the store's MANIFEST at {self._path}: {failure}") from failure

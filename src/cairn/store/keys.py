@@ -1,0 +1,152 @@
+"""Every column family, key and value of the chain's store, drawn once. Numbers are big-endian.
+
+    family       key                              value
+    -----------  -------------------------------  -------------------------------------------------------
+    meta         "genesis"                        digest of the genesis 32
+                 "head"                           height 8 | block hash 32 | lattice sum 2,048
+                 "probe"                          the last check's number 8
+    headers      height 8                         block hash 32 | canonical header
+    block_index  block hash 32                    height 8
+    tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
+    txs          height 8 | chunk 4               records 217 each: number 16 * chunk up to 16 * chunk + 15
+    tx_index     tx hash 32                       height 8 | position 4
+    accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
+
+Outside `meta`, which only the writer reads, no key is ever written twice. A RocksDB secondary may go on showing an old
+value of an overwritten key after a flush (facebook/rocksdb#15051); a key that has one value for ever cannot be stale.
+So an account is not one record that changes: each block that touches it adds a version, the newest one first.
+
+`positions` of a version are those of the block's transactions that the account sends or receives: the versions are the
+account's history too. `previous height` is that of the newest earlier version that has positions (2^64-1: none), so
+that a proposer's history need not step over every block that only paid it fees.
+
+Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
+"""
+
+from struct import Struct, error
+from typing import Final
+
+import msgspec
+
+from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
+from cairn.domain.errors import Corrupt
+from cairn.domain.lattice import SUM_SIZE
+from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header
+
+META: Final = "meta"
+HEADERS: Final = "headers"
+BLOCK_INDEX: Final = "block_index"
+TX_HASHES: Final = "tx_hashes"
+TXS: Final = "txs"
+TX_INDEX: Final = "tx_index"
+ACCOUNTS: Final = "accounts"
+FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNTS)
+
+GENESIS_KEY: Final = b"genesis"
+HEAD_KEY: Final = b"head"
+PROBE_KEY: Final = b"probe"
+
+HASH_SIZE: Final = 32
+ADDRESS_SIZE: Final = 20
+CHUNK_RECORDS: Final = 16
+NEVER: Final = MAX_UINT64
+"""The previous height of an account that has no earlier transaction."""
+
+Location = tuple[int, int]
+"""Height and position of a transaction."""
+
+_HEIGHT = Struct(">Q")
+_LOCATION = Struct(">QI")
+_VERSION_KEY = Struct(">20sQ")
+_VERSION = Struct(">32sQQ")
+
+encode_height = _HEIGHT.pack
+encode_location = _LOCATION.pack
+"""A location; or, as a key of `txs`, a height and the number of a chunk."""
+
+
+class Version(msgspec.Struct, frozen=True, gc=False):
+    """An account as one block left it."""
+
+    height: int
+    account: Account
+    previous: int
+    """Height of the newest earlier version that has positions, or `NEVER`."""
+    positions: tuple[int, ...]
+
+    @property
+    def last_used(self) -> int:
+        """Height of the newest version, this one included, that has positions, or `NEVER`."""
+        return self.height if self.positions else self.previous
+
+
+class StoredHead(msgspec.Struct, frozen=True):
+    height: int
+    hash: BlockHash
+    lattice_sum: bytes
+
+
+def decode_height(value: bytes) -> int:
+    try:
+        return int(_HEIGHT.unpack(value)[0])
+    except error:
+        raise Corrupt(f"a stored height has {len(value)} bytes, expected {_HEIGHT.size}") from None
+
+
+def decode_location(value: bytes) -> Location:
+    try:
+        height, position = _LOCATION.unpack(value)
+    except error:
+        raise Corrupt(f"a stored location has {len(value)} bytes, expected {_LOCATION.size}") from None
+    return height, position
+
+
+def encode_stored_header(block_hash: BlockHash, header: Header) -> bytes:
+    return block_hash + encode_header(header)
+
+
+def decode_stored_header(value: bytes) -> tuple[BlockHash, Header]:
+    return BlockHash(value[:HASH_SIZE]), decode_header(value[HASH_SIZE:])
+
+
+def encode_head(head: StoredHead) -> bytes:
+    return encode_height(head.height) + head.hash + head.lattice_sum
+
+
+def decode_head(value: bytes) -> StoredHead:
+    if len(value) != _HEIGHT.size + HASH_SIZE + SUM_SIZE:
+        raise Corrupt(f"the stored head has {len(value)} bytes, expected {_HEIGHT.size + HASH_SIZE + SUM_SIZE}")
+    return StoredHead(decode_height(value[:8]), BlockHash(value[8:40]), value[40:])
+
+
+def version_key(address: Address, height: int) -> bytes:
+    return _VERSION_KEY.pack(address, MAX_UINT64 - height)
+
+
+def decode_version_key(key: bytes) -> tuple[Address, int]:
+    address, inverted = _VERSION_KEY.unpack(key)
+    return Address(address), MAX_UINT64 - inverted
+
+
+def encode_version(account: Account, previous: int, positions: bytes) -> bytes:
+    """`positions` are four bytes each, ascending."""
+    return _VERSION.pack(account.balance.to_bytes(32, "big"), account.nonce, previous) + positions
+
+
+def decode_version(key: bytes, value: bytes) -> Version:
+    extra = len(value) - _VERSION.size
+    if len(key) != _VERSION_KEY.size or extra < 0 or extra % 4:
+        raise Corrupt(f"a stored account has a key of {len(key)} and a value of {len(value)} bytes")
+    balance, nonce, previous = _VERSION.unpack_from(value)
+    positions = Struct(f">{extra // 4}I").unpack_from(value, _VERSION.size)
+    account = Account(int.from_bytes(balance, "big"), nonce)
+    return Version(decode_version_key(key)[1], account, previous, positions)
+
+
+def chunk_count(tx_count: int) -> int:
+    return -(-tx_count // CHUNK_RECORDS)
+
+
+def chunk_bytes(tx_count: int, chunk: int) -> int:
+    """How long a chunk of a block of `tx_count` transactions must be."""
+    return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)

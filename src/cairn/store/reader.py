@@ -1,0 +1,115 @@
+"""Reading the chain: the same questions for the node that writes it and for those that follow."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cairn.domain.codec import TX_RECORD_SIZE
+from cairn.domain.errors import Corrupt
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header, TxHash
+from cairn.store import keys
+from cairn.store.keys import NEVER, Location, Version
+from cairn.store.rocks import Database
+
+
+class Head(msgspec.Struct, frozen=True):
+    height: int
+    hash: BlockHash
+    header: Header
+
+
+class ChainReader:
+    """What is in the blocks up to `visible`, and the accounts as that block left them."""
+
+    def __init__(self, database: Database, visible: int) -> None:
+        self._database = database
+        self.visible = visible
+        """The newest height that this reader shows."""
+
+    def head(self) -> Head:
+        found = self.find_header(self.visible)
+        if found is None:
+            raise Corrupt(f"block {self.visible} has no header in the store")
+        return Head(self.visible, *found)
+
+    def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
+        if not 0 <= height <= self.visible:
+            return None
+        value = self._database.get(keys.HEADERS, keys.encode_height(height))
+        return None if value is None else keys.decode_stored_header(value)
+
+    def find_height(self, block_hash: BlockHash) -> int | None:
+        value = self._database.get(keys.BLOCK_INDEX, block_hash)
+        if value is None:
+            return None
+        height = keys.decode_height(value)
+        return height if height <= self.visible else None
+
+    def tx_hashes(self, height: int) -> bytes:
+        """The hashes of a block's transactions, one after the other. Raises `Corrupt` when the block is not there."""
+        value = self._database.get(keys.TX_HASHES, keys.encode_height(height)) if height <= self.visible else None
+        if value is None:
+            raise Corrupt(f"block {height} has no transaction hashes in the store")
+        return value
+
+    def find_location(self, tx_hash: TxHash) -> Location | None:
+        value = self._database.get(keys.TX_INDEX, tx_hash)
+        if value is None:
+            return None
+        location = keys.decode_location(value)
+        return location if location[0] <= self.visible else None
+
+    def find_record(self, height: int, position: int) -> bytes | None:
+        if not 0 <= height <= self.visible or position < 0:
+            return None
+        chunk, within = divmod(position, keys.CHUNK_RECORDS)
+        value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
+        start = within * TX_RECORD_SIZE
+        if value is None or start >= len(value):
+            return None
+        return value[start : start + TX_RECORD_SIZE]
+
+    def records(self, height: int) -> Iterator[bytes]:
+        """The records of a block's transactions, in its order. Raises `Corrupt` when one is missing."""
+        count = len(self.tx_hashes(height)) // keys.HASH_SIZE
+        for chunk in range(keys.chunk_count(count)):
+            value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
+            if value is None or len(value) != keys.chunk_bytes(count, chunk):
+                raise Corrupt(f"block {height} lacks transactions from {chunk * keys.CHUNK_RECORDS} on")
+            for start in range(0, len(value), TX_RECORD_SIZE):
+                yield value[start : start + TX_RECORD_SIZE]
+
+    def account(self, address: Address) -> Account:
+        """The account as block `visible` left it; an empty one if there is none."""
+        version = self._find_version(address, self.visible)
+        return EMPTY_ACCOUNT if version is None else version.account
+
+    def history(self, address: Address, before: Location | None, limit: int) -> list[Location]:
+        """Where the account's transactions are, newest first: those before `before`, at most `limit`."""
+        top = (self.visible, NEVER) if before is None or before[0] > self.visible else before
+        found: list[Location] = []
+        version = self._find_version(address, top[0])
+        while version is not None and len(found) < limit:
+            height = version.height
+            found += [(height, position) for position in reversed(version.positions) if (height, position) < top]
+            version = self._previous_version(address, version)
+        return found[:limit]
+
+    def _find_version(self, address: Address, height: int) -> Version | None:
+        """The account as of `height`."""
+        if height < 0:
+            return None
+        entry = self._database.first_of_prefix(keys.ACCOUNTS, keys.version_key(address, height))
+        return None if entry is None else keys.decode_version(*entry)
+
+    def _previous_version(self, address: Address, version: Version) -> Version | None:
+        """The newest earlier version that has transactions."""
+        if version.previous == NEVER:
+            return None
+        key = keys.version_key(address, version.previous)
+        value = self._database.get(keys.ACCOUNTS, key)
+        if value is None:
+            raise Corrupt(
+                f"account 0x{address.hex()} has no entry at height {version.previous}, though a later one says so"
+            )
+        return keys.decode_version(key, value)

@@ -1,0 +1,230 @@
+"""RocksDB behind a small port: how it is opened, tuned and read, and what its errors mean to us."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    ChecksumType,
+    DBCompactionStyle,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    SliceTransform,
+    WriteBatch,
+    WriteOptions,
+)
+
+from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
+from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
+
+WRITE_BUFFER_BYTES = 8 << 20
+BLOCK_CACHE_BYTES = 8 << 20
+
+
+class Batch:
+    """Writes that become visible and durable together, or not at all."""
+
+    def __init__(self, database: "Database") -> None:
+        self.raw = WriteBatch(raw_mode=True)
+        self._handles = database.handles
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self.raw.put(key, value, self._handles[family])
+
+    def put_all(self, family: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        put, handle = self.raw.put, self._handles[family]
+        for key, value in pairs:
+            put(key, value, handle)
+
+
+class Database:
+    """One opened RocksDB. After a failed write it refuses every further one: it must be opened anew."""
+
+    def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
+        self._path = path
+        self._failure: StoreUnavailable | Fatal | None = None
+        options = _database_options(strict)
+        cache = Cache(BLOCK_CACHE_BYTES)
+        try:
+            self._rocks = Rdict(str(path), options, {name: _family_options(name, cache) for name in FAMILIES}, access)
+            self._families = {name: self._rocks.get_column_family(name) for name in FAMILIES}
+            self.handles = {name: self._rocks.get_column_family_handle(name) for name in FAMILIES}
+        except Exception as error:
+            raise _opening_failure(path, error) from error
+        self._write_options = WriteOptions()
+        self._write_options.sync = True
+        self._same_prefix = ReadOptions()
+        self._same_prefix.set_verify_checksums(True)
+        self._same_prefix.set_prefix_same_as_start(True)
+        self._whole_order = ReadOptions()
+        self._whole_order.set_verify_checksums(True)
+        self._whole_order.set_total_order_seek(True)
+
+    @classmethod
+    def open_primary(cls, path: Path, *, strict: bool) -> "Database":
+        """Open for writing. A strict opening refuses any flaw of the log; a lenient one ends the log where it is."""
+        return cls(path, AccessType.read_write(), strict=strict)
+
+    @classmethod
+    def open_read_only(cls, path: Path) -> "Database":
+        """What a lenient opening would recover, without changing a byte of it."""
+        return cls(path, AccessType.read_only(error_if_log_file_exist=False), strict=False)
+
+    @classmethod
+    def open_secondary(cls, path: Path, scratch: Path) -> "Database":
+        return cls(path, AccessType.secondary(str(scratch)), strict=False)
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._families[family].get(key)
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        return value
+
+    def first_of_prefix(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first entry from `key` on that shares its prefix, in a family that has prefixes."""
+        try:
+            entries = self._families[family].iter(self._same_prefix)
+            entries.seek(key)
+            if entries.valid():
+                return entries.key(), entries.value()
+            # An iterator that meets a damaged block is merely not valid: only its status tells that from the end.
+            entries.status()
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        return None
+
+    def last(self, family: str) -> tuple[bytes, bytes] | None:
+        """The family's last entry."""
+        try:
+            entries = self._families[family].iter(self._whole_order)
+            entries.seek_to_last()
+            if entries.valid():
+                return entries.key(), entries.value()
+            entries.status()
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        return None
+
+    def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """All entries of a family, in the order of their keys."""
+        try:
+            entries = self._families[family].iter(self._whole_order)
+            entries.seek_to_first()
+            while entries.valid():
+                yield entries.key(), entries.value()
+                entries.next()
+            entries.status()
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    def write(self, batch: Batch) -> None:
+        """Write and sync. Raises `StoreUnavailable`, or `Corrupt` when a background job found damage."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._rocks.write(batch.raw, self._write_options)
+        except Exception as error:
+            self._failure = _failure(self._path, error)
+            raise self._failure from error
+
+    def catch_up(self) -> None:
+        """Take in what the primary has written since; on a secondary only."""
+        try:
+            self._rocks.try_catch_up_with_primary()
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    def flush(self) -> None:
+        """Write the memtables out, so that the next opening has no log to replay."""
+        try:
+            # With atomic flush one family takes all the others along.
+            for family in self._families.values():
+                family.flush(wait=True)
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    def compact(self) -> None:
+        """Merge every family's files now rather than when RocksDB sees fit."""
+        try:
+            for family in self._families.values():
+                family.compact_range(None, None)
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy as of now; files that never change again are hard links."""
+        try:
+            Checkpoint(self._rocks).create_checkpoint(str(path))
+        except Exception as error:
+            raise _failure(self._path, error) from error
+
+    def close(self) -> None:
+        # RocksDB's lock goes only with the last reference to it; an instance left behind would bar the next opening.
+        self.handles.clear()
+        for family in self._families.values():
+            family.close()
+        self._families.clear()
+        self._rocks.close()
+
+
+def _database_options(strict: bool) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_paranoid_checks(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency() if strict else DBRecoveryMode.point_in_time())
+    options.set_atomic_flush(True)
+    # Secondaries must keep files open that the primary has deleted since.
+    options.set_max_open_files(-1)
+    options.set_max_background_jobs(2)
+    # One writer: nothing to gain from concurrency, and the plain path remembers where it inserted last.
+    options.set_allow_concurrent_memtable_write(False)
+    options.set_enable_write_thread_adaptive_yield(False)
+    options.set_manifest_preallocation_size(64 << 10)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def _family_options(name: str, cache: Cache) -> Options:
+    options = Options(raw_mode=True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_compaction_style(DBCompactionStyle.universal())
+    # Hashes and signatures do not compress.
+    options.set_compression_type(DBCompressionType.none())
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_checksum_type(ChecksumType.xxh3())
+    table.set_bloom_filter(10, False)
+    if name == ACCOUNTS:
+        options.set_prefix_extractor(SliceTransform.create_fixed_prefix(ADDRESS_SIZE))
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _failure(path: Path, error: Exception) -> StoreUnavailable | Fatal:
+    """What an error of RocksDB means: damage stops the node, a disk that refuses is tried again later."""
+    text = str(error)
+    if text.startswith("Corruption"):
+        return Corrupt(f"the chain's store is damaged: {text}")
+    return StoreUnavailable(f"the chain's store at {path} failed: {text}")
+
+
+def _opening_failure(path: Path, error: Exception) -> StoreUnavailable | Fatal:
+    text = str(error)
+    if "lock hold by current process" in text or "While lock file" in text:
+        return DirectoryInUse(f"{path} is in use: {text}")
+    if text.startswith("Invalid argument"):
+        return WrongFormat(f"{path} is not a store of this version: {text}")
+    if "No such file or directory" in text:
+        return Corrupt(f"the chain's store is damaged, a file is missing: {text}")
+    return _failure(path, error)

@@ -1,0 +1,168 @@
+"""The files of the journal: segments of checksummed frames, and what a crash can have left of them.
+
+    segment   header 32 | frames, each aligned to 32 bytes | zeros up to the end of the file
+    header    "CAIRNJNL" 8 | version 4 | number 8 | first frame's sequence 8 | CRC-32 of these 4      (big-endian)
+    frame     "CJFR" 4 | payload length 4 | sequence 8 | CRC-32 of the payload 4 | CRC-32 of these 4
+              | payload | 1 to 32 bytes of 0xa5, up to the alignment
+
+A frame is one write and one sync: all of it counts or nothing. The next frame is written only after that sync, so only
+the last frame can be torn, and nobody was told of it. What a torn write leaves is telling: the file was zeros before,
+and disks write sectors of 512 bytes wholly or not at all. A frame whose checksum is wrong is torn when its end or one
+of its sectors is still zero, and nothing is behind it; else a byte was changed after it was written: that is damage.
+(No sector of a whole frame is all zeros: every record has a hash in it, and the last byte is 0xa5.)
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from zlib import crc32
+
+import msgspec
+
+from cairn.domain.errors import Corrupt
+from cairn.store.directory import sync_directory, sync_file, write_at
+
+VERSION = 1
+SECTOR = 512
+ALIGNMENT = 32
+FILL = b"\xa5"
+
+_SEGMENT_MAGIC = b"CAIRNJNL"
+_SEGMENT_HEADER = Struct(">8sIQQ")
+_FRAME_MAGIC = b"CJFR"
+_FRAME_HEADER = Struct(">4sIQI")
+_CHECKSUM = Struct(">I")
+SEGMENT_HEADER_SIZE = _SEGMENT_HEADER.size + _CHECKSUM.size
+FRAME_HEADER_SIZE = _FRAME_HEADER.size + _CHECKSUM.size
+assert SEGMENT_HEADER_SIZE == ALIGNMENT
+
+
+class Frame(msgspec.Struct, frozen=True):
+    offset: int
+    sequence: int
+    payload: bytes
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """What a segment holds."""
+
+    number: int
+    first_sequence: int
+    frames: list[Frame]
+
+    @property
+    def next_sequence(self) -> int:
+        return self.first_sequence + len(self.frames)
+
+
+def segment_path(directory: Path, number: int) -> Path:
+    return directory / f"{number:016d}.seg"
+
+
+def list_segments(directory: Path) -> list[int]:
+    return sorted(int(path.stem) for path in directory.glob("*.seg"))
+
+
+def create_segment(directory: Path, number: int, first_sequence: int, size: int) -> int:
+    """Make a segment of `size` bytes and put it on disk; returns the open file. Raises `OSError`.
+
+    The space is written, not just reserved: then no append can find the disk full, and a sync has only data to write,
+    not the file system's own record of which blocks have become valid.
+    """
+    path = segment_path(directory, number)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_at(file, _checksummed(_SEGMENT_HEADER.pack(_SEGMENT_MAGIC, VERSION, number, first_sequence)), 0)
+        write_at(file, bytes(size - SEGMENT_HEADER_SIZE), SEGMENT_HEADER_SIZE)
+        sync_file(file)
+        sync_directory(directory)
+    except BaseException:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def encode_frame(sequence: int, payload: bytes) -> bytes:
+    header = _checksummed(_FRAME_HEADER.pack(_FRAME_MAGIC, len(payload), sequence, crc32(payload)))
+    return header + payload + FILL * (ALIGNMENT - (FRAME_HEADER_SIZE + len(payload)) % ALIGNMENT)
+
+
+def frame_size(payload_bytes: int) -> int:
+    return (FRAME_HEADER_SIZE + payload_bytes) // ALIGNMENT * ALIGNMENT + ALIGNMENT
+
+
+def scan_segment(path: Path) -> Scan | None:
+    """Read a segment; `None` when its making was interrupted. Raises `Corrupt` or `OSError`."""
+    content = path.read_bytes()
+    header = content[:SEGMENT_HEADER_SIZE]
+    if not _is_checked(header, SEGMENT_HEADER_SIZE):
+        if _is_zero(content[SEGMENT_HEADER_SIZE:]):
+            return None
+        raise Corrupt(f"{path}: the header at byte 0 is damaged")
+    magic, version, number, first_sequence = _SEGMENT_HEADER.unpack_from(header)
+    if magic != _SEGMENT_MAGIC or version != VERSION or number != int(path.stem):
+        raise Corrupt(f"{path}: the header at byte 0 is not that of segment {int(path.stem)} in format {VERSION}")
+    return Scan(number, first_sequence, list(_frames(path, content, first_sequence)))
+
+
+def _frames(path: Path, content: bytes, sequence: int) -> Iterator[Frame]:
+    offset = SEGMENT_HEADER_SIZE
+    while offset + FRAME_HEADER_SIZE <= len(content):
+        header = content[offset : offset + FRAME_HEADER_SIZE]
+        if not _is_checked(header, FRAME_HEADER_SIZE):
+            _check_unwritten(path, content, offset)
+            return
+        magic, length, found, checksum = _FRAME_HEADER.unpack_from(header)
+        start = offset + FRAME_HEADER_SIZE
+        end = offset + frame_size(length)
+        if magic != _FRAME_MAGIC or found != sequence or end > len(content):
+            raise Corrupt(f"{path}: at byte {offset} frame {sequence} is expected, not frame {found} of {length} bytes")
+        payload = content[start : start + length]
+        if crc32(payload) != checksum:
+            _check_torn(path, content, offset, end)
+            return
+        # A lone wrong byte of the filling harms nothing, but a disk that changes bytes is not to be trusted further.
+        if content[start + length : end].strip(FILL).strip(b"\0"):
+            raise Corrupt(f"{path}: the frame at byte {offset} has a damaged end")
+        yield Frame(offset, sequence, payload)
+        sequence += 1
+        offset = end
+
+
+def _check_unwritten(path: Path, content: bytes, offset: int) -> None:
+    """At `offset` there is no frame header: the rest must be unwritten, or a single frame whose start is missing."""
+    behind = content[offset + FRAME_HEADER_SIZE :]
+    if _is_zero(behind):
+        return
+    if not _is_zero(content[offset : offset + FRAME_HEADER_SIZE]):
+        raise Corrupt(f"{path}: the frame header at byte {offset} is damaged")
+    _check_nothing_behind(path, content, offset, offset + ALIGNMENT)
+
+
+def _check_torn(path: Path, content: bytes, offset: int, end: int) -> None:
+    """The frame from `offset` to `end` has a wrong checksum: it must be the torn last one."""
+    sectors = range(-(-offset // SECTOR) * SECTOR, end - SECTOR + 1, SECTOR)
+    if content[end - 1] and not any(_is_zero(content[start : start + SECTOR]) for start in sectors):
+        raise Corrupt(f"{path}: the frame at byte {offset} has a wrong checksum")
+    _check_nothing_behind(path, content, offset, end)
+
+
+def _check_nothing_behind(path: Path, content: bytes, offset: int, behind: int) -> None:
+    for start in range(behind, len(content) - FRAME_HEADER_SIZE + 1, ALIGNMENT):
+        if content.startswith(_FRAME_MAGIC, start) and _is_checked(content[start:], FRAME_HEADER_SIZE):
+            raise Corrupt(f"{path}: the frame at byte {offset} is damaged, and another follows at byte {start}")
+
+
+def _checksummed(header: bytes) -> bytes:
+    return header + _CHECKSUM.pack(crc32(header))
+
+
+def _is_checked(content: bytes, size: int) -> bool:
+    end = size - _CHECKSUM.size
+    return content[end:size] == _CHECKSUM.pack(crc32(content[:end])) and not _is_zero(content[:size])
+
+
+def _is_zero(content: bytes) -> bool:
+    return content.count(0) == len(content)
