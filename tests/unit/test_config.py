@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +157,15 @@ def test_every_setting_stands_under_its_help() -> None:
     for name, each in FIELDS.items():
         at = next(index for index, line in enumerate(lines) if line.startswith(f"#{name} = "))
         assert lines[at - 1] == f"# {each.metadata['help']}"
+
+
+def test_the_documented_table_is_the_program_s() -> None:
+    defaults = dict(re.findall(r"^#(\w+) = (.*)$", encode_settings({}), re.MULTILINE))
+    defaults["workers"] = "one per core, 4 at most"
+    rows = [
+        f"| `{name}` | `{flag_name(name)}` | {defaults[name]} | {each.metadata['help']} |"
+        for name, each in FIELDS.items()
+    ]
+    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
+    documented = page.partition("<!-- settings")[2].partition("<!-- end of settings")[0].splitlines()
+    assert [line for line in documented if line.startswith("| `")] == rows
