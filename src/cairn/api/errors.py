@@ -67,6 +67,12 @@ class RateLimited(Rejected):
     code = "RATE_LIMITED"
 
 
+class FollowLimit(Rejected):
+    """A socket follows as many transactions as it may."""
+
+    code = "FOLLOW_LIMIT"
+
+
 class TooManyConnections(Unavailable):
     code = "TOO_MANY_CONNECTIONS"
 
@@ -90,9 +96,9 @@ class Answer(NamedTuple):
 
 
 ANSWERS: dict[type[NodeError], Answer] = {
-    errors.MalformedJson: Answer(400, "The body is not JSON"),
+    errors.MalformedJson: Answer(400, "Not JSON"),
     errors.InvalidField: Answer(400, "A field is missing, unknown or out of shape"),
-    errors.InvalidHash: Answer(400, "The path does not name a hash"),
+    errors.InvalidHash: Answer(400, "Not a hash"),
     errors.InvalidQuery: Answer(400, "A query parameter is unknown or out of shape"),
     MalformedRequest: Answer(400, "The request is not HTTP as it should be"),
     ForbiddenHost: Answer(403, "The request names another host"),
@@ -117,6 +123,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     UpgradeRequired: Answer(426, "This path speaks WebSocket"),
     RateLimited: Answer(429, "Too many requests", retry_after_s=1),
     errors.SenderLimit: Answer(429, "The sender has too many pending transactions", retry_after_s=5),
+    FollowLimit: Answer(429, "The socket follows too many transactions", retry_after_s=1),
     HeadersTooLarge: Answer(431, "The request's head is too large"),
     Internal: Answer(500, "The node failed on this request"),
     errors.Starting: Answer(503, "The node is starting", retry_after_s=1),

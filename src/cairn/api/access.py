@@ -1,0 +1,128 @@
+"""Who may ask: host names (against DNS rebinding), origins of web pages, and how often one client may."""
+
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
+from cairn.config import Settings
+
+MAX_REMEMBERED = 1_000
+MAX_BUCKETS = 10_000
+IPV6_CLIENT_BITS = 64
+"""A client that has an IPv6 address has a whole network of them."""
+
+
+class HostList:
+    """The names that a request may give this node.
+
+    A page that rebinds its own name to a loopback address makes a browser send that name: so names are listed. An
+    address cannot be rebound, so every address is taken.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._takes_all = "*" in settings.allowed_hosts
+        self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
+        self._verdicts: dict[bytes, bool] = {}
+
+    def check(self, host: bytes | None, http_version: str) -> None:
+        """`host` is the header as sent. Raises `MalformedRequest` or `ForbiddenHost`."""
+        if host is None:
+            if http_version == "1.1":
+                raise MalformedRequest("the Host header is missing")
+            return
+        if not self.allows(host):
+            shown = host[:80].decode("ascii", "backslashreplace")
+            raise ForbiddenHost(f"{shown} is not a name of this node; allowed_hosts can list it")
+
+    def allows(self, host: bytes) -> bool:
+        verdict = self._verdicts.get(host)
+        if verdict is None:
+            if len(self._verdicts) >= MAX_REMEMBERED:
+                self._verdicts.clear()
+            verdict = self._verdicts[host] = self._takes_all or self._is_ours(host)
+        return verdict
+
+    def _is_ours(self, host: bytes) -> bool:
+        try:
+            name = urlsplit("//" + host.decode("ascii")).hostname or ""
+        except ValueError:
+            return False
+        name = name.removesuffix(".")
+        return name in self._names or name.endswith(".localhost") or is_address(name)
+
+
+class OriginList:
+    """The web pages that may use this node from a browser."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.takes_all = "*" in settings.cors_origins
+        self._origins = {origin.lower().rstrip("/") for origin in settings.cors_origins}
+
+    def check(self, origin: str, host: str) -> bool:
+        """Whether it is another origin, which needs CORS headers. Raises `ForbiddenOrigin`."""
+        lowered = origin.lower()
+        if urlsplit(lowered).netloc == host.lower() != "":
+            return False
+        if self.takes_all or lowered in self._origins:
+            return True
+        raise ForbiddenOrigin(f"pages of {origin[:80]!a} may not use this node; cors_origins can list it")
+
+
+def is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(client: str) -> bool:
+    try:
+        address = ip_address(client)
+    except ValueError:
+        # A unix socket or a test's transport: only this machine can be at the other end.
+        return True
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+class RateLimiter:
+    """A token bucket per client address. Loopback is never limited. Each worker counts for itself."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._rate = settings.rate_limit_per_s
+        self._burst = float(max(1, settings.rate_limit_burst))
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def limits(self, client: str) -> bool:
+        """Whether requests of this client are counted at all."""
+        return self._rate > 0 and not is_loopback(client)
+
+    def take(self, client: str) -> bool:
+        """Count one request; False when the client has none left."""
+        key = _bucket_of(client)
+        now = self._clock()
+        tokens, at = self._buckets.get(key, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - at) * self._rate)
+        if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
+            self._forget_rested(now)
+        self._buckets[key] = (max(0.0, tokens - 1), now) if tokens >= 1 else (tokens, now)
+        return tokens >= 1
+
+    def _forget_rested(self, now: float) -> None:
+        """Drop the buckets that are full again; when none is, all: that errs on the side of the clients."""
+        self._buckets = {
+            key: (tokens, at)
+            for key, (tokens, at) in self._buckets.items()
+            if tokens + (now - at) * self._rate < self._burst
+        }
+        if len(self._buckets) >= MAX_BUCKETS:
+            self._buckets.clear()
+
+
+def _bucket_of(client: str) -> str:
+    if ":" not in client:
+        return client
+    return str(ip_network(f"{client.partition('%')[0]}/{IPV6_CLIENT_BITS}", strict=False))

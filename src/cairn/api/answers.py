@@ -1,0 +1,88 @@
+"""Public JSON of blocks and transactions, assembled from stored parts without an encoder: these are the hot reads."""
+
+from cairn.api.schemas import BlockSummary, HeaderView, PendingItem
+from cairn.core.gateway import PendingTx
+from cairn.domain.types import TRANSFER_GAS, BlockHash, Header, Tx, TxHash
+
+
+def hex_text(data: bytes) -> str:
+    return "0x" + data.hex()
+
+
+def submitted_json(tx_hash: TxHash, confirmed: bool) -> bytes:
+    return b'{"status":"%b","txHash":"0x%b"}' % (b"confirmed" if confirmed else b"pending", tx_hash.hex().encode())
+
+
+def _own_fields(tx: Tx) -> str:
+    return (
+        f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value},"nonce":{tx.nonce}'
+        f',"gas":{tx.gas},"gasPrice":{tx.gas_price}'
+    )
+
+
+def pending_json(tx: Tx) -> bytes:
+    return f'{{"txHash":"0x{tx.hash.hex()}","status":"pending",{_own_fields(tx)}}}'.encode()
+
+
+def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) -> bytes:
+    return (
+        f'{{"txHash":"0x{tx.hash.hex()}","status":"confirmed","blockHeight":{height},{_own_fields(tx)}'
+        f',"blockHash":"0x{block_hash.hex()}","transactionIndex":{position},"fee":{TRANSFER_GAS * tx.gas_price}}}'
+    ).encode()
+
+
+def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes:
+    """`tx_hashes` is the store's own concatenation of them."""
+    listed = ""
+    if tx_hashes:
+        listed = '"0x' + tx_hashes.hex(",", -32).replace(",", '","0x') + '"'
+    return (
+        f'{{"blockHeight":{header.height},"hash":"0x{block_hash.hex()}","previousHash":"0x{header.previous_hash.hex()}"'
+        f',"timestamp":{header.timestamp},"transactions":[{listed}]'
+        f',"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
+        f',"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}}}'
+    ).encode()
+
+
+def header_view(block_hash: BlockHash, header: Header) -> HeaderView:
+    return HeaderView(
+        blockHeight=header.height,
+        hash=hex_text(block_hash),
+        previousHash=hex_text(header.previous_hash),
+        timestamp=header.timestamp,
+        transactionsRoot=hex_text(header.tx_root),
+        stateRoot=hex_text(header.state_root),
+        gasUsed=header.gas_used,
+        proposer=hex_text(header.proposer),
+        chainId=header.chain_id,
+    )
+
+
+def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
+    return BlockSummary(
+        blockHeight=header.height,
+        hash=hex_text(block_hash),
+        previousHash=hex_text(header.previous_hash),
+        timestamp=header.timestamp,
+        transactionsRoot=hex_text(header.tx_root),
+        stateRoot=hex_text(header.state_root),
+        gasUsed=header.gas_used,
+        proposer=hex_text(header.proposer),
+        chainId=header.chain_id,
+        # Every transfer uses the same gas, so the header tells how many there are.
+        transactionCount=header.gas_used // TRANSFER_GAS,
+    )
+
+
+def pending_item(pending: PendingTx) -> PendingItem:
+    tx = pending.tx
+    return PendingItem(
+        txHash=hex_text(tx.hash),
+        sender=hex_text(tx.sender),
+        to=hex_text(tx.to),
+        value=tx.value,
+        nonce=tx.nonce,
+        gas=tx.gas,
+        gasPrice=tx.gas_price,
+        receivedAt=pending.received_at,
+    )

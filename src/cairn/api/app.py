@@ -1,0 +1,83 @@
+"""The ASGI application: every route of the public interface, in one table."""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+
+from cairn.api.access import HostList, OriginList, RateLimiter
+from cairn.api.answers import submitted_json
+from cairn.api.bodies import read_json_body
+from cairn.api.edge import EVENTS_PATH, Edge
+from cairn.api.errors import UpgradeRequired
+from cairn.api.hub import EventHub
+from cairn.api.intake import Intake
+from cairn.api.pages import Pages
+from cairn.api.probes import Probes
+from cairn.api.reads import Reads, encoded, json_response
+from cairn.api.view import ChainView
+from cairn.api.websocket import EventsEndpoint
+from cairn.config import Settings
+from cairn.core.gateway import CoreGateway
+
+
+def make_app(
+    gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
+) -> Edge:
+    # A path with a slash too many names nothing: no redirect to a guess.
+    router = Router(routes(gateway, view, hub, settings), redirect_slashes=False)
+    return Edge(
+        router,
+        view,
+        hosts=HostList(settings),
+        origins=OriginList(settings),
+        limiter=RateLimiter(settings, time.monotonic),
+        server_adds_chain_id=server_adds_chain_id,
+    )
+
+
+def routes(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> list[BaseRoute]:
+    probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
+    submissions = Submissions(Intake(gateway, view), settings)
+    return [
+        Route("/health", probes.health),
+        Route("/startup", probes.startup),
+        Route("/ready", probes.ready),
+        Route("/tx", submissions.post_tx, methods=["POST"]),
+        Route("/txs", submissions.post_txs, methods=["POST"]),
+        Route("/tx/{hash}", reads.get_tx),
+        Route("/tx/{hash}/proof", reads.get_proof),
+        Route("/mempool", reads.list_mempool),
+        Route("/block/{hash}", reads.get_block),
+        Route("/blocks", reads.list_blocks),
+        Route("/chain", reads.get_chain),
+        Route("/account/{address}", reads.get_account),
+        Route("/account/{address}/txs", reads.list_account_txs),
+        Route("/openapi.json", pages.openapi),
+        Route("/asyncapi.json", pages.asyncapi),
+        Route("/docs", pages.docs),
+        Route("/docs/{asset}", pages.asset),
+        WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
+        Route(EVENTS_PATH, say_websocket, include_in_schema=False),
+    ]
+
+
+class Submissions:
+    """POST /tx and POST /txs."""
+
+    def __init__(self, intake: Intake, settings: Settings) -> None:
+        self._intake = intake
+        self._settings = settings
+
+    async def post_tx(self, request: Request) -> Response:
+        admission = await self._intake.admit(await read_json_body(request, self._settings.max_body_bytes))
+        return json_response(submitted_json(admission.tx_hash, admission.confirmed))
+
+    async def post_txs(self, request: Request) -> Response:
+        body = await read_json_body(request, self._settings.max_batch_body_bytes)
+        return encoded(await self._intake.admit_batch(body))
+
+
+async def say_websocket(request: Request) -> Response:
+    raise UpgradeRequired("connect with a WebSocket client; /asyncapi.json describes the messages")

@@ -1,0 +1,100 @@
+"""What paths and query strings may say."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
+from cairn.domain.types import MAX_UINT64, Address
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1_000
+MAX_WAIT_S = 60
+
+HEX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
+_SECONDS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?")
+_POSITION = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,9})")
+
+
+def parse_hash(text: str, what: str) -> bytes:
+    """`0x` and 64 hexadecimal digits, of either case. Raises `InvalidHash`."""
+    if not HEX_HASH.fullmatch(text):
+        raise InvalidHash(f"a {what} hash is 0x and 64 hexadecimal digits")
+    return bytes.fromhex(text[2:])
+
+
+def find_number(text: str) -> int | None:
+    """The height that `text` is, if it is one at all."""
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def parse_query(query_string: bytes, *allowed: str) -> dict[str, str]:
+    """Each parameter at most once and known by name: a misspelt one must not be ignored. Raises `InvalidQuery`."""
+    if not query_string:
+        return {}
+    parameters: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=16)
+    except ValueError:
+        raise InvalidQuery("the query string cannot be read") from None
+    for name, value in pairs:
+        if name not in allowed:
+            known = ", ".join(allowed) or "none"
+            raise InvalidQuery(f"{name[:80]!a} is not a parameter of this path; known: {known}")
+        if name in parameters:
+            raise InvalidQuery(f"{name} is given twice")
+        parameters[name] = value
+    return parameters
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    text = query.get("limit")
+    if text is None:
+        return DEFAULT_LIMIT
+    limit = find_number(text)
+    if limit is None or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidQuery(f"limit is an integer from 1 to {MAX_LIMIT}")
+    return limit
+
+
+def wait_of(query: Mapping[str, str]) -> float:
+    text = query.get("wait")
+    if text is None:
+        return 0.0
+    if not _SECONDS.fullmatch(text) or float(text) > MAX_WAIT_S:
+        raise InvalidQuery(f"wait is a number of seconds from 0 to {MAX_WAIT_S}")
+    return float(text)
+
+
+def sender_of(query: Mapping[str, str]) -> Address | None:
+    text = query.get("from")
+    if text is None:
+        return None
+    try:
+        return parse_address(text, "from")
+    except InvalidField as invalid:
+        raise InvalidQuery(invalid.detail) from None
+
+
+def height_after(query: Mapping[str, str]) -> int | None:
+    """The cursor of GET /blocks: the height of the last block on the page before."""
+    text = query.get("after")
+    if text is None:
+        return None
+    height = find_number(text)
+    if height is None or height > MAX_UINT64:
+        raise InvalidQuery("after: is not a cursor of this path")
+    return height
+
+
+def position_after(query: Mapping[str, str]) -> tuple[int, int] | None:
+    """The cursor of GET /account/{address}/txs: height and index of the last transaction on the page before."""
+    text = query.get("after")
+    if text is None:
+        return None
+    found = _POSITION.fullmatch(text)
+    if not found or int(found[1]) > MAX_UINT64 or int(found[2]) >= 2**32:
+        raise InvalidQuery("after: is not a cursor of this path")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,70 @@
+"""The three probes. They must tell the truth while everything else is stuck."""
+
+import asyncio
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.schemas import CheckResults, ProbeStatus, Readiness
+from cairn.api.view import ChainView
+from cairn.core.gateway import Checks, CoreGateway
+from cairn.domain.errors import NodeError
+
+CHECK_TIMEOUT_S = 0.9
+"""Below the second that orchestrators give a probe, so that they get the reason and not a time-out."""
+CHECK_LIFETIME_S = 1.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Probes:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+        self._checking: asyncio.Task[Checks] | None = None
+        self._started_at = 0.0
+
+    async def health(self, request: Request) -> Response:
+        """Touches nothing: this process runs its event loop, or there would be no answer."""
+        return _answer(200, ProbeStatus("alive"))
+
+    async def startup(self, request: Request) -> Response:
+        view = self._view
+        if view.phase == "starting" or view.info is None:
+            return _answer(503, ProbeStatus("starting"))
+        return _answer(200, ProbeStatus("started"))
+
+    async def ready(self, request: Request) -> Response:
+        view = self._view
+        if view.phase in ("starting", "draining"):
+            return _answer(503, Readiness(view.phase, CheckResults(view.reason, view.reason)))
+        checks = await self._checked()
+        store, mempool = checks.store, checks.mempool
+        if store == "ok" and view.height < 0:
+            store = "this worker has not opened the store yet"
+        # The check's answer comes behind every change of phase, so the phase that is read now is the newer one.
+        is_ready = view.phase == "ready" and store == mempool == "ok"
+        status = view.phase if view.phase != "ready" or is_ready else "unavailable"
+        return _answer(200 if is_ready else 503, Readiness(status, CheckResults(store, mempool)))
+
+    async def _checked(self) -> Checks:
+        """A real write and read of every part, shared by all who ask within a second."""
+        now = asyncio.get_running_loop().time()
+        if self._checking is None or (self._checking.done() and now - self._started_at >= CHECK_LIFETIME_S):
+            self._started_at = now
+            self._checking = asyncio.create_task(self._check())
+        return await asyncio.shield(self._checking)
+
+    async def _check(self) -> Checks:
+        try:
+            return await asyncio.wait_for(self._gateway.check(), CHECK_TIMEOUT_S)
+        except TimeoutError:
+            silent = f"the core did not answer within {CHECK_TIMEOUT_S} s"
+            return Checks(silent, silent)
+        except NodeError as failure:
+            return Checks(failure.detail, failure.detail)
+
+
+def _answer(status: int, body: object) -> Response:
+    return Response(_encode(body), status, media_type="application/json")
