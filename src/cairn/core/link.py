@@ -187,5 +187,3 @@ class _Connection(asyncio.Protocol):
             self._listener.on_phase(phase, notice.reason)
         elif kind == wire.INFO:
             self._listener.on_info(wire.decode_as(payload, ChainInfo))
-
-

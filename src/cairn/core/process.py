@@ -1,6 +1,7 @@
 """The core process: opens the chain, serves the workers, opens it anew when the disk refuses, drains at a stop."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -33,9 +34,13 @@ log = structlog.get_logger("cairn.core")
 
 
 def run_core(
-    genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
+    genesis: Genesis,
+    data_dir: Path,
+    settings: Settings,
+    core_socket: Path,
+    dev_keys: Mapping[Address, bytes],
     lifeline: int,
-) -> int:  # fmt: skip
+) -> int:
     """Run until told to stop. Returns the exit code; what ended the node is on standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -49,9 +54,7 @@ def run_core(
 class CoreProcess:
     """The core in whatever phase it is: what the workers are connected to."""
 
-    def __init__(
-        self, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]
-    ) -> None:
+    def __init__(self, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]) -> None:
         self._genesis = genesis
         self._data_dir = data_dir
         self._settings = settings
@@ -113,10 +116,8 @@ class CoreProcess:
         self._failed_checks = checks_after(failure)
         if not self._stopping.is_set():
             self._enter("unavailable", failure.detail)
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopped(), REOPEN_INTERVAL_S)
-        except TimeoutError:
-            pass
 
     def _enter(self, phase: Phase, reason: str) -> None:
         self._phase, self._reason = phase, reason

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from cairn.config import Settings
@@ -49,9 +50,14 @@ class Core:
     """One opened chain. Built by `Core.open`; after a failed write it is closed and opened anew, never mended."""
 
     def __init__(
-        self, chain: ChainStore, pool: Mempool, journal: Journal, feed: Feed, settings: Settings,
+        self,
+        chain: ChainStore,
+        pool: Mempool,
+        journal: Journal,
+        feed: Feed,
+        settings: Settings,
         dev_keys: Mapping[Address, bytes],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._chain = chain
         self._pool = pool
         self._journal = journal
@@ -105,7 +111,9 @@ class Core:
         self.close()
 
     def close(self) -> None:
-        self._answer_waiting(StoreUnavailable("the store went away before the transaction was on disk: submit it again"))
+        self._answer_waiting(
+            StoreUnavailable("the store went away before the transaction was on disk: submit it again")
+        )
         self._journal.close()
         self._chain.close()
 
@@ -168,10 +176,7 @@ class Core:
         if key is None:
             raise InvalidField("signature", "is missing, and this node holds no key of the sender")
         if draft.nonce is None:
-            draft = Draft(
-                sender=draft.sender, to=draft.to, value=draft.value, gas=draft.gas, gas_price=draft.gas_price,
-                nonce=self._pool.next_nonce(draft.sender),
-            )  # fmt: skip
+            draft = msgspec.structs.replace(draft, nonce=self._pool.next_nonce(draft.sender))
         return sign_draft(draft, key, self._rules.chain_id)
 
     def _flush_soon(self) -> None:

@@ -18,6 +18,8 @@ from cairn.domain.errors import (
 )
 from cairn.domain.types import MAX_UINT256, Address, Tx, TxHash
 
+ADDRESS = Address(b"a" * 20)
+
 frames = st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 255), st.binary(max_size=300)), max_size=20)
 
 
@@ -68,7 +70,9 @@ def test_amounts_beyond_64_bits_cross_exactly() -> None:
     assert wire.decode_as(payload, PendingPage) == page
 
 
-@pytest.mark.parametrize("call", [wire.NextNonce(Address(b"a" * 20)), wire.ListPending(5, None, None), wire.GetStatus()])
+@pytest.mark.parametrize(
+    "call", [wire.NextNonce(Address(b"a" * 20)), wire.ListPending(5, None, None), wire.GetStatus()]
+)
 def test_calls_round_trip(call: wire.Call) -> None:
     _, _, payload = next(wire.FrameReader().feed(wire.frame_of(1, wire.CALL, call)))
     assert wire.decode_call(payload) == call

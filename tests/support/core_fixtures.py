@@ -1,0 +1,44 @@
+"""A core on a real directory, with dev keys, for tests that drive it in process."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from cairn.config import Settings
+from cairn.core.service import Core
+from cairn.domain.genesis import DEV_KEYS, dev_genesis
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import Draft, DropReason, Tx, TxHash
+
+CHAIN_ID = 1337
+GWEI = 10**9
+KEYS = dict(DEV_KEYS)
+ACCOUNTS = list(KEYS)
+
+
+def settings(**changes: object) -> Settings:
+    """Blocks come only when asked for, unless a test says otherwise."""
+    return replace(Settings(), **({"block_time_s": 3600.0} | changes))  # type: ignore[arg-type]
+
+
+def signed(nonce: int, *, sender: int = 0, value: int = 1, gas_price: int = GWEI) -> Tx:
+    address = ACCOUNTS[sender]
+    draft = Draft(address, ACCOUNTS[(sender + 1) % 10], value, 21_000, gas_price, nonce)
+    return sign_draft(draft, KEYS[address], CHAIN_ID)
+
+
+@asynccontextmanager
+async def opened_core(
+    directory: Path,
+    node_settings: Settings | None = None,
+    on_dropped: Callable[[TxHash, DropReason], None] | None = None,
+) -> AsyncIterator[Core]:
+    core = Core.open(dev_genesis(), directory, node_settings or settings(), KEYS)
+    if on_dropped is not None:
+        core.on_dropped(on_dropped)
+    core.start()
+    try:
+        yield core
+    finally:
+        await core.stop()

@@ -1,0 +1,177 @@
+"""The core on a real directory: admission, durability, and what happens when the disk refuses."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core.service import Core
+from cairn.domain.errors import (
+    InvalidField,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    StoreUnavailable,
+)
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Draft, DropReason, TxHash
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
+
+
+def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
+    """What `submit` answered is in the journal already: nothing is flushed on the way out."""
+
+    async def accept_and_vanish() -> None:
+        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS)
+        await core.submit(signed(0))
+        await core.submit(signed(5))
+        # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
+        core._chain.close()
+
+    async def look() -> None:
+        async with opened_core(tmp_path) as core:
+            assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+            status = await core.status()
+            assert (status.pending, status.queued) == (1, 1)
+
+    asyncio.run(accept_and_vanish())
+    asyncio.run(look())
+
+
+def test_submissions_of_one_turn_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs = 0
+    real = os.fdatasync
+
+    def counted(file: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        real(file)
+
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            monkeypatch.setattr(os, "fdatasync", counted)
+            answers = await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(50)])
+            monkeypatch.undo()
+            assert [answer.confirmed for answer in answers] == [False] * 50
+
+    asyncio.run(run())
+    assert syncs == 1
+
+
+def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            tx = signed(0)
+            twice = await asyncio.gather(core.submit(tx), core.submit(tx))
+            assert list(twice) == [Admission(tx.hash), Admission(tx.hash)]
+            assert (await core.status()).pending == 1
+            core.engine.produce()
+            assert await core.submit(tx) == Admission(tx.hash, confirmed=True)
+            assert await core.find_tx(tx.hash) == ConfirmedTx(1)
+            with pytest.raises(NonceTooLow):
+                await core.submit(signed(0, value=2))
+
+    asyncio.run(run())
+
+
+def test_a_replacement_tells_of_the_drop_after_it_is_on_disk(tmp_path: Path) -> None:
+    dropped: list[tuple[TxHash, DropReason]] = []
+
+    async def run() -> None:
+        old, new = signed(0), signed(0, gas_price=2 * GWEI)
+        async with opened_core(tmp_path, on_dropped=lambda tx_hash, reason: dropped.append((tx_hash, reason))) as core:
+            await core.submit(old)
+            with pytest.raises(ReplacementUnderpriced):
+                await core.submit(signed(0, gas_price=GWEI + 1))
+            await core.submit(new)
+            assert await core.find_tx(old.hash) == DroppedTx("replaced")
+        assert dropped == [(old.hash, "replaced")]
+        async with opened_core(tmp_path) as core:
+            assert await core.find_tx(old.hash) == DroppedTx("replaced")
+            assert isinstance(await core.find_tx(new.hash), PendingTx)
+
+    asyncio.run(run())
+
+
+def test_drafts_are_signed_with_the_next_nonce_and_only_for_held_keys(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            draft = Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)
+            first, second = await asyncio.gather(core.submit_draft(draft), core.submit_draft(draft))
+            assert first.tx_hash == signed(0).hash
+            assert second.tx_hash == signed(1).hash
+            assert await core.next_nonce(ACCOUNTS[0]) == 2
+            with pytest.raises(InvalidField, match="no key"):
+                await core.submit_draft(Draft(ACCOUNTS[0][::-1], ACCOUNTS[1], 1, 21_000, GWEI, None))  # type: ignore[arg-type]
+
+    asyncio.run(run())
+
+
+def test_confirmed_leaves_the_journal_and_is_not_restored(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+            core.engine.produce()
+            await core.submit(signed(3))
+        async with opened_core(tmp_path) as core:
+            status = await core.status()
+            assert (status.head, status.pending) == (1, 1)
+            assert isinstance(await core.find_tx(signed(3).hash), PendingTx)
+            assert await core.find_tx(signed(1).hash) == ConfirmedTx(1)
+
+    asyncio.run(run())
+
+
+def test_lowered_limits_drop_with_a_reason_at_the_restore(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+        async with opened_core(tmp_path, settings(mempool_per_sender=2)) as core:
+            assert (await core.status()).pending == 2
+            assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
+
+    asyncio.run(run())
+
+
+def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
+            await core.submit(signed(0))
+            for _ in range(100):
+                if core.head == 1:
+                    break
+                await asyncio.sleep(0.01)
+            assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
+
+    asyncio.run(run())
+
+
+def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def run() -> None:
+        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS)
+        core.start()
+        await core.submit(signed(0))
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        with pytest.raises(StoreUnavailable, match="Input/output error"):
+            await core.submit(signed(1))
+        monkeypatch.undo()
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+        await core.stop()
+        async with opened_core(tmp_path) as reopened:
+            assert isinstance(await reopened.find_tx(signed(0).hash), PendingTx)
+            await reopened.submit(signed(1))
+
+    asyncio.run(run())
+
+
+def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            checks = await core.check()
+            assert (checks.store, checks.mempool) == ("ok", "ok")
+
+    asyncio.run(run())
