@@ -1,0 +1,195 @@
+"""A worker's end and the core's end over a real unix socket."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx, Phase
+from cairn.core.link import LinkClient
+from cairn.core.process import CoreProcess
+from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Address, Draft, DropReason, TxHash
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
+
+
+class Heard:
+    """What a worker was told, in order."""
+
+    def __init__(self) -> None:
+        self.notices: list[tuple[object, ...]] = []
+        self.changed = asyncio.Event()
+
+    def _note(self, *notice: object) -> None:
+        self.notices.append(notice)
+        self.changed.set()
+
+    def on_info(self, info: ChainInfo) -> None:
+        self._note("info", info.chain_id)
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self._note("phase", phase)
+
+    def on_commit(self, height: int) -> None:
+        self._note("commit", height)
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._note("dropped", tx_hash, reason)
+
+    async def until(self, *notice: object) -> None:
+        async with asyncio.timeout(10):
+            while notice not in self.notices:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def linked(directory: Path, **changes: object) -> AsyncIterator[tuple[LinkClient, Heard, "asyncio.Task[None]"]]:
+    lifeline, keep = os.pipe()
+    process = CoreProcess(dev_genesis(), directory / "data", settings(**changes), KEYS)
+    core = asyncio.create_task(process.run(directory / "core.sock", lifeline))
+    heard = Heard()
+    client = LinkClient(directory / "core.sock", heard)
+    link = asyncio.create_task(client.run())
+    try:
+        await heard.until("phase", "ready")
+        yield client, heard, core
+    finally:
+        link.cancel()
+        with suppress(asyncio.CancelledError):
+            await link
+        if not core.done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        await core
+        asyncio.get_running_loop().remove_reader(lifeline)
+        os.close(lifeline)
+        os.close(keep)
+
+
+def test_a_worker_learns_the_chain_then_its_head_then_that_it_is_ready(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (_, heard, _core):
+            told = [notice for notice in heard.notices if notice != ("phase", "starting")]
+            assert told == [("info", 1337), ("commit", 0), ("phase", "ready")]
+
+    asyncio.run(run())
+
+
+def test_every_call_crosses_the_link(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            assert await client.submit(signed(0)) == Admission(signed(0).hash)
+            draft = Draft(ACCOUNTS[1], ACCOUNTS[2], 1, 21_000, GWEI, None)
+            assert (await client.submit_draft(draft)).tx_hash == signed(0, sender=1).hash
+            assert await client.next_nonce(ACCOUNTS[0]) == 1
+            assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+            assert await client.find_tx(TxHash(bytes(32))) is None
+            page = await client.list_pending(1, None, None)
+            assert (page.total, [item.tx for item in page.items]) == (2, [signed(0)])
+            rest = await client.list_pending(10, page.next, None)
+            assert [item.tx for item in rest.items] == [signed(0, sender=1)]
+            status = await client.status()
+            assert (status.phase, status.head, status.pending) == ("ready", 0, 2)
+            assert (await client.check()).store == "ok"
+
+    asyncio.run(run())
+
+
+def test_refusals_cross_the_link_as_errors(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path, block_time_s=0.0) as (client, heard, _core):
+            await client.submit(signed(0))
+            await heard.until("commit", 1)
+            with pytest.raises(NonceTooLow):
+                await client.submit(signed(0, value=7))
+            with pytest.raises(InvalidField, match="no key"):
+                await client.submit_draft(Draft(Address(bytes(20)), ACCOUNTS[0], 1, 21_000, GWEI, 0))
+            with pytest.raises(InvalidQuery):
+                await client.list_pending(1, "rubbish", None)
+
+    asyncio.run(run())
+
+
+def test_confirmed_is_said_after_its_commit_notice(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path, block_time_s=0.0) as (client, heard, _core):
+            for nonce in range(20):
+                tx = signed(nonce)
+                await client.submit(tx)
+                while not isinstance(standing := await client.find_tx(tx.hash), ConfirmedTx):
+                    assert isinstance(standing, PendingTx)
+                assert ("commit", standing.height) in heard.notices
+
+    asyncio.run(run())
+
+
+def test_drops_are_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            await client.submit(signed(0))
+            await client.submit(signed(0, gas_price=2 * GWEI))
+            await heard.until("dropped", signed(0).hash, "replaced")
+            assert await client.find_tx(signed(0).hash) == DroppedTx("replaced")
+
+    asyncio.run(run())
+
+
+def test_draining_refuses_new_work_and_still_answers(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, core):
+            await client.submit(signed(0))
+            os.kill(os.getpid(), signal.SIGTERM)
+            await heard.until("phase", "draining")
+            with pytest.raises(ShuttingDown):
+                await client.submit(signed(1))
+            assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+            assert not core.done()
+
+    asyncio.run(run())
+
+
+def test_without_a_core_every_call_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        client = LinkClient(tmp_path / "core.sock", Heard())
+        with pytest.raises(Starting):
+            client.submit(signed(0))
+        with pytest.raises(Starting):
+            await client.status()
+
+    asyncio.run(run())
+
+
+def test_a_core_that_goes_away_fails_what_waits_and_is_found_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        heard = Heard()
+        connections: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await connections.put(writer)
+
+        server = await asyncio.start_unix_server(silent, tmp_path / "core.sock")
+        client = LinkClient(tmp_path / "core.sock", heard)
+        link = asyncio.create_task(client.run())
+        first = await connections.get()
+        answer = client.submit(signed(0))
+        asking = asyncio.create_task(client.status())
+        await asyncio.sleep(0.05)
+        first.close()
+        with pytest.raises(StoreUnavailable, match="submit it again"):
+            await answer
+        with pytest.raises(StoreUnavailable):
+            await asking
+        await heard.until("phase", "unavailable")
+        second = await connections.get()
+        link.cancel()
+        with suppress(asyncio.CancelledError):
+            await link
+        second.close()
+        server.close()
+
+    asyncio.run(run())
