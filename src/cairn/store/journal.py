@@ -24,7 +24,7 @@ from typing import Final, get_args
 import msgspec
 
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record
-from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.errors import Corrupt, JournalUnavailable
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.directory import make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (
@@ -97,7 +97,7 @@ class Journal:
             journal._recover()
         except OSError as failure:
             journal.close()
-            raise StoreUnavailable(f"cannot open the journal at {path}: {failure}") from failure
+            raise JournalUnavailable(f"cannot open the journal at {path}: {failure}") from failure
         except BaseException:
             journal.close()
             raise
@@ -152,12 +152,12 @@ class Journal:
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise StoreUnavailable(self._failure)
+            raise JournalUnavailable(self._failure)
 
-    def _failed(self, failure: OSError) -> StoreUnavailable:
+    def _failed(self, failure: OSError) -> JournalUnavailable:
         # Never tried again: after a failed sync the kernel forgets which pages it could not write.
         self._failure = f"the journal at {self._directory} cannot be written: {failure}"
-        return StoreUnavailable(self._failure)
+        return JournalUnavailable(self._failure)
 
     def _write(self, payload: bytes, added: Iterable[TxHash]) -> bytes:
         """Write one frame and sync it; `added` are the transactions in it that live. Returns the frame."""
