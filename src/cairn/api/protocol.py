@@ -1,0 +1,278 @@
+"""uvicorn's HTTP protocol with a fast lane for POST /tx and GET /tx/{hash}, and with our limits and refusals.
+
+A request takes the fast lane when its head is plain (see `heads`) and nothing before it on the connection is still
+unanswered in the full lane. Everything else goes through the parser and the ASGI application as usual. Answers leave
+in the order of their requests: the fast lane queues them, and a request for the full lane is held until that queue is
+empty.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
+from cairn.api.heads import NOT_PLAIN
+from cairn.api.lane import Lane
+from cairn.core.gateway import Admission
+from cairn.domain.errors import NodeError
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_ANSWERS_DUE = 64
+"""Requests that one client may have in flight in the fast lane; more are read once some are answered."""
+
+POST_TX = b"POST /tx "
+GET_TX = b"GET /tx/0x"
+REST_OF_POST = len(POST_TX) - 1
+REST_OF_GET = len(GET_TX) + 64
+HEAD_END = b"\r\n\r\n"
+
+FULL_LANE = 0
+INCOMPLETE = -1
+
+CLOSE = (b"connection", b"close")
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, lane: Lane, **uvicorn_arguments: Any) -> None:
+        super().__init__(**uvicorn_arguments)
+        self._lane = lane
+        self._answers: deque[asyncio.Future[Admission] | bytes] = deque()
+        """Of the fast lane, in the order of their requests; those in front that are ready leave together."""
+        self._held = b""
+        """Read but not yet parsed: an incomplete request, or one that must wait for the answers due."""
+        self._is_counted = False
+        self._is_closing = False
+        self._in_head = self._in_body = False
+        self._head_bytes = 0
+        self._refusal: NodeError | None = None
+        self._heard_at = lane.now
+        self._receiving_since: float | None = None
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._heard_at = self._lane.now
+        self._is_counted = self.client is not None and self._lane.limiter.limits(self.client[0])
+        if len(self.connections) > self._lane.max_connections:
+            self._refuse(TooManyConnections("this node serves as many connections as it may"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._answers.clear()
+        self._held = b""
+
+    def shutdown(self) -> None:
+        """The server stops: what is being answered is finished, then the connection ends."""
+        if self._answers:
+            self._is_closing = True
+        else:
+            super().shutdown()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # A client that does not read its answers gets no further ones.
+        self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._heard_at = self._lane.now
+        if not self._held:
+            self.flow.resume_reading()
+
+    def sweep(self) -> None:
+        """Called about once a second: end what takes too long."""
+        now, lane = self._lane.now, self._lane
+        if self.transport.is_closing():
+            return
+        if self.flow.write_paused:
+            if now - self._heard_at > lane.idle_timeout_s:
+                self.transport.abort()
+        elif self._receiving_since is not None:
+            if now - self._receiving_since > lane.header_timeout_s:
+                self._time_out()
+        elif not self._answers and not self._is_serving() and now - self._heard_at > lane.idle_timeout_s:
+            self.transport.close()
+
+    def _time_out(self) -> None:
+        if self._in_body and self.cycle.response_started:
+            # It was refused before its body had come, and the rest never did.
+            self.transport.close()
+        else:
+            self._refuse(RequestTimeout(f"the request did not arrive within {self._lane.header_timeout_s:g} s"))
+
+    def _is_serving(self) -> bool:
+        """Whether the full lane is at work."""
+        # uvicorn declares it as always there; it is not before the first request.
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _refuse(self, error: NodeError) -> None:
+        """Answer in the application's place, and close: what follows on this connection cannot be understood."""
+        if self.pipeline:
+            # Several are owed an answer, and the newest cannot be told apart from them any more.
+            self.transport.close()
+            return
+        if self._in_body:
+            # The application is still waiting for the rest of the body.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        elif self._is_serving():
+            # Requests before this one are still being answered: those are owed, this one is not.
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if not self.transport.is_closing():
+            self.transport.write(self._lane.problem(error, CLOSE))
+            self.transport.close()
+
+    # Reading.
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._lane.now
+        if self._held:
+            data = self._held + data
+            self._held = b""
+        if not self._in_head and not self._in_body and not self._is_serving():
+            data = self._take_fast(data)
+        if data:
+            self._feed(data)
+
+    def _take_fast(self, data: bytes) -> bytes:
+        """Serve what the fast lane can; returns what is for the full lane now, and holds what must wait."""
+        while data and len(self._answers) < MAX_ANSWERS_DUE:
+            taken = self._take_one(data)
+            if taken == INCOMPLETE:
+                self._held = data
+                self._receiving_since = self._receiving_since or self._lane.now
+                return b""
+            if taken == FULL_LANE:
+                break
+            self._receiving_since = None
+            data = data[taken:]
+        if data and self._answers:
+            self._held = data
+            self.flow.pause_reading()
+            return b""
+        return data
+
+    def _take_one(self, data: bytes) -> int:
+        """How many bytes the request took; or `FULL_LANE`, or `INCOMPLETE`."""
+        if data.startswith(POST_TX):
+            end = data.find(HEAD_END) + 4
+            length = self._lane.heads.post_length(data[REST_OF_POST:end]) if end >= 4 else NOT_PLAIN
+            if length == NOT_PLAIN:
+                return FULL_LANE
+            if len(data) < end + length:
+                return INCOMPLETE
+            if not self._may_ask():
+                return FULL_LANE
+            answer = self._lane.submit(data[end : end + length])
+            end += length
+        elif data.startswith(GET_TX):
+            end = data.find(HEAD_END) + 4
+            if end < 4 or not self._lane.heads.is_plain_get(data[REST_OF_GET:end]) or not self._may_ask():
+                return FULL_LANE
+            answer = self._lane.confirmed_tx(data[len(GET_TX) : REST_OF_GET])
+        else:
+            return FULL_LANE
+        if answer is None:
+            return FULL_LANE
+        self._answers.append(answer)
+        if isinstance(answer, bytes):
+            self._flush()
+        else:
+            answer.add_done_callback(self._flush)
+        return end
+
+    def _may_ask(self) -> bool:
+        # One who asked too often is refused by the full lane.
+        return not self._is_counted or self.client is None or self._lane.limiter.take(self.client[0])
+
+    def _flush(self, _: object = None) -> None:
+        """Write the answers that are ready, in order; then go on with what had to wait for them."""
+        answers, ready = self._answers, []
+        while answers:
+            first = answers[0]
+            if isinstance(first, bytes):
+                ready.append(first)
+            elif first.done():
+                ready.append(self._lane.admitted(first))
+            else:
+                break
+            answers.popleft()
+        if not ready or self.transport.is_closing():
+            return
+        self._heard_at = self._lane.now
+        self.server_state.total_requests += len(ready)
+        self.transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if answers:
+            return
+        if self._is_closing:
+            self.transport.close()
+        elif self._held and self._receiving_since is None:
+            self._continue()
+
+    def _continue(self) -> None:
+        if not self.flow.write_paused:
+            self.flow.resume_reading()
+        self.data_received(b"")
+
+    # The full lane.
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Another protocol than WebSocket may be offered; it is not taken up, as HTTP allows.
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            return
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or MalformedRequest("the request is not HTTP/1.1 as it should be"))
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(_head_too_large())
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._head_bytes = 0
+        self._receiving_since = self._lane.now
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            # Raised through the parser, which reports it as its own failure.
+            self._refusal = _head_too_large()
+            raise self._refusal
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._in_head, self._in_body = False, True
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_body = False
+        self._receiving_since = None
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but without a timer for each request: the sweep sees to idle connections."""
+        self.server_state.total_requests += 1
+        self._heard_at = self._lane.now
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
+
+def _head_too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes")
