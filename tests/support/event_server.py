@@ -1,0 +1,148 @@
+"""The event channel on a real socket, over a chain in memory whose blocks a test appends."""
+
+import asyncio
+import hashlib
+import socket
+from asyncio import Future
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+
+from cairn.api.hub import EventHub
+from cairn.api.websocket import EventsEndpoint
+from cairn.api.ws_protocol import EventsProtocol
+from cairn.config import Settings
+from cairn.core.gateway import Admission, Checks, CoreGateway, PendingPage, Standing, Status
+from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.domain.types import Address, BlockHash, Draft, Tx, TxHash
+
+
+def tx_hash_of(number: int) -> TxHash:
+    return TxHash(hashlib.sha256(b"tx %d" % number).digest())
+
+
+def block_hash_of(height: int) -> BlockHash:
+    return BlockHash(hashlib.sha256(b"block %d" % height).digest())
+
+
+def hex_of(data: bytes) -> str:
+    return "0x" + data.hex()
+
+
+class MemoryChain:
+    """A `BlockSource`. Block hashes follow from heights, so that a test can tell which one to expect."""
+
+    def __init__(self, blocks: int = 1) -> None:
+        self._tx_hashes = [b""] * blocks
+        self._locations: dict[TxHash, tuple[int, int]] = {}
+        self.broken: StoreUnavailable | Fatal | None = None
+        self.failures: list[Fatal] = []
+
+    @property
+    def height(self) -> int:
+        return len(self._tx_hashes) - 1
+
+    def append(self, txs: Sequence[TxHash] = ()) -> int:
+        height = len(self._tx_hashes)
+        self._tx_hashes.append(b"".join(txs))
+        self._locations.update((tx_hash, (height, position)) for position, tx_hash in enumerate(txs))
+        return height
+
+    def block_hash(self, height: int) -> BlockHash:
+        if self.broken is not None:
+            raise self.broken
+        assert 0 <= height <= self.height
+        return block_hash_of(height)
+
+    def tx_hashes(self, height: int) -> bytes:
+        return self._tx_hashes[height]
+
+    def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
+        if self.broken is not None:
+            raise self.broken
+        return self._locations.get(tx_hash)
+
+    def fail(self, failure: Fatal) -> None:
+        self.failures.append(failure)
+
+
+class KnownStandings(CoreGateway):
+    """A core that only knows how transactions stand; it may be away, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.standings: dict[TxHash, Standing] = {}
+        self.asked: list[TxHash] = []
+        self.is_away = False
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        self.asked.append(tx_hash)
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise StoreUnavailable("the core is away")
+        return self.standings.get(tx_hash)
+
+    def submit(self, tx: Tx) -> "Future[Admission]":
+        raise StoreUnavailable("not here")
+
+    async def submit_draft(self, draft: Draft) -> Admission:
+        raise StoreUnavailable("not here")
+
+    async def next_nonce(self, sender: Address) -> int:
+        raise StoreUnavailable("not here")
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        raise StoreUnavailable("not here")
+
+    async def status(self) -> Status:
+        raise StoreUnavailable("not here")
+
+    async def check(self) -> Checks:
+        raise StoreUnavailable("not here")
+
+
+class EventServer:
+    def __init__(self, chain: MemoryChain, settings: Settings) -> None:
+        self.chain = chain
+        self.core = KnownStandings()
+        self.hub = EventHub(chain, settings)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        endpoint = EventsEndpoint(self.core, self.hub, settings)
+        config = uvicorn.Config(
+            Starlette(routes=[WebSocketRoute("/events", endpoint)]),
+            ws=EventsProtocol,
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            timeout_graceful_shutdown=4,
+        )
+        self.server = uvicorn.Server(config)
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def url(self, query: str = "") -> str:
+        return f"ws://127.0.0.1:{self.port}/events{query}"
+
+    def commit(self, txs: Sequence[TxHash] = ()) -> int:
+        height = self.chain.append(txs)
+        self.hub.on_commit(height)
+        return height
+
+
+@asynccontextmanager
+async def serve_events(
+    chain: MemoryChain | None = None, settings: Settings | None = None
+) -> AsyncIterator[EventServer]:
+    """A server in this very event loop, stopped at the end."""
+    served = EventServer(chain or MemoryChain(), settings or Settings())
+    # The socket listens already: whoever connects before the server runs waits in its backlog.
+    serving = asyncio.create_task(served.server.serve(sockets=[served.listener]))
+    try:
+        yield served
+    finally:
+        served.server.should_exit = True
+        await serving
