@@ -32,7 +32,9 @@ def configure_logging(level: str, style: str) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(least)
+    # A library's every-day remarks are not the operator's business, unless they ask for all there is.
+    root.setLevel(least if least == logging.DEBUG else max(least, logging.WARNING))
+    logging.getLogger("cairn").setLevel(least)
 
 
 def _rendering(style: str) -> list[Processor]:

@@ -39,7 +39,7 @@ PROBE_TIMEOUT_S = 0.5
 log = structlog.get_logger("cairn.node")
 
 CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int], int]
-WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int], None]
+WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ class Node:
         # A worker that was killed leaves its files behind; the next one starts clean.
         shutil.rmtree(scratch_dir, ignore_errors=True)
         scratch_dir.mkdir(mode=0o700)
-        self.worker(index, self.settings, listener, core_socket_in(runtime_dir), scratch_dir, lifeline)
+        core_socket = core_socket_in(runtime_dir)
+        self.worker(index, self.settings, listener, core_socket, scratch_dir, lifeline, self.genesis.chain_id)
         return 0
 
 

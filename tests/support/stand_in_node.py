@@ -30,8 +30,9 @@ def run_core(
 
 
 def run_worker(
-    index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int
-) -> None:
+    index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
+    chain_id: int,
+) -> None:  # fmt: skip
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     (scratch_dir / f"life-{os.getpid()}").touch()
     lives = len(list(scratch_dir.iterdir()))

@@ -16,6 +16,7 @@ def restored_logging() -> Iterator[None]:
     handlers, level = root.handlers, root.level
     yield
     root.handlers, root.level = handlers, level
+    logging.getLogger("cairn").setLevel(logging.NOTSET)
     structlog.reset_defaults()
 
 
@@ -43,6 +44,17 @@ def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str
     structlog.get_logger("cairn.core").info("quiet")
     logging.getLogger("asyncio").info("quiet")
     assert capsys.readouterr().err == ""
+
+
+def test_a_library_is_heard_only_when_something_is_wrong_or_when_all_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("info", "text")
+    logging.getLogger("uvicorn.error").info("started")
+    assert capsys.readouterr().err == ""
+    configure_logging("debug", "text")
+    logging.getLogger("uvicorn.error").info("started")
+    assert "started" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
