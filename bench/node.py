@@ -21,7 +21,7 @@ _POLL_S = 0.005
 
 def make_home(home: Path, genesis: Genesis) -> None:
     """What `cairn init` makes, with another genesis."""
-    subprocess.run(command(["init", str(home)]), check=True, stdout=subprocess.DEVNULL, env=clean_environment())
+    subprocess.run(command(["init", str(home)]), check=True, capture_output=True, env=clean_environment())
     (home / "genesis.json").write_bytes(encode_genesis(genesis))
 
 
