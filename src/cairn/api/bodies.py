@@ -6,10 +6,31 @@ from starlette.requests import Request
 from cairn.api.errors import BodyTooLarge, UnsupportedMediaType
 
 JSON_MEDIA_TYPE = "application/json"
+MAX_DISCARDED_BYTES = 8 * 1024 * 1024
 
 
 async def read_json_body(request: Request, max_bytes: int) -> bytes:
     """The bytes of the body. Raises `UnsupportedMediaType` or `BodyTooLarge`."""
+    try:
+        return await _read_json_body(request, max_bytes)
+    except (UnsupportedMediaType, BodyTooLarge):
+        # One that waits to be told to go on has sent nothing yet.
+        if "expect" not in request.headers:
+            await _discard(request)
+        raise
+
+
+async def _discard(request: Request) -> None:
+    """Take in what a refused client still sends, within reason: unread, it would turn the answer into a reset."""
+    size = 0
+    while size < MAX_DISCARDED_BYTES:
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
+
+
+async def _read_json_body(request: Request, max_bytes: int) -> bytes:
     check_declared_json(request.headers)
     declared = request.headers.get("content-length")
     if declared is not None and int(declared) > max_bytes:

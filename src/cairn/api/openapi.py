@@ -76,8 +76,8 @@ def path_parameter(name: str, description: str, schema: Json, example: str) -> J
     }  # fmt: skip
 
 
-def query_parameter(name: str, description: str, **schema: Any) -> Json:
-    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+def query_parameter(name: str, about: str, **schema: Any) -> Json:
+    return {"name": name, "in": "query", "required": False, "description": about, "schema": schema}
 
 
 def body_of(schema: str) -> Json:

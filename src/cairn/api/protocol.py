@@ -20,6 +20,7 @@ from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 
 MAX_HEAD_BYTES = 64 * 1024
+LINGER_S = 2.0
 MAX_ANSWERS_DUE = 64
 """Requests that one client may have in flight in the fast lane; more are read once some are answered."""
 
@@ -52,6 +53,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._refusal: NodeError | None = None
         self._heard_at = lane.now
         self._receiving_since: float | None = None
+        self._lingers_until: float | None = None
 
     # The connection.
 
@@ -90,7 +92,10 @@ class HttpProtocol(HttpToolsProtocol):
         now, lane = self._lane.now, self._lane
         if self.transport.is_closing():
             return
-        if self.flow.write_paused:
+        if self._lingers_until is not None:
+            if now > self._lingers_until:
+                self.transport.abort()
+        elif self.flow.write_paused:
             if now - self._heard_at > lane.idle_timeout_s:
                 self.transport.abort()
         elif self._receiving_since is not None:
@@ -126,14 +131,23 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.flow.pause_reading()
             return
-        if not self.transport.is_closing():
+        if self._lingers_until is None and not self.transport.is_closing():
             self.transport.write(self._lane.problem(error, CLOSE))
-            self.transport.close()
+            self._linger()
+
+    def _linger(self) -> None:
+        """End our side, and discard what the client still sends: unread, it would turn the answer into a reset."""
+        self._lingers_until = self._lane.now + LINGER_S
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     # Reading.
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._lane.now
+        if self._lingers_until is not None:
+            return
         if self._held:
             data = self._held + data
             self._held = b""
