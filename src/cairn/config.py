@@ -88,7 +88,10 @@ class Settings:
     )
 
     drain_delay_s: float = setting(
-        0.0, "Seconds between turning /ready to 503 and refusing work, at a stop.", least=0, most=3_600
+        0.0,
+        "Seconds that reads are still served at a stop, once /ready is 503 and submissions are refused.",
+        least=0,
+        most=3_600,
     )
     log_level: str = setting("info", "debug, info, warning or error.", one_of=("debug", "info", "warning", "error"))
     log_format: str = setting("text", "text for people, json for machines.", one_of=("text", "json"))

@@ -23,7 +23,7 @@ EXIT_FATAL = 3
 EXIT_FORCED = 130
 """What a shell reports for a program that Ctrl-C ended."""
 
-STOP_LIMIT_S = 4.5
+STOP_LIMIT_S = 4.0
 """After the drain delay, whoever still runs this long after the stop began is killed: the promise is 5 s in all."""
 STABLE_AFTER_S = 5.0
 """A process that lived this long died by accident; one that did not may die again at once, so it waits."""
