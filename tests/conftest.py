@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.support.cometbft import BINARY, TOOLS
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
 settings.register_profile("cairn", deadline=None, derandomize="CI" in os.environ)
@@ -19,3 +22,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: skipped, but CI runs everything: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def cometbft_tools() -> Path:
+    """What `make cometbft` makes: the binary in bin/, the public definition in proto/."""
+    if not BINARY.exists():
+        pytest.skip("no CometBFT here: run `make cometbft`")
+    return TOOLS
