@@ -25,7 +25,6 @@ STEP_FRAMES = 256
 """Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
 CACHED_BLOCKS = 1_024
 RETRY_S = 1.0
-SHUTDOWN_LINGER_S = 2.0
 HASH_SIZE = 32
 NOT_IN_A_BLOCK = -1
 """Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
@@ -63,7 +62,7 @@ class Connection(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def close(self, code: int, reason: str, linger_s: float) -> None: ...
+    def close(self, code: int, reason: str) -> None: ...
 
 
 class Subscriber:
@@ -209,7 +208,7 @@ class EventHub:
         """Close every socket, and let no new one in."""
         self.is_closing = True
         for subscriber in self._subscribers:
-            subscriber.connection.close(code, reason, SHUTDOWN_LINGER_S)
+            subscriber.connection.close(code, reason)
 
     # The writing: in steps, each bounded, so that requests are served in between.
 

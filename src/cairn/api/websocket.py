@@ -30,7 +30,6 @@ from cairn.domain.errors import Fatal, NodeError, Rejected, ShuttingDown, Starti
 
 BURST = 64
 """Messages of one client that are handled before the event loop serves others."""
-FAILURE_LINGER_S = 5.0
 
 log = structlog.get_logger("cairn.events")
 
@@ -61,10 +60,10 @@ class EventsEndpoint:
             await self._listen(subscriber, connection, receive)
         except Fatal as failure:
             self._hub.fail(failure)
-            connection.close(CloseCode.INTERNAL_ERROR, "the node failed", FAILURE_LINGER_S)
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
         except Exception:
             log.exception("an event socket failed")
-            connection.close(CloseCode.INTERNAL_ERROR, "the node failed", FAILURE_LINGER_S)
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
         finally:
             self._hub.detach(subscriber)
 
