@@ -11,7 +11,7 @@ from websockets.frames import Opcode
 
 from cairn.api import ws_protocol
 from cairn.config import Settings
-from tests.support.event_client import connect_idle, connect_raw, read_to_the_end, receive, receive_many
+from tests.support.event_client import connect_idle, connect_raw, read_to_the_end, receive, receive_many, wait_for
 from tests.support.event_server import EventServer, MemoryChain, hex_of, serve_events, tx_hash_of
 
 SMALL = Settings(ws_buffer_bytes=8_192, ws_stall_timeout_s=0.3)
@@ -41,14 +41,6 @@ def heights(messages: list[dict[str, object]]) -> list[object]:
 
 def held_bytes(server: EventServer) -> int:
     return max((connection.transport.get_write_buffer_size() for connection in server.connections), default=0)
-
-
-async def wait_for(condition: Callable[[], bool], timeout_s: float = 10) -> None:
-    for _ in range(int(timeout_s / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError
 
 
 def test_who_stops_reading_is_closed_with_1013_and_resumes() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -55,6 +55,15 @@ async def connect_idle(server: EventServer, query: str = "") -> AsyncIterator[Cl
     await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", server.port))
     async with connect(server.url(query), sock=raw, max_queue=1, ping_interval=None, close_timeout=1) as client:
         yield client
+
+
+async def wait_for(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    """Return as soon as `condition` holds. Raises `TimeoutError`."""
+    for _ in range(int(timeout_s / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError
 
 
 class RawClient:
