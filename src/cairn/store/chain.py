@@ -3,14 +3,23 @@
 from pathlib import Path
 
 from cairn.domain.codec import block_hash, encode_record
-from cairn.domain.errors import Corrupt, WrongGenesis
+from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, Block, BlockHash, Header
 from cairn.store import keys
-from cairn.store.directory import DirectoryLock, chain_path, claim_format, watermark_path
+from cairn.store.audit import audit_chain
+from cairn.store.directory import (
+    DirectoryLock,
+    chain_path,
+    claim_format,
+    make_directory,
+    mark_format,
+    sync_directory,
+    watermark_path,
+)
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.reader import ChainReader
 from cairn.store.recent import Known, RecentAccounts
@@ -86,10 +95,38 @@ class ChainStore(ChainReader):
         if self._database.get(keys.META, keys.PROBE_KEY) != written:
             raise Corrupt("the chain's store does not give back what was just written")
 
+    def checkpoint(self, path: Path) -> None:
+        """Copy the chain as of now to `path`, which must not exist. The copy opens like the original."""
+        try:
+            make_directory(path.parent)
+            path.mkdir(mode=0o700)
+            self._database.checkpoint(chain_path(path))
+            copied = Watermark.open(watermark_path(path))
+            copied.advance(self.visible)
+            copied.close()
+            # Last: a copy that was not finished has no format, and is refused.
+            mark_format(path)
+            sync_directory(path.parent)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot copy the chain to {path}: {failure}") from failure
+
+    def audit(self) -> None:
+        """Replay every block and compare all that is stored. Raises `Corrupt`; takes as long as the chain is."""
+        head = audit_chain(self._database, self.visible, self.genesis)
+        if head.lattice != self.lattice:
+            raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {self.visible}")
+
     def close(self) -> None:
-        self._database.close()
-        self._watermark.close()
-        self._lock.release()
+        """Leave no log to replay, if the disk still takes writes, and let go of the directory."""
+        try:
+            self._database.flush()
+        except StoreUnavailable:
+            # All of it is in the log: the next opening replays that.
+            pass
+        finally:
+            self._database.close()
+            self._watermark.close()
+            self._lock.release()
 
     def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
         block = outcome.block

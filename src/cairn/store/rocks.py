@@ -145,8 +145,9 @@ class Database:
 
     def flush(self) -> None:
         """Write the memtables out, so that the next opening has no log to replay."""
+        if self._failure is not None:
+            raise self._failure
         try:
-            # With atomic flush one family takes all the others along.
             for family in self._families.values():
                 family.flush(wait=True)
         except Exception as error:
