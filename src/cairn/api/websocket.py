@@ -20,9 +20,10 @@ from cairn.api.commands import (
     parse_targets,
 )
 from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem, problem_of
-from cairn.api.hub import EventHub, Subscriber
+from cairn.api.hub import EventHub
 from cairn.api.messages import ErrorMessage, RequestId, Subscribed, Unsubscribed, encode_frame
 from cairn.api.standing import StandingInquiry
+from cairn.api.subscriber import Subscriber
 from cairn.api.ws_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway

@@ -39,7 +39,7 @@ RECEIVE_BUFFER_BYTES = 32 * 1024
 
 
 class EventsProtocol(WebSocketsSansIOProtocol):
-    """One socket. The event hub writes whole frames to it and never waits; see `hub.Connection`."""
+    """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
