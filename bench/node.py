@@ -109,6 +109,9 @@ class BenchNode:
             raise RuntimeError(f"a process of the node died: {self._node.stderr}")
         return cpu_seconds(self._pids)
 
+    def core_cpu_seconds(self) -> float:
+        return cpu_seconds([self._node.core_pid()])
+
     def memory(self) -> Memory:
         return memory(self._pids)
 

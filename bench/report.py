@@ -35,6 +35,7 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
     return [
         Line("recovery_us", "one bare libsecp256k1 recovery", figures.recovery_us, "us"),
         Line("cpu_us_per_tx", "CPU of all processes, per confirmed transaction", cost.cpu_us, "us"),
+        Line("core_cpu_us_per_tx", "  ... of which the core", cost.core_cpu_us, "us"),
         Line("cost_ratio", "  ... in recoveries", cost.cpu_us / figures.recovery_us, "x", MAX_COST_RATIO),
         Line("accepted_per_s", "transactions accepted", cost.accepted_per_s, "/s"),
         Line("confirmed_per_s", "transactions confirmed", cost.confirmed_per_s, "/s"),

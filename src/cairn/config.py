@@ -98,7 +98,7 @@ class Settings:
 
 
 FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Settings)}
-_TYPES = get_type_hints(Settings)
+TYPES = get_type_hints(Settings)
 
 
 def env_name(name: str) -> str:
@@ -146,7 +146,7 @@ def _parse_environment(environ: Mapping[str, str]) -> dict[str, object]:
             if variable not in names:
                 raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names)}")
             name = names[variable]
-            given[name] = _check(name, _from_text(_TYPES[name], text), variable)
+            given[name] = _check(name, _from_text(TYPES[name], text), variable)
     return given
 
 
@@ -171,7 +171,7 @@ def _from_text(kind: Any, text: str) -> object:
 
 def _check(name: str, value: object, label: str) -> object:
     """`value` as the setting's own type and within its bounds; `label` says where it came from."""
-    kind = _TYPES[name]
+    kind = TYPES[name]
     expected, convert = _KINDS[kind]
     try:
         converted = convert(value)

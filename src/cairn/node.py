@@ -7,6 +7,7 @@ import resource
 import shutil
 import socket
 import ssl
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,11 +20,11 @@ import structlog
 from cairn.api.worker import run_worker
 from cairn.config import Settings
 from cairn.core.process import run_core
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
-from cairn.supervisor import Supervisor
+from cairn.supervisor import EXIT_FATAL, EXIT_OK, Supervisor
 
 BACKLOG = 2048
 LONGEST_SOCKET_PATH_BYTES = 100
@@ -90,8 +91,12 @@ class Node:
         shutil.rmtree(scratch_dir, ignore_errors=True)
         scratch_dir.mkdir(mode=0o700)
         core_socket = core_socket_in(runtime_dir)
-        self.worker(index, self.settings, listener, core_socket, scratch_dir, lifeline, self.genesis.chain_id)
-        return 0
+        try:
+            self.worker(index, self.settings, listener, core_socket, scratch_dir, lifeline, self.genesis.chain_id)
+        except Fatal as failure:
+            print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
+            return EXIT_FATAL
+        return EXIT_OK
 
 
 @dataclass(frozen=True, slots=True)

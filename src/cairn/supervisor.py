@@ -88,7 +88,7 @@ class Supervisor:
         self._timers.add(delay_s, action)
 
     def run(self) -> int:
-        """Run until a signal or a fatal core ends the node. Returns the exit code; no child is left."""
+        """Run until a signal or a fatal finding ends the node. Returns the exit code; no child is left."""
         with self._signals:
             try:
                 for child in self._children:
@@ -159,7 +159,8 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, code: int) -> None:
-        if child is self._core and code == EXIT_FATAL:
+        if code == EXIT_FATAL:
+            # Whoever found it: data that is not what was written is no reason to try once more.
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
         elif self._stopped_at is None:

@@ -193,15 +193,17 @@ def test_ctrl_c_to_the_whole_group_exits_0(node: NodeProcess) -> None:
     assert_stops(node, began)
 
 
-def test_a_stop_in_the_middle_of_the_start_exits_0() -> None:
-    for delay_s in (0.3, 0.5, 0.7):
-        with NodeProcess.start() as node:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_in_the_middle_of_the_start_exits_0_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    # From the first sign of the node (its temporary directory) to its processes, and a little into their lives.
+    for delay_s in (0.0, 0.1, 0.2, 0.4):
+        with NodeProcess.start(env={"TMPDIR": str(tmp_path)}) as node:
+            wait_until(lambda: any(tmp_path.iterdir()), 10, "the temporary directory")
             time.sleep(delay_s)
-            if not node.children():
-                continue
             began = time.monotonic()
-            node.process.terminate()
+            node.signal_group(number)
             assert_stops(node, began)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_with_a_frozen_core_it_still_stops_in_time(node: NodeProcess) -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cairn.domain.errors import MempoolFull, TxRejected
+from cairn.domain.rules import check_tx
 from cairn.domain.types import TRANSFER_GAS, Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Admitted, Mempool
@@ -15,10 +16,19 @@ from tests.support.transfers import RULES, Accounts, address, transfer
 
 SENDERS = [1, 2, 3, 4]
 # Neighbours around the least bump of 10 %, and ties.
-PRICES = st.sampled_from([9, 10, 10, 11, 12, 20, 21, 22, 40])
-LIMITS = PoolLimits(size=9, per_sender=6, nonce_gap=3, lifetime_s=10)
+PRICES = st.sampled_from([10, 10, 11, 12, 20, 21, 22, 40, 9])
+VALUES = st.sampled_from([0, 1, 500_000, 2_500_000])
+LIMITS = st.builds(
+    PoolLimits,
+    size=st.sampled_from([2, 6, 9, 12]),
+    per_sender=st.sampled_from([3, 6, 6]),
+    nonce_gap=st.sampled_from([1, 3, 3]),
+    lifetime_s=st.just(10),
+    price_bump_percent=st.sampled_from([0, 10, 10]),
+)
 
-senders = st.sampled_from(SENDERS)
+# One sender is busier than the others: limits of a sender, and long chains, come up.
+senders = st.sampled_from([*SENDERS, 1, 1])
 
 
 class MempoolMachine(RuleBasedStateMachine):
@@ -27,25 +37,30 @@ class MempoolMachine(RuleBasedStateMachine):
         self.state = Accounts()
         for sender in SENDERS:
             self.state.put(address(sender), 3_000_000, 5)
-        self.pool = Mempool(RULES, LIMITS, self.state)
-        self.model = MempoolModel(RULES, LIMITS, self.state)
         self.now = 1_000
         self.seen: list[Tx] = []
 
+    @initialize(limits=LIMITS)
+    def start(self, limits: PoolLimits) -> None:
+        self.limits = limits
+        self.pool = Mempool(RULES, limits, self.state)
+        self.model = MempoolModel(RULES, limits, self.state)
+
     # What comes in.
 
-    @rule(sender=senders, ahead=st.integers(0, 1), gas_price=PRICES, value=st.sampled_from([0, 1, 1, 500_000]))
-    def submit_next(self, sender: int, ahead: int, gas_price: int, value: int) -> None:
-        nonce = self.model.next_nonce(address(sender)) + ahead
-        self.submit(transfer(sender, nonce, gas_price=gas_price, value=value))
+    @rule(batch=st.lists(st.tuples(senders, st.sampled_from([0, 0, 0, 1]), PRICES), min_size=1, max_size=8))
+    def submit_next(self, batch: list[tuple[int, int, int]]) -> None:
+        for sender, ahead, gas_price in batch:
+            nonce = self.model.next_nonce(address(sender)) + ahead
+            self.submit(transfer(sender, nonce, gas_price=gas_price))
 
-    @rule(sender=senders, ahead=st.integers(-1, 8), gas_price=PRICES, value=st.sampled_from([0, 1, 2_500_000]))
+    @rule(sender=senders, ahead=st.integers(-1, 8), gas_price=PRICES, value=VALUES)
     def submit_anywhere(self, sender: int, ahead: int, gas_price: int, value: int) -> None:
         nonce = self.state.account(address(sender)).nonce + ahead
         self.submit(transfer(sender, nonce, gas_price=gas_price, value=value))
 
     @precondition(lambda self: self.model.items)
-    @rule(data=st.data(), gas_price=PRICES, value=st.sampled_from([0, 7, 2_500_000]))
+    @rule(data=st.data(), gas_price=PRICES, value=VALUES)
     def replace(self, data: Any, gas_price: int, value: int) -> None:
         old = data.draw(st.sampled_from(self.model.items)).tx
         self.submit(transfer(int.from_bytes(old.sender, "big"), old.nonce, gas_price=gas_price, value=value))
@@ -83,6 +98,9 @@ class MempoolMachine(RuleBasedStateMachine):
         txs = self.pool.select(count * TRANSFER_GAS)
         assert txs == self.model.select(count * TRANSFER_GAS)
         for tx in txs:
+            # Whatever was admitted, each is applicable when its turn comes.
+            check_tx(self.state.account(tx.sender), tx)
+            assert tx.nonce == self.state.account(tx.sender).nonce
             self.state.apply(tx)
         self.model.confirm(txs)
         assert self.pool.confirm(txs) == []
@@ -125,7 +143,7 @@ class MempoolMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.pool = Mempool(RULES, LIMITS, self.state)
+        self.pool = Mempool(RULES, self.limits, self.state)
         for tx_hash, reason in self.model.dropped.items():
             self.pool.note_dropped(tx_hash, reason)
         for item in self.model.items:
@@ -155,7 +173,7 @@ class MempoolMachine(RuleBasedStateMachine):
     @invariant()
     def same_order(self) -> None:
         order, queued = self.model.mining_order(), self.model.queued()
-        page = self.pool.page(LIMITS.size)
+        page = self.pool.page(self.limits.size)
         assert [(entry.tx, entry.received_at) for entry in page.entries] == [
             (item.tx, item.received_at) for item in order + queued
         ]
@@ -171,6 +189,8 @@ class MempoolMachine(RuleBasedStateMachine):
             assert self.pool.reason_dropped(tx.hash) == self.model.dropped.get(tx.hash)
 
     def teardown(self) -> None:
+        if not hasattr(self, "pool"):
+            return
         self.pool.expire(self.now + 100)
         assert self.pool.page(1) == ([], 0, None)
         assert self.pool.pending_count == self.pool.queued_count == 0
@@ -178,5 +198,5 @@ class MempoolMachine(RuleBasedStateMachine):
 
 TestMempool = MempoolMachine.TestCase
 TestMempool.settings = settings(
-    max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow], deadline=None
+    max_examples=200, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow], deadline=None
 )

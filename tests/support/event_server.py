@@ -104,7 +104,7 @@ class KnownStandings(CoreGateway):
 
 
 class EventServer:
-    def __init__(self, chain: MemoryChain, settings: Settings) -> None:
+    def __init__(self, chain: MemoryChain, settings: Settings, ping_timeout_s: float) -> None:
         self.chain = chain
         self.core = KnownStandings()
         self.hub = EventHub(chain, settings)
@@ -114,8 +114,10 @@ class EventServer:
             Starlette(routes=[WebSocketRoute("/events", endpoint)]),
             ws=EventsProtocol,
             http="httptools",
+            ws_ping_timeout=ping_timeout_s,
             lifespan="off",
             log_config=None,
+            headers=[("x-test", "on every answer")],
             timeout_graceful_shutdown=4,
         )
         self.server = uvicorn.Server(config)
@@ -127,6 +129,11 @@ class EventServer:
     def url(self, query: str = "") -> str:
         return f"ws://127.0.0.1:{self.port}/events{query}"
 
+    @property
+    def connections(self) -> list[EventsProtocol]:
+        """The sockets that the server still holds."""
+        return [held for held in self.server.server_state.connections if isinstance(held, EventsProtocol)]
+
     def commit(self, txs: Sequence[TxHash] = ()) -> int:
         height = self.chain.append(txs)
         self.hub.on_commit(height)
@@ -135,10 +142,10 @@ class EventServer:
 
 @asynccontextmanager
 async def serve_events(
-    chain: MemoryChain | None = None, settings: Settings | None = None
+    chain: MemoryChain | None = None, settings: Settings | None = None, ping_timeout_s: float = 20
 ) -> AsyncIterator[EventServer]:
     """A server in this very event loop, stopped at the end."""
-    served = EventServer(chain or MemoryChain(), settings or Settings())
+    served = EventServer(chain or MemoryChain(), settings or Settings(), ping_timeout_s)
     # The socket listens already: whoever connects before the server runs waits in its backlog.
     serving = asyncio.create_task(served.server.serve(sockets=[served.listener]))
     try:

@@ -59,7 +59,8 @@ class NodeProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=clean_environment(env),
+                # What a killed node leaves behind goes with the test.
+                env=clean_environment({"TMPDIR": self._scratch.name} | dict(env or {})),
                 start_new_session=True,
             )
 

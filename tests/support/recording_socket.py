@@ -46,6 +46,6 @@ class RecordingSocket:
         assert not self.paused, "written to a full socket"
         self.writes.append(data)
 
-    def close(self, code: int, reason: str, linger_s: float) -> None:
+    def close(self, code: int, reason: str) -> None:
         self.closed = (code, reason)
         self.paused = True

@@ -1,6 +1,7 @@
 """A whole node whose core and workers are tiny: `python -m tests.support.stand_in_node DIRECTORY [SETTING=VALUE ...]`.
 
-The worker answers every request with 200 once DIRECTORY/ready exists, until then with 503.
+The worker answers every request with 200 once DIRECTORY/ready exists, until then with 503;
+GET /corrupt makes it find a damaged store.
 """
 
 import os
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cairn.config import Settings, load_settings
+from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node
@@ -40,7 +42,8 @@ def run_worker(
     while True:
         connection, _ = sock.accept()
         with connection, encrypted(connection, settings) as stream:
-            stream.recv(4096)
+            if b"/corrupt" in stream.recv(4096):
+                raise Corrupt("a block is not what was written")
             status = b"200 OK" if (data_dir / "ready").exists() else b"503 Service Unavailable"
             body = f"worker {index} lives {lives} pid {os.getpid()}".encode()
             stream.sendall(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))

@@ -58,6 +58,8 @@ def build(scenario: str) -> Supervisor:
             delay_s = 0.5
         case "fatal core":
             core = partial(end_at_once, "core", EXIT_FATAL)
+        case "fatal worker":
+            workers[0] = partial(end_at_once, "worker-0", EXIT_FATAL)
         case "failing worker":
             workers[0] = partial(fail, "worker-0")
         case "stubborn":

@@ -88,6 +88,14 @@ def test_a_worker_that_died_starts_with_a_clean_scratch_directory(start: Start) 
     assert second != first
 
 
+def test_a_worker_that_finds_the_store_damaged_ends_the_node_with_one_line(start: Start) -> None:
+    process = start()
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{read_url(process)}/corrupt")
+    _, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (3, "cairn: Corrupt: a block is not what was written\n")
+
+
 def test_a_refused_address_is_an_error_before_anything_starts(start: Start, tmp_path: Path) -> None:
     with open_listener("127.0.0.1", 0) as taken:
         process = start(f"port={taken.getsockname()[1]}")

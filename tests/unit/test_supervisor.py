@@ -134,12 +134,14 @@ def test_a_process_that_fails_again_and_again_is_started_ever_more_slowly(start:
     assert "exit code 1" in errors
 
 
-def test_a_fatal_core_stops_everything(start: Callable[[str], Supervised]) -> None:
-    node = start("fatal core")
+@pytest.mark.parametrize("scenario", ["fatal core", "fatal worker"])
+def test_a_fatal_finding_stops_everything(start: Callable[[str], Supervised], scenario: str) -> None:
+    node = start(scenario)
     code, errors = node.wait()
     assert code == 3, errors
-    assert len(node.pids("core")) == 1
-    assert not any(is_alive(pid) for name in ("worker-0", "worker-1") for pid in node.pids(name))
+    names = ("core", "worker-0", "worker-1")
+    assert all(len(node.pids(name)) <= 1 for name in names)
+    assert not any(is_alive(pid) for name in names for pid in node.pids(name))
 
 
 def test_whoever_ignores_the_stop_is_killed_in_the_end(start: Callable[[str], Supervised]) -> None:

@@ -49,13 +49,11 @@ class PlainHeads:
 
     def _judge(self, start: bytes, rest: bytes) -> int:
         head = _Head()
-        parser = httptools.HttpRequestParser(head)
         try:
-            parser.feed_data(start + rest)
+            head.parser.feed_data(start + rest)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return NOT_PLAIN
-        is_usual = head.is_complete and not head.has_doubles and head.headers.keys().isdisjoint(UNUSUAL)
-        if not is_usual or not parser.should_keep_alive():
+        if not head.stays_open or head.has_doubles or not head.headers.keys().isdisjoint(UNUSUAL):
             return NOT_PLAIN
         host = head.headers.get(b"host")
         if host is None or not self._hosts.allows(host):
@@ -67,9 +65,11 @@ class _Head:
     """What the parser finds."""
 
     def __init__(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
         self.headers: dict[bytes, bytes] = {}
         self.has_doubles = False
-        self.is_complete = False
+        self.stays_open = False
+        """Whether the head is complete and the connection is kept after it."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -77,7 +77,8 @@ class _Head:
         self.headers[name] = value
 
     def on_headers_complete(self) -> None:
-        self.is_complete = True
+        # Only now: the parser forgets it at the end of the message.
+        self.stays_open = self.parser.should_keep_alive()
 
     def body_length(self, has_body: bool) -> int:
         declared = self.headers.get(b"content-length")

@@ -14,6 +14,7 @@ import structlog
 
 from cairn.api.errors import FollowLimit
 from cairn.api.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
+from cairn.api.subscriber import Connection, Subscriber
 from cairn.config import Settings
 from cairn.core.gateway import Phase
 from cairn.domain.errors import Fatal, Unavailable
@@ -25,7 +26,6 @@ STEP_FRAMES = 256
 """Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
 CACHED_BLOCKS = 1_024
 RETRY_S = 1.0
-SHUTDOWN_LINGER_S = 2.0
 HASH_SIZE = 32
 NOT_IN_A_BLOCK = -1
 """Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
@@ -50,41 +50,6 @@ class BlockSource(Protocol):
 
     def fail(self, failure: Fatal) -> None:
         """What was read cannot be what was written: the worker must end."""
-
-
-class Connection(Protocol):
-    """One client's socket. Writing never blocks; a write to a closed one does nothing."""
-
-    @property
-    def paused(self) -> bool:
-        """Its buffer is full, or it is closing: write nothing more until it resumes."""
-
-    def on_resume(self, listener: Callable[[], None]) -> None: ...
-
-    def write(self, data: bytes) -> None: ...
-
-    def close(self, code: int, reason: str, linger_s: float) -> None: ...
-
-
-class Subscriber:
-    """One socket's place in the chain, and the transactions it waits for."""
-
-    __slots__ = ("connection", "due", "followed", "is_queued", "next_height", "replies")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.next_height: int | None = None
-        """The next height whose newBlock is due; None when it has not subscribed to blocks."""
-        self.followed: set[TxHash] = set()
-        """Followed transactions whose end has not been written to the socket: this bounds `due` as well."""
-        self.due: list[tuple[int, int, TxHash, bytes]] = []
-        """A heap of (height, position, hash, frame): ends of followed transactions that wait for their turn."""
-        self.replies: list[bytes] = []
-        self.is_queued = False
-
-    def flush_replies(self) -> None:
-        replies, self.replies = self.replies, []
-        self.connection.write(b"".join(replies))
 
 
 class EventHub:
@@ -165,8 +130,11 @@ class EventHub:
 
     def unfollow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
         """Whatever is due for the transaction is not written any more."""
-        subscriber.followed.discard(tx_hash)
-        self._forget(subscriber, tx_hash)
+        if tx_hash in subscriber.followed:
+            subscriber.followed.remove(tx_hash)
+            self._forget(subscriber, tx_hash)
+            subscriber.due = [end for end in subscriber.due if end[2] != tx_hash]
+            heapq.heapify(subscriber.due)
 
     def is_followed(self, tx_hash: TxHash) -> bool:
         return tx_hash in self._followers
@@ -209,7 +177,7 @@ class EventHub:
         """Close every socket, and let no new one in."""
         self.is_closing = True
         for subscriber in self._subscribers:
-            subscriber.connection.close(code, reason, SHUTDOWN_LINGER_S)
+            subscriber.connection.close(code, reason)
 
     # The writing: in steps, each bounded, so that requests are served in between.
 
@@ -310,10 +278,8 @@ class EventHub:
             height = subscriber.next_height
             if due and (height is None or due[0][0] < height):
                 _, _, tx_hash, frame = heapq.heappop(due)
-                # It may have been unfollowed since.
-                if tx_hash in subscriber.followed:
-                    subscriber.followed.remove(tx_hash)
-                    frames.append(frame)
+                subscriber.followed.remove(tx_hash)
+                frames.append(frame)
             elif height is not None and height <= self._height:
                 frames.append(self._block_frame(height))
                 subscriber.next_height = height + 1

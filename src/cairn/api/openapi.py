@@ -194,7 +194,7 @@ def transaction_paths() -> Json:
                 {200: answer("A page of them.", "Mempool", "Link", "X-Total-Count")},
                 parameters=[
                     LIMIT,
-                    cursor("^[rws][0-9a-f]{1,96}$", "r1"),
+                    cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1"),
                     query_parameter("from", "Only those of this sender, by nonce.", **ADDRESS_IN),
                 ],
             )

@@ -140,7 +140,12 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
     }
     return {
         **submission_schemas(signs_for),
-        "SubmissionBatch": {"type": "array", "items": ref("Submission"), "maxItems": MAX_BATCH},
+        "SubmissionBatch": {
+            "type": "array",
+            "description": "Each is a submission; whatever else is in its place is answered by a problem there.",
+            "items": {"anyOf": [ref("Submission"), {}]},
+            "maxItems": MAX_BATCH,
+        },
         "Submitted": record(
             "The transaction is valid, admitted and on disk.",
             status=text("`confirmed` when the very same transaction was confirmed before.", "pending", "confirmed"),

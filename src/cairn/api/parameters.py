@@ -11,10 +11,11 @@ from cairn.domain.types import MAX_UINT64, Address
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
 MAX_WAIT_S = 60
+MAX_NUMBER_CHARACTERS = 40
 
 HEX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
-_SECONDS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _POSITION = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,9})")
 
 
@@ -63,7 +64,7 @@ def wait_of(query: Mapping[str, str]) -> float:
     text = query.get("wait")
     if text is None:
         return 0.0
-    if not _SECONDS.fullmatch(text) or float(text) > MAX_WAIT_S:
+    if len(text) > MAX_NUMBER_CHARACTERS or not _SECONDS.fullmatch(text) or float(text) > MAX_WAIT_S:
         raise InvalidQuery(f"wait is a number of seconds from 0 to {MAX_WAIT_S}")
     return float(text)
 

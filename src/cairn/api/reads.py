@@ -29,7 +29,7 @@ from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, 
 from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxNotFound
+from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Starting, StoreUnavailable, TxNotFound
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import Address, BlockHash, TxHash
 
@@ -49,8 +49,10 @@ class Reads:
     async def _fresh(self) -> Status:
         """The core's status, once this worker shows the head that it names."""
         status = await self._gateway.status()
-        if status.phase in ("starting", "unavailable"):
-            raise self._view.why_unavailable()
+        if status.phase == "starting":
+            raise Starting(status.reason)
+        if status.phase == "unavailable":
+            raise StoreUnavailable(status.reason)
         await self._view.reach(status.head)
         return status
 

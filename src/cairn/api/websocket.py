@@ -20,9 +20,10 @@ from cairn.api.commands import (
     parse_targets,
 )
 from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem, problem_of
-from cairn.api.hub import EventHub, Subscriber
+from cairn.api.hub import EventHub
 from cairn.api.messages import ErrorMessage, RequestId, Subscribed, Unsubscribed, encode_frame
 from cairn.api.standing import StandingInquiry
+from cairn.api.subscriber import Subscriber
 from cairn.api.ws_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
@@ -30,7 +31,6 @@ from cairn.domain.errors import Fatal, NodeError, Rejected, ShuttingDown, Starti
 
 BURST = 64
 """Messages of one client that are handled before the event loop serves others."""
-FAILURE_LINGER_S = 5.0
 
 log = structlog.get_logger("cairn.events")
 
@@ -61,10 +61,10 @@ class EventsEndpoint:
             await self._listen(subscriber, connection, receive)
         except Fatal as failure:
             self._hub.fail(failure)
-            connection.close(CloseCode.INTERNAL_ERROR, "the node failed", FAILURE_LINGER_S)
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
         except Exception:
             log.exception("an event socket failed")
-            connection.close(CloseCode.INTERNAL_ERROR, "the node failed", FAILURE_LINGER_S)
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
         finally:
             self._hub.detach(subscriber)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
 from websockets.exceptions import HeaderLineTooLong, InvalidMethod, InvalidUpgrade, RequestLineTooLong, TooManyHeaders
@@ -28,16 +29,17 @@ EXTENSION = "cairn.socket"
 """The ASGI extension that holds the connection itself."""
 
 LINGER_S = 30.0
-"""How long a client that was too slow may take to read what was sent before its close frame."""
+"""How long a client may take to read what was sent before its close frame."""
 FAILED_LINGER_S = 5.0
 """The same for a client that broke the protocol, while what it still sends is discarded."""
-SHUTDOWN_LINGER_S = 2.0
+SHUTDOWN_LINGER_S = 1.5
+"""The same when the node stops: less than the server waits for its connections to end."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
 """Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
 
 
 class EventsProtocol(WebSocketsSansIOProtocol):
-    """One socket. The event hub writes whole frames to it and never waits; see `hub.Connection`."""
+    """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -81,11 +83,11 @@ class EventsProtocol(WebSocketsSansIOProtocol):
         if not self.close_sent and not self.transport.is_closing():
             self.transport.write(data)
 
-    def close(self, code: int, reason: str, linger_s: float) -> None:
-        """Close behind what is already written; a client that does not take it within `linger_s` is cut off."""
+    def close(self, code: int, reason: str) -> None:
+        """Close behind what is already written; a client that does not take it in time is cut off."""
         if not self.close_sent and not self.transport.is_closing():
             self.conn.send_close(code, reason)
-            self._begin_close(linger_s)
+            self._begin_close(LINGER_S)
 
     def _begin_close(self, linger_s: float) -> None:
         """Write the close frame, end the application, and read on (discarding) until the client closes too."""
@@ -133,7 +135,7 @@ class EventsProtocol(WebSocketsSansIOProtocol):
 
     def _stalled(self) -> None:
         self._stall_timer = None
-        self.close(CloseCode.TRY_AGAIN_LATER, "too slow: reconnect with fromHeight", LINGER_S)
+        self.close(CloseCode.TRY_AGAIN_LATER, "too slow: reconnect with fromHeight")
 
     def keepalive_timeout(self) -> None:
         self.pong_timer = None
@@ -143,7 +145,7 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
             return
         self.pending_ping_payload = None
-        self.close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight", LINGER_S)
+        self.close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight")
 
     # A client that breaks the protocol, or goes away.
 
@@ -155,6 +157,11 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             self.handshake_initiated = True
             is_long = isinstance(failure, RequestLineTooLong | HeaderLineTooLong | TooManyHeaders)
             self._refuse(HeadersTooLarge(str(failure)) if is_long else MalformedRequest(str(failure)))
+
+    def handle_ping(self) -> None:
+        # Nothing follows a close frame: a client that goes on asking would fill the buffer all the while it lingers.
+        answer = b"".join(self.conn.data_to_send())
+        self.write(answer)
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text":
@@ -202,11 +209,18 @@ class EventsProtocol(WebSocketsSansIOProtocol):
         assert extensions is not None
         extensions[EXTENSION] = {"connection": self}
 
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "websocket.http.response.start":
+            # uvicorn gives these headers to every answer but a refusal.
+            headers = [*self.default_headers, *message.get("headers", ())]
+            message = {"type": "websocket.http.response.start", "status": message["status"], "headers": headers}
+        await super().send(message)
+
     def shutdown(self) -> None:
         """The server stops: 1001, which tells the client that another node or a later one may serve it."""
         self.loop.call_later(SHUTDOWN_LINGER_S, self.transport.abort)
         if self.handshake_complete:
-            self.close(CloseCode.GOING_AWAY, "the node is stopping", SHUTDOWN_LINGER_S)
+            self.close(CloseCode.GOING_AWAY, "the node is stopping")
         else:
             self._refuse(ShuttingDown("the node is stopping"))
 

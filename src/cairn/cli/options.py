@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cairn.config import FIELDS, Settings, env_name, flag_name
+from cairn.config import FIELDS, TYPES, env_name, flag_name
 from cairn.domain.types import Address
 
 COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "log_level")
@@ -31,7 +31,7 @@ def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
 
 def _option(name: str) -> inspect.Parameter:
     each = FIELDS[name]
-    kind = get_type_hints(Settings)[name]
+    kind = TYPES[name]
     flag = flag_name(name)
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,

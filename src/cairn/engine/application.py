@@ -39,6 +39,8 @@ class Application:
     def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
         """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
         chain = self._chain
+        # What was held is void from here on, also when this block turns out invalid.
+        self._finalized = None
         self._finalized = build_block(
             chain.head_header, chain.head_hash, chain.lattice, chain, txs, timestamp, proposer, self.rules
         )

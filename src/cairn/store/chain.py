@@ -1,17 +1,25 @@
 """The chain's store for the one process that writes it."""
 
 from pathlib import Path
-from struct import pack
 
 from cairn.domain.codec import block_hash, encode_record
-from cairn.domain.errors import Corrupt, WrongGenesis
+from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, Block, BlockHash, Header
 from cairn.store import keys
-from cairn.store.directory import DirectoryLock, chain_path, claim_format, watermark_path
+from cairn.store.audit import audit_chain
+from cairn.store.directory import (
+    DirectoryLock,
+    chain_path,
+    claim_format,
+    make_directory,
+    mark_format,
+    sync_directory,
+    watermark_path,
+)
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.reader import ChainReader
 from cairn.store.recent import Known, RecentAccounts
@@ -21,9 +29,6 @@ from cairn.store.watermark import Watermark
 CACHED_ACCOUNTS = 65_536
 CHECKED_LINKS = 16
 """How many blocks below the head are checked when the store is opened."""
-
-Touched = tuple[Address, Account, int, bytes]
-"""An account that a block touches: its new value, when it was last used before, its positions in the block."""
 
 
 class ChainStore(ChainReader):
@@ -72,7 +77,7 @@ class ChainStore(ChainReader):
 
     def account(self, address: Address) -> Account:
         known = self._recent.find(address)
-        return known[0] if known is not None else self._load(address)[0]
+        return (known or self._load(address)).account
 
     def commit(self, outcome: BlockOutcome) -> None:
         """Put a block and all that follows from it on disk, at once or not at all. Raises `StoreUnavailable`."""
@@ -90,26 +95,53 @@ class ChainStore(ChainReader):
         if self._database.get(keys.META, keys.PROBE_KEY) != written:
             raise Corrupt("the chain's store does not give back what was just written")
 
+    def checkpoint(self, path: Path) -> None:
+        """Copy the chain as of now to `path`, which must not exist. The copy opens like the original."""
+        try:
+            make_directory(path.parent)
+            path.mkdir(mode=0o700)
+            self._database.checkpoint(chain_path(path))
+            copied = Watermark.open(watermark_path(path))
+            copied.advance(self.visible)
+            copied.close()
+            # Last: a copy that was not finished has no format, and is refused.
+            mark_format(path)
+            sync_directory(path.parent)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot copy the chain to {path}: {failure}") from failure
+
+    def audit(self) -> None:
+        """Replay every block and compare all that is stored. Raises `Corrupt`; takes as long as the chain is."""
+        head = audit_chain(self._database, self.visible, self.genesis)
+        if head.lattice != self.lattice:
+            raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {self.visible}")
+
     def close(self) -> None:
-        self._database.close()
-        self._watermark.close()
-        self._lock.release()
+        """Leave no log to replay, if the disk still takes writes, and let go of the directory."""
+        try:
+            self._database.flush()
+        except StoreUnavailable:
+            # All of it is in the log: the next opening replays that.
+            pass
+        finally:
+            self._database.close()
+            self._watermark.close()
+            self._lock.release()
 
     def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
         block = outcome.block
         height = block.header.height
-        touched = self._touched_by(outcome)
-        self._fill(batch, outcome, touched)
+        self._add_block(batch, outcome)
+        known = self._add_versions(batch, outcome)
         self._database.write(batch)
         # After the block, so that it never promises too much; before anybody hears of the block, so that nobody was
         # told of a block that could be lost unnoticed.
         self._watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.lattice = outcome.lattice
-        for address, account, previous, used in touched:
-            self._recent.keep(address, (account, height if used else previous))
+        self._recent.keep_all(known)
 
-    def _fill(self, batch: Batch, outcome: BlockOutcome, touched: list[Touched]) -> None:
+    def _add_block(self, batch: Batch, outcome: BlockOutcome) -> None:
         block = outcome.block
         height = block.header.height
         key = keys.encode_height(height)
@@ -119,31 +151,40 @@ class ChainStore(ChainReader):
         batch.put(keys.BLOCK_INDEX, block.hash, key)
         hashes = [tx.hash for tx in block.txs]
         batch.put(keys.TX_HASHES, key, b"".join(hashes))
-        for chunk in range(keys.chunk_count(len(hashes))):
+        records = list(map(encode_record, block.txs))
+        for chunk in range(keys.chunk_count(len(records))):
             start = chunk * keys.CHUNK_RECORDS
-            records = b"".join(map(encode_record, block.txs[start : start + keys.CHUNK_RECORDS]))
-            batch.put(keys.TXS, keys.encode_location(height, chunk), records)
-        # Sorted: neighbours are cheaper to insert, here and in every follower, than keys in random order.
-        locations = [(tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)]
-        batch.put_all(keys.TX_INDEX, sorted(locations))
-        versions = [
-            (keys.version_key(address, height), keys.encode_version(account, previous, used))
-            for address, account, previous, used in touched
+            content = b"".join(records[start : start + keys.CHUNK_RECORDS])
+            batch.put(keys.TXS, keys.encode_location(height, chunk), content)
+        locations: list[tuple[bytes, bytes]] = [
+            (tx_hash, keys.encode_location(height, position)) for position, tx_hash in enumerate(hashes)
         ]
-        batch.put_all(keys.ACCOUNTS, sorted(versions))
+        batch.put_sorted(keys.TX_INDEX, locations)
 
-    def _touched_by(self, outcome: BlockOutcome) -> list[Touched]:
-        """The accounts that a block changes, and those that it names without changing them."""
+    def _add_versions(self, batch: Batch, outcome: BlockOutcome) -> dict[Address, Known]:
+        """Add a version of every account that the block changes or names; returns what is then known of them."""
+        height = outcome.block.header.height
+        changed = outcome.accounts
         positions = _positions_of(outcome.block)
-        touched = []
-        for address in outcome.accounts.keys() | positions.keys():
-            account, previous = self._recent.find(address) or self._load(address)
-            touched.append((address, outcome.accounts.get(address, account), previous, positions.get(address, b"")))
-        return touched
+        suffix = keys.version_suffix(height)
+        versions: list[tuple[bytes, bytes]] = []
+        after: dict[Address, Known] = {}
+        for address, used in positions.items():
+            known = self._recent.find(address) or self._load(address)
+            account = changed.get(address) or known.account
+            versions.append((address + suffix, keys.encode_version(account, known.last_used) + used))
+            after[address] = Known(account, height)
+        # Fees alone (and balances from genesis) are no part of an account's history.
+        for address in changed.keys() - positions.keys():
+            known = self._recent.find(address) or self._load(address)
+            versions.append((address + suffix, keys.encode_version(changed[address], known.last_used)))
+            after[address] = Known(changed[address], known.last_used)
+        batch.put_sorted(keys.ACCOUNTS, versions)
+        return after
 
     def _load(self, address: Address) -> Known:
         version = self._find_version(address, self.visible)
-        known = (EMPTY_ACCOUNT, NEVER) if version is None else (version.account, version.last_used)
+        known = Known(EMPTY_ACCOUNT, NEVER) if version is None else Known(version.account, version.last_used)
         self._recent.keep(address, known)
         return known
 
@@ -218,11 +259,20 @@ def _recover(path: Path, promised: int) -> Database:
         return Database.open_primary(path, strict=False)
 
 
-def _positions_of(block: Block) -> dict[Address, bytes]:
-    """For each account, the positions of the transactions that it sends or receives."""
-    positions: dict[Address, list[int]] = {}
+def _positions_of(block: Block) -> dict[Address, bytearray]:
+    """For each account, the positions of the transactions that it sends or receives, as a version holds them."""
+    positions: dict[Address, bytearray] = {}
     for position, tx in enumerate(block.txs):
-        positions.setdefault(tx.sender, []).append(position)
-        if tx.to != tx.sender:
-            positions.setdefault(tx.to, []).append(position)
-    return {address: pack(f">{len(used)}I", *used) for address, used in positions.items()}
+        packed = keys.encode_position(position)
+        sender, to = tx.sender, tx.to
+        if sender in positions:
+            positions[sender] += packed
+        else:
+            positions[sender] = bytearray(packed)
+        if to == sender:
+            continue
+        if to in positions:
+            positions[to] += packed
+        else:
+            positions[to] = bytearray(packed)
+    return positions

@@ -68,10 +68,15 @@ def claim_format(directory: Path) -> None:
             if part.exists() and any(part.iterdir()):
                 raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
         try:
-            write_file(path, f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
+            mark_format(directory)
         except OSError as failure:
             raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
     check_format(directory)
+
+
+def mark_format(directory: Path) -> None:
+    """Say that the directory is in our format. Raises `OSError`."""
+    write_file(_format_path(directory), f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
 
 
 def check_format(directory: Path) -> None:

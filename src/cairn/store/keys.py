@@ -59,8 +59,10 @@ _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
 _VERSION = Struct(">32sQQ")
+_pack_version = _VERSION.pack
 
 encode_height = _HEIGHT.pack
+encode_position = Struct(">I").pack
 encode_location = _LOCATION.pack
 """A location; or, as a key of `txs`, a height and the number of a chunk."""
 
@@ -119,8 +121,13 @@ def decode_head(value: bytes) -> StoredHead:
     return StoredHead(decode_height(value[:8]), BlockHash(value[8:40]), value[40:])
 
 
+def version_suffix(height: int) -> bytes:
+    """What follows the address in the key of a version."""
+    return _HEIGHT.pack(MAX_UINT64 - height)
+
+
 def version_key(address: Address, height: int) -> bytes:
-    return _VERSION_KEY.pack(address, MAX_UINT64 - height)
+    return address + _HEIGHT.pack(MAX_UINT64 - height)
 
 
 def decode_version_key(key: bytes) -> tuple[Address, int]:
@@ -128,9 +135,9 @@ def decode_version_key(key: bytes) -> tuple[Address, int]:
     return Address(address), MAX_UINT64 - inverted
 
 
-def encode_version(account: Account, previous: int, positions: bytes) -> bytes:
-    """`positions` are four bytes each, ascending."""
-    return _VERSION.pack(account.balance.to_bytes(32, "big"), account.nonce, previous) + positions
+def encode_version(account: Account, previous: int) -> bytes:
+    """A version up to its positions, which follow ascending, each by `encode_position`."""
+    return _pack_version(account.balance.to_bytes(32, "big"), account.nonce, previous)
 
 
 def decode_version(key: bytes, value: bytes) -> Version:

@@ -1,9 +1,18 @@
 """A bounded cache of accounts."""
 
+from collections.abc import Mapping
+
+import msgspec
+
 from cairn.domain.types import Account, Address
 
-Known = tuple[Account, int]
-"""An account, and the height of its newest version that has transactions (`NEVER` if none)."""
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What is known of an account as of the head."""
+
+    account: Account
+    last_used: int
+    """Height of its newest version that has transactions, or `NEVER`."""
 
 
 class RecentAccounts:
@@ -27,6 +36,9 @@ class RecentAccounts:
         return known
 
     def keep(self, address: Address, known: Known) -> None:
-        self._young[address] = known
+        self.keep_all({address: known})
+
+    def keep_all(self, known: Mapping[Address, Known]) -> None:
+        self._young.update(known)
         if len(self._young) > self._capacity:
             self._young, self._old = {}, self._young

@@ -1,6 +1,6 @@
 """RocksDB behind a small port: how it is opened, tuned and read, and what its errors mean to us."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rocksdict import (
@@ -37,7 +37,9 @@ class Batch:
     def put(self, family: str, key: bytes, value: bytes) -> None:
         self.raw.put(key, value, self._handles[family])
 
-    def put_all(self, family: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    def put_sorted(self, family: str, pairs: list[tuple[bytes, bytes]]) -> None:
+        """Put many at once. Neighbours are cheaper to insert, here and in every follower, than keys in any order."""
+        pairs.sort()
         put, handle = self.raw.put, self._handles[family]
         for key, value in pairs:
             put(key, value, handle)
@@ -143,8 +145,9 @@ class Database:
 
     def flush(self) -> None:
         """Write the memtables out, so that the next opening has no log to replay."""
+        if self._failure is not None:
+            raise self._failure
         try:
-            # With atomic flush one family takes all the others along.
             for family in self._families.values():
                 family.flush(wait=True)
         except Exception as error:

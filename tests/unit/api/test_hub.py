@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cairn.api import hub as hub_module
 from cairn.api.errors import FollowLimit
-from cairn.api.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub, Subscriber
+from cairn.api.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
+from cairn.api.subscriber import Subscriber
 from cairn.config import Settings
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import TxHash

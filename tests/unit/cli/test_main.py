@@ -1,15 +1,17 @@
 """The commands up to the start of a node: options, refusals and their exit codes, and what init says."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cairn import __version__
-from cairn.cli.main import app, dev_directory, is_loopback
+from cairn.cli.main import app, dev_directory, is_loopback, leave_when_told
 from cairn.cli.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
@@ -22,10 +24,14 @@ cli = CliRunner()
 
 
 @pytest.fixture(autouse=True)
-def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_from_outside_and_nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
         if name.startswith("CAIRN_"):
             monkeypatch.delenv(name)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def test_version() -> None:
@@ -151,6 +157,14 @@ def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> Non
 )
 def test_loopback(host: str, is_it: bool) -> None:
     assert is_loopback(host) is is_it
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_before_there_is_anything_to_stop_just_leaves(number: signal.Signals) -> None:
+    leave_when_told()
+    with pytest.raises(SystemExit) as leaving:
+        signal.raise_signal(number)
+    assert leaving.value.code == 0
 
 
 def test_simple_commands_do_not_load_the_node() -> None:

@@ -1,0 +1,107 @@
+"""A full check of the store: every block applied again from genesis, and every stored byte compared with the result."""
+
+from cairn.domain.codec import decode_record
+from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
+from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.transition import BlockOutcome, verify_block
+from cairn.domain.txs import build_tx
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx
+from cairn.store import keys
+from cairn.store.reader import ChainReader
+from cairn.store.rocks import Database
+
+
+def audit_chain(database: Database, head_height: int, genesis: Genesis) -> BlockOutcome:
+    """Replay the chain up to its head; returns the head's outcome. Raises `Corrupt` at the first difference."""
+    replay = _Replay(database, head_height)
+    outcome = genesis_outcome(genesis)
+    replay.compare(outcome)
+    for height in range(1, head_height + 1):
+        parent = outcome.block
+        block = replay.load_block(height, genesis.rules.chain_id)
+        try:
+            outcome = verify_block(parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules)
+        except InvalidBlock as error:
+            raise Corrupt(f"the stored chain breaks its own rules: {error.detail}") from error
+        replay.compare(outcome)
+    replay.compare_totals()
+    return outcome
+
+
+class _Replay:
+    """The state as the replay has it, compared step by step with what is stored."""
+
+    def __init__(self, database: Database, head_height: int) -> None:
+        self._database = database
+        self._chain = ChainReader(database, head_height)
+        self._accounts: dict[Address, Account] = {}
+        self._last_used: dict[Address, int] = {}
+        self._totals = dict.fromkeys((keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS), 0)
+        self._totals |= dict.fromkeys((keys.TX_INDEX, keys.ACCOUNTS), 0)
+
+    def account(self, address: Address) -> Account:
+        return self._accounts.get(address, EMPTY_ACCOUNT)
+
+    def load_block(self, height: int, chain_id: int) -> Block:
+        """A stored block, with the signature of every transaction checked."""
+        found = self._chain.find_header(height)
+        if found is None:
+            raise Corrupt(f"block {height} has no header in the store")
+        txs = []
+        for record in self._chain.records(height):
+            tx = decode_record(record)
+            try:
+                again = build_tx(tx.sender, tx.to, tx.value, tx.gas, tx.gas_price, tx.nonce, tx.signature, chain_id)
+            except Rejected as error:
+                raise Corrupt(f"block {height}: transaction 0x{tx.hash.hex()} is not valid: {error.detail}") from error
+            if again != tx:
+                raise Corrupt(
+                    f"block {height}: transaction 0x{tx.hash.hex()} is stored under a hash that is not its own"
+                )
+            txs.append(tx)
+        return Block(found[1], found[0], tuple(txs))
+
+    def compare(self, outcome: BlockOutcome) -> None:
+        """Compare all that the block leaves in the store, and move the state on."""
+        block, chain = outcome.block, self._chain
+        height = block.header.height
+        self._expect(height, "header", chain.find_header(height), (block.hash, block.header))
+        self._expect(height, "entry in the block index", chain.find_height(block.hash), height)
+        hashes = b"".join(tx.hash for tx in block.txs)
+        self._expect(height, "list of transaction hashes", chain.tx_hashes(height), hashes)
+        for position, tx in enumerate(block.txs):
+            self._expect(height, "entry in the transaction index", chain.find_location(tx.hash), (height, position))
+        self._compare_versions(height, block.txs, outcome.accounts)
+        for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES):
+            self._totals[family] += 1
+        self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
+        self._totals[keys.TX_INDEX] += len(block.txs)
+
+    def _compare_versions(self, height: int, txs: tuple[Tx, ...], changed: dict[Address, Account]) -> None:
+        positions: dict[Address, list[int]] = {address: [] for address in changed}
+        for position, tx in enumerate(txs):
+            for address in {tx.sender, tx.to}:
+                positions.setdefault(address, []).append(position)
+        for address, used in positions.items():
+            account = changed.get(address, self.account(address))
+            key = keys.version_key(address, height)
+            value = self._database.get(keys.ACCOUNTS, key)
+            previous = self._last_used.get(address, keys.NEVER)
+            expected = keys.Version(height, account, previous, tuple(used))
+            found = None if value is None else keys.decode_version(key, value)
+            self._expect(height, f"account 0x{address.hex()}", found, expected)
+            self._accounts[address] = account
+            if used:
+                self._last_used[address] = height
+        self._totals[keys.ACCOUNTS] += len(positions)
+
+    def compare_totals(self) -> None:
+        """All that must be there is there; now nothing else may be."""
+        for family, expected in self._totals.items():
+            found = sum(1 for _ in self._database.scan(family))
+            if found != expected:
+                raise Corrupt(f"the store has {found} entries in {family}, and {expected} follow from its blocks")
+
+    def _expect(self, height: int, what: str, found: object, expected: object) -> None:
+        if found != expected:
+            raise Corrupt(f"block {height}: the stored {what} is {found!r}, but {expected!r} follows from the blocks")

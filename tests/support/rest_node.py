@@ -1,0 +1,108 @@
+"""A whole node in one process: a real core on a real directory, a reader beside it, the API without a socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cairn.api.app import make_app
+from cairn.api.hub import EventHub
+from cairn.api.view import ChainView
+from cairn.config import Settings
+from cairn.core.service import Core
+from cairn.domain.types import Tx
+from tests.support.core_fixtures import opened_core, settings
+
+
+class RestNode:
+    """What a worker has, with the core within reach so that a test can make blocks."""
+
+    def __init__(self, core: Core, view: ChainView, node_settings: Settings) -> None:
+        self.core = core
+        self.view = view
+        self.app = make_app(core, view, EventHub(view, node_settings), node_settings)
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
+
+    def mine(self) -> int:
+        """Make one block now. Returns its height."""
+        return self.core.engine.produce().block.header.height
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        return await self.http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    async def read(self, path: str) -> Any:
+        """The JSON of a 200."""
+        answer = await self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def post(self, body: object, path: str = "/tx") -> httpx.Response:
+        return await self.http.post(path, json=body)
+
+
+@asynccontextmanager
+async def rest_node(directory: Path, node_settings: Settings | None = None) -> AsyncIterator[RestNode]:
+    chosen = node_settings or settings()
+    scratch = directory / "scratch"
+    data = directory / "data"
+    scratch.mkdir(exist_ok=True)
+    async with opened_core(data, chosen) as core:
+        view = ChainView(scratch)
+        core.feed.subscribe(view.on_commit)
+        core.on_dropped(view.on_dropped)
+        view.on_info(core.info())
+        view.on_commit(core.head)
+        view.on_phase("ready", "")
+        node = RestNode(core, view, chosen)
+        try:
+            yield node
+        finally:
+            await node.http.aclose()
+            view.close()
+
+
+def run_on_node(
+    directory: Path, scenario: Callable[[RestNode], Awaitable[None]], node_settings: Settings | None = None
+) -> None:
+    async def main() -> None:
+        async with rest_node(directory, node_settings) as node:
+            await scenario(node)
+
+    asyncio.run(main())
+
+
+def body_of(tx: Tx) -> dict[str, Any]:
+    """The submission of a signed transaction, as a client writes it."""
+    return {
+        "from": "0x" + tx.sender.hex(),
+        "to": "0x" + tx.to.hex(),
+        "value": tx.value,
+        "nonce": tx.nonce,
+        "gas": tx.gas,
+        "gasPrice": tx.gas_price,
+        "signature": "0x" + tx.signature.hex(),
+    }
+
+
+def without(body: dict[str, Any], *fields: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in fields}
+
+
+def hash_of(tx: Tx) -> str:
+    return "0x" + tx.hash.hex()
+
+
+def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The answer is that problem, with everything that a problem must have."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-chain-id"] == "1337"
+    problem: dict[str, Any] = answer.json()
+    assert {"type", "title", "status", "detail", "code"} <= problem.keys()
+    assert (problem["status"], problem["code"]) == (status, code), problem
+    if status in (429, 503):
+        assert int(answer.headers["retry-after"]) > 0
+    return problem

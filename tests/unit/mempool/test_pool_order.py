@@ -1,0 +1,171 @@
+"""The order in which transactions are mined, and who has to make room."""
+
+import pytest
+
+from cairn.domain.errors import MempoolFull
+from cairn.domain.types import TRANSFER_GAS
+from cairn.mempool.policy import PoolLimits
+from tests.support.transfers import address, transfer
+from tests.unit.mempool.pools import NOW, PoolWithState
+
+
+def test_the_dearest_first_then_the_earliest() -> None:
+    pools = PoolWithState()
+    txs = [transfer(sender, 0, gas_price=price) for sender, price in [(1, 10), (2, 30), (3, 10), (4, 30)]]
+    pools.admit(*txs)
+    assert pools.order() == [txs[1], txs[3], txs[0], txs[2]]
+
+
+def test_within_a_sender_by_nonce_whatever_is_paid() -> None:
+    pools = PoolWithState()
+    low, high = pools.admit_chain(1, [10, 90])
+    (middle,) = pools.admit_chain(2, [50])
+    assert pools.order() == [middle, low, high]
+
+
+def test_what_follows_a_cheap_one_comes_right_after_it() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [20, 90, 80])
+    same_price = pools.admit_chain(2, [20])
+    assert pools.order() == chain + same_price
+
+
+def test_selects_up_to_the_gas_limit() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [10] * 5)
+    assert pools.pool.select(3 * TRANSFER_GAS) == chain[:3]
+    assert pools.pool.select(4 * TRANSFER_GAS - 1) == chain[:3]
+    assert pools.pool.select(TRANSFER_GAS - 1) == []
+
+
+def test_selecting_changes_nothing() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [10] * 3)
+    assert pools.order() == pools.order() == chain
+
+
+def test_replacing_the_head_moves_its_successors_with_it() -> None:
+    pools = PoolWithState()
+    pools.admit_chain(1, [10, 90])
+    pools.admit_chain(2, [50])
+    pools.admit(transfer(1, 0, gas_price=60))
+    assert [tx.gas_price for tx in pools.order()] == [60, 90, 50]
+
+
+def test_replacing_the_middle_moves_what_comes_after_it() -> None:
+    pools = PoolWithState()
+    pools.admit_chain(1, [70, 10, 90, 40])
+    pools.admit_chain(2, [50])
+    assert [tx.gas_price for tx in pools.order()] == [70, 50, 10, 90, 40]
+    pools.admit(transfer(1, 1, gas_price=60))
+    assert [tx.gas_price for tx in pools.order()] == [70, 60, 90, 50, 40]
+
+
+def test_a_replacement_that_is_still_behind_a_cheaper_one_moves_nothing() -> None:
+    pools = PoolWithState()
+    pools.admit_chain(1, [10, 20, 30])
+    pools.admit_chain(2, [15])
+    pools.admit(transfer(1, 1, gas_price=99))
+    assert [tx.gas_price for tx in pools.order()] == [15, 10, 99, 30]
+
+
+def test_a_replacement_goes_behind_those_that_pay_the_same() -> None:
+    pools = PoolWithState()
+    pools.admit_chain(1, [10])
+    (other,) = pools.admit_chain(2, [20])
+    replacement = transfer(1, 0, gas_price=20)
+    pools.admit(replacement)
+    assert pools.order() == [other, replacement]
+
+
+def test_when_the_head_is_mined_the_next_one_stands_for_itself() -> None:
+    pools = PoolWithState()
+    low, high = pools.admit_chain(1, [10, 90])
+    pools.commit(low)
+    (middle,) = pools.admit_chain(2, [50])
+    assert pools.order() == [high, middle]
+
+
+def test_a_queued_one_keeps_its_arrival_when_the_gap_closes() -> None:
+    pools = PoolWithState()
+    early = transfer(1, 1, gas_price=10)
+    pools.admit(early)
+    (other,) = pools.admit_chain(2, [10])
+    closing = transfer(1, 0, gas_price=90)
+    pools.admit(closing)
+    assert pools.order() == [closing, early, other]
+
+
+def test_a_full_pool_drops_the_worst_that_waits_first() -> None:
+    pools = PoolWithState(PoolLimits(size=4))
+    pools.admit_chain(1, [10])
+    dear, cheap, cheap_and_late = (transfer(2, nonce, gas_price=price) for nonce, price in [(5, 90), (6, 50), (7, 50)])
+    pools.admit(dear, cheap, cheap_and_late)
+    newcomer = transfer(3, 0, gas_price=10)
+    assert pools.pool.admit(newcomer, NOW).dropped == ((cheap_and_late.hash, "evicted"),)
+    assert pools.pool.find(cheap_and_late.hash) is None
+    assert pools.pool.reason_dropped(cheap_and_late.hash) == "evicted"
+    assert pools.listed() == [*pools.order(), dear, cheap]
+
+
+def test_a_newcomer_that_would_wait_must_pay_more_than_what_waits() -> None:
+    pools = PoolWithState(PoolLimits(size=2))
+    held = transfer(1, 5, gas_price=20)
+    pools.admit(transfer(2, 0, gas_price=10), held)
+    with pytest.raises(MempoolFull):
+        pools.pool.admit(transfer(3, 5, gas_price=20), NOW)
+    assert pools.pool.admit(transfer(3, 5, gas_price=21), NOW).dropped == ((held.hash, "evicted"),)
+
+
+def test_a_newcomer_that_would_wait_never_drops_what_can_be_mined() -> None:
+    pools = PoolWithState(PoolLimits(size=2))
+    pools.admit_chain(1, [10, 10])
+    with pytest.raises(MempoolFull):
+        pools.pool.admit(transfer(2, 1, gas_price=99), NOW)
+
+
+def test_a_full_pool_drops_the_last_in_mining_order_for_one_that_pays_more() -> None:
+    pools = PoolWithState(PoolLimits(size=3))
+    first, tail = pools.admit_chain(1, [20, 10])
+    (other,) = pools.admit_chain(2, [15])
+    with pytest.raises(MempoolFull):
+        pools.pool.admit(transfer(3, 0, gas_price=10), NOW)
+    newcomer = transfer(3, 0, gas_price=11)
+    assert pools.pool.admit(newcomer, NOW).dropped == ((tail.hash, "evicted"),)
+    assert pools.order() == [first, other, newcomer]
+
+
+def test_what_is_behind_a_cheap_one_is_worth_no_more_than_that() -> None:
+    pools = PoolWithState(PoolLimits(size=3))
+    low, high = pools.admit_chain(1, [10, 99])
+    (other,) = pools.admit_chain(2, [10])
+    # Its own price is good, but it could be mined only after one of its sender that is as cheap as the last.
+    with pytest.raises(MempoolFull):
+        pools.pool.admit(transfer(2, 1, gas_price=99), NOW)
+    newcomer = transfer(3, 0, gas_price=11)
+    assert pools.pool.admit(newcomer, NOW).dropped == ((other.hash, "evicted"),)
+    assert pools.pool.admit(transfer(4, 0, gas_price=11), NOW).dropped == ((high.hash, "evicted"),)
+    assert pools.order()[-1] == low
+
+
+def test_a_replacement_needs_no_room() -> None:
+    pools = PoolWithState(PoolLimits(size=2))
+    first, second = pools.admit_chain(1, [10, 10])
+    replacement = transfer(1, 0, gas_price=11)
+    assert pools.pool.admit(replacement, NOW).dropped == ((first.hash, "replaced"),)
+    assert pools.order() == [replacement, second]
+
+
+def test_a_pool_without_room_takes_nothing() -> None:
+    pools = PoolWithState(PoolLimits(size=0))
+    with pytest.raises(MempoolFull):
+        pools.pool.admit(transfer(1, 0), NOW)
+
+
+def test_making_room_can_take_the_last_of_the_same_sender() -> None:
+    pools = PoolWithState(PoolLimits(size=1))
+    waiting, newcomer = transfer(1, 3), transfer(1, 0)
+    pools.admit(waiting)
+    assert pools.pool.admit(newcomer, NOW).dropped == ((waiting.hash, "evicted"),)
+    assert pools.listed() == [newcomer]
+    assert pools.pool.next_nonce(address(1)) == 1

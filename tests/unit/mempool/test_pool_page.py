@@ -1,0 +1,111 @@
+"""The listing of the mempool, page by page."""
+
+import pytest
+
+from cairn.domain.errors import InvalidQuery
+from cairn.domain.types import Address, Tx
+from tests.support.transfers import address, transfer
+from tests.unit.mempool.pools import PoolWithState
+
+
+def walk(pools: PoolWithState, limit: int, sender: Address | None = None) -> list[list[Tx]]:
+    pages, after = [], None
+    while True:
+        page = pools.pool.page(limit, after, sender)
+        pages.append([entry.tx for entry in page.entries])
+        if page.next is None:
+            return pages
+        after = page.next
+
+
+def some_pool() -> tuple[PoolWithState, list[Tx]]:
+    pools = PoolWithState()
+    late_waiting = transfer(1, 9)
+    pools.admit(late_waiting)
+    chain = pools.admit_chain(1, [10, 50, 30])
+    early_waiting = transfer(2, 4)
+    pools.admit(early_waiting)
+    pools.admit(transfer(1, 7))
+    (dear,) = pools.admit_chain(3, [90])
+    return pools, [dear, *chain, transfer(1, 7), late_waiting, early_waiting]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7, 8])
+def test_pages_follow_each_other_without_holes_or_repeats(limit: int) -> None:
+    pools, listed = some_pool()
+    assert walk(pools, limit) == [listed[start : start + limit] for start in range(0, len(listed), limit)]
+    assert pools.pool.page(limit).total == 7
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 6])
+def test_pages_of_one_sender(limit: int) -> None:
+    pools, listed = some_pool()
+    mine = [tx for tx in listed if tx.sender == address(1)]
+    assert walk(pools, limit, address(1)) == [mine[start : start + limit] for start in range(0, 5, limit)]
+    assert pools.pool.page(limit, None, address(1)).total == 5
+
+
+def test_an_empty_listing() -> None:
+    pools = PoolWithState()
+    assert pools.pool.page(10) == pools.pool.page(10, None, address(1)) == ([], 0, None)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_a_cursor_holds_when_what_it_showed_is_mined(limit: int) -> None:
+    pools = PoolWithState()
+    txs = [transfer(sender, nonce, gas_price=50 - nonce) for nonce in range(3) for sender in (1, 2)]
+    pools.admit(*txs)
+    after = pools.pool.page(limit).next
+    pools.commit(*txs[:limit])
+    assert [entry.tx for entry in pools.pool.page(10, after).entries] == txs[limit:]
+
+
+def test_a_cursor_of_one_sender_holds_when_what_it_showed_is_mined() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [10, 20, 30, 40])
+    after = pools.pool.page(2, None, address(1)).next
+    pools.commit(*chain[:3])
+    assert [entry.tx for entry in pools.pool.page(10, after, address(1)).entries] == chain[3:]
+
+
+def test_a_cursor_among_those_that_wait_holds_when_they_are_gone() -> None:
+    pools = PoolWithState()
+    waiting = [transfer(1, 2), transfer(1, 5), transfer(2, 3)]
+    pools.admit(*waiting)
+    after = pools.pool.page(1).next
+    pools.admit(transfer(1, 0), transfer(1, 1))
+    assert [entry.tx for entry in pools.pool.page(10, after).entries] == waiting[1:]
+
+
+def test_a_cursor_within_a_run_goes_on_after_its_nonce() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [10, 20, 30, 40])
+    after = pools.pool.page(2).next
+    pools.admit(transfer(1, 1, gas_price=99))
+    assert [entry.tx for entry in pools.pool.page(10, after).entries] == chain[2:]
+
+
+@pytest.mark.parametrize("after", ["", "x", "r1", "r-1", "q1-1", "r1-1 ", "R1-1", "r1-", "r" + "f" * 81 + "-1", "r١-1"])
+def test_what_is_no_cursor_is_refused(after: str) -> None:
+    pools, _ = some_pool()
+    for sender in (None, address(1)):
+        with pytest.raises(InvalidQuery, match="after: is not a cursor"):
+            pools.pool.page(10, after, sender)
+
+
+def test_a_cursor_of_the_other_listing_is_refused() -> None:
+    pools, _ = some_pool()
+    of_all, of_sender = pools.pool.page(1).next, pools.pool.page(1, None, address(1)).next
+    with pytest.raises(InvalidQuery, match="of the listing of one sender"):
+        pools.pool.page(1, of_sender)
+    with pytest.raises(InvalidQuery, match="of the listing of all senders"):
+        pools.pool.page(1, of_all, address(1))
+
+
+@pytest.mark.parametrize(
+    "after", ["r0-0", "r" + "f" * 80 + "-" + "f" * 16, "w0-0", "w" + "f" * 80 + "-ffffffffffffffff"]
+)
+def test_a_cursor_that_was_never_given_out_is_harmless(after: str) -> None:
+    pools, listed = some_pool()
+    shown = [entry.tx for entry in pools.pool.page(10, after).entries]
+    assert shown == listed[len(listed) - len(shown) :]
