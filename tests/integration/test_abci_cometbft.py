@@ -93,7 +93,10 @@ class Chain:
             expected, results = expected.applied(height, txs)
             assert all(result.code == 0 for result in results)
         assert seen == submitted
-        assert self.state() == expected
+        # The empty block that proves the last app hash may be in the making, or have been made meanwhile.
+        state = self.state()
+        assert abs(state.height - top) <= 1
+        assert state == msgspec.structs.replace(expected, height=state.height)
 
     def check_trace(self, starts: int) -> None:
         runs = read_runs(self.log)
@@ -119,7 +122,7 @@ def settled(chain: Chain, submitted: set[bytes]) -> bool:
     for tx in missing:
         with suppress(Rejected):  # It waits in the mempool already.
             chain.submit(tx)
-    return not missing and chain.comet.height() == chain.state().height
+    return not missing
 
 
 def test_transactions_are_committed_and_bad_ones_refused(chain: Chain) -> None:
@@ -131,12 +134,11 @@ def test_transactions_are_committed_and_bad_ones_refused(chain: Chain) -> None:
     wait_until(lambda: settled(chain, txs), 30, "every transaction to be committed")
     chain.check(txs)
     assert base64.b64decode(chain.comet.call("abci_query", path="", data="")["response"]["value"]) == b"1225"
-    assert chain.comet.call("abci_info")["response"]["last_block_height"] == str(chain.state().height)
-
     # A block without transactions leaves the app hash as it is, so CometBFT stops making them.
     still = chain.comet.height()
     time.sleep(1)
     assert chain.comet.height() <= still + 1
+    assert chain.comet.call("abci_info")["response"]["last_block_height"] == str(chain.state().height)
     chain.check_trace(starts=1)
     calls = {call.name for call in read_runs(chain.log)[0]}
     assert {"Info", "InitChain", "PrepareProposal", "ProcessProposal", "FinalizeBlock", "Commit"} <= calls
