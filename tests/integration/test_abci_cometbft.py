@@ -40,14 +40,18 @@ class Chain:
     def start(self) -> None:
         """Start what is not running."""
         if self.app is None or self.app.poll() is not None:
-            if self.comet.running:
-                # It has lost its application and exits by itself.
-                assert self.comet.process is not None
-                self.comet.process.wait(30)
+            self._end_orphan()
             self._start_app()
         if not self.comet.running:
             self.comet.start()
         wait_until(self._answers, 30, "CometBFT to answer")
+
+    def _end_orphan(self) -> None:
+        """A CometBFT that has lost its application exits, except when that happened as it was about to call it: the
+        call then waits for ever, and so does the exit."""
+        with suppress(TimeoutError):
+            wait_until(lambda: not self.comet.running, 2, "CometBFT to exit")
+        self.comet.end(signal.SIGKILL)
 
     def _start_app(self) -> None:
         self.socket.unlink(missing_ok=True)
