@@ -135,6 +135,12 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # It had its time.
+            connection.transport.abort()
+
     async def main_loop(self) -> None:
         loop = asyncio.get_running_loop()
         while not self.should_exit:
