@@ -108,7 +108,6 @@ def make_server(link: CoreGateway, view: ChainView, hub: EventHub, settings: Set
         lifespan="off",
         interface="asgi3",
         log_config=None,
-        log_level="warning",
         access_log=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
