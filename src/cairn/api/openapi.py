@@ -38,12 +38,6 @@ def answer(description: str, schema: str, *headers: str, media_type: str = JSON)
     }
 
 
-def with_link(response: Json, name: str, operation_id: str, parameter: str, expression: str) -> Json:
-    """Say where a value of this response leads."""
-    link = {"operationId": operation_id, "parameters": {parameter: expression}}
-    return response | {"links": response.get("links", {}) | {name: link}}
-
-
 def problem_response(status: int) -> Json:
     titles = sorted({answer.title for answer in ANSWERS.values() if answer.status == status})
     extra = {405: ["Allow"], 429: ["Retry-After"], 503: ["Retry-After"]}.get(status, [])
@@ -142,8 +136,10 @@ def probe_paths() -> Json:
 
 def transaction_paths() -> Json:
     accepted = answer("It is valid, admitted and on disk.", "Submitted")
-    for name, operation_id in (("transaction", "getTransaction"), ("proof", "getProof")):
-        accepted = with_link(accepted, name, operation_id, "hash", "$response.body#/txHash")
+    # Where its hash leads.
+    accepted["links"] = {
+        "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
+    }
     return {
         "/tx": {
             "post": operation(
@@ -213,7 +209,6 @@ def transaction_paths() -> Json:
 
 def block_paths() -> Json:
     found = answer("The block.", "Block", "ETag")
-    listed = answer("A page of them.", "Blocks", "Link", "X-Total-Count")
     unchanged = {
         "description": "The client has it.",
         "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
@@ -234,7 +229,7 @@ def block_paths() -> Json:
                 "listBlocks",
                 "List the blocks, newest first.",
                 "blocks",
-                {200: with_link(listed, "newest", "getBlock", "hash", "$response.body#/0/hash")},
+                {200: answer("A page of them.", "Blocks", "Link", "X-Total-Count")},
                 parameters=[LIMIT, cursor("^(0|[1-9][0-9]{0,18})$", "1")],
             )
         },
