@@ -1,6 +1,7 @@
 """Rules for the whole test suite."""
 
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,6 +13,15 @@ from tests.support.cometbft import BINARY, TOOLS
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
 settings.register_profile("cairn", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cairn")
+
+
+RECURSION_LIMIT = 1_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _recursion_limit_of_the_node() -> None:
+    # A library that only tests use raises it so far that input nested too deeply overflows the C stack.
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 @pytest.hookimpl(wrapper=True)
