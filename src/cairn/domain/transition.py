@@ -23,6 +23,10 @@ class StateView(Protocol):
         """The account at `address`; an empty one if there is none."""
 
 
+GovernanceChange = tuple[bytes | None, bytes]
+"""The canonical governance before a block and after it."""
+
+
 class BlockOutcome(msgspec.Struct, frozen=True):
     """A block and what it does to the state. Nothing of it is written yet."""
 
@@ -41,6 +45,7 @@ def build_block(
     timestamp: int,
     proposer: Address,
     rules: Rules,
+    governance: GovernanceChange | None = None,
 ) -> BlockOutcome:
     """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied."""
     height = parent.height + 1
@@ -49,6 +54,8 @@ def build_block(
         raise InvalidBlock(f"block {height} uses {gas_used} gas; its limit is {rules.block_gas_limit}")
     changes = _apply_txs(height, view, txs, proposer, rules)
     new_lattice = lattice.updated(changes)
+    if governance is not None:
+        new_lattice = new_lattice.with_record(*governance)
     header = Header(
         height=height,
         previous_hash=parent_hash,
