@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODE := src tests bench
+PROTO := src/cairn/engine/abci/proto/abci.proto
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt bench lock clean
+.PHONY: help setup dev test check fmt bench cometbft proto lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 10
@@ -29,7 +30,7 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: check ## Everything: check, then contract, property, integration and end-to-end tests
+test: check cometbft ## Everything: check, then contract, property, integration and end-to-end tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit tests
 
 fmt: $(STAMP) ## Format and sort imports
@@ -39,11 +40,19 @@ fmt: $(STAMP) ## Format and sort imports
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
 
+cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
+	@BIN="$(BIN)" sh tools/cometbft.sh
+
+proto: $(STAMP) ## Regenerate the code of the ABCI messages
+	$(BIN)/python -m grpc_tools.protoc --plugin=$(BIN)/protoc-gen-mypy -I src \
+		--python_out=src --mypy_out=quiet:src $(PROTO)
+
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/dev.txt requirements/dev.in
+	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

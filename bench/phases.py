@@ -32,7 +32,7 @@ class Sizes:
     depth_rounds: int
 
 
-FULL = Sizes(accounts=5_000, starts=5, load=100_000, shallow=10_000, deep=1_000_000, depth_load=20_000, depth_rounds=4)
+FULL = Sizes(accounts=5_000, starts=5, load=100_000, shallow=10_000, deep=1_000_000, depth_load=50_000, depth_rounds=3)
 SMOKE = Sizes(accounts=50, starts=1, load=300, shallow=100, deep=400, depth_load=100, depth_rounds=1)
 
 

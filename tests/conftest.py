@@ -1,14 +1,27 @@
 """Rules for the whole test suite."""
 
 import os
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support.cometbft import BINARY, TOOLS
+
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
 settings.register_profile("cairn", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cairn")
+
+
+RECURSION_LIMIT = 1_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _recursion_limit_of_the_node() -> None:
+    # A library that only tests use raises it so far that input nested too deeply overflows the C stack.
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -19,3 +32,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: skipped, but CI runs everything: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def cometbft_tools() -> Path:
+    """What `make cometbft` makes: the binary in bin/, the public definition in proto/."""
+    if not BINARY.exists():
+        pytest.skip("no CometBFT here: run `make cometbft`")
+    return TOOLS

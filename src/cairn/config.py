@@ -33,7 +33,10 @@ class Settings:
     host: str = setting("127.0.0.1", "Address to listen on. Loopback unless you mean otherwise.")
     port: int = setting(8645, "Port to listen on; 0 takes any free one.", least=0, most=65_535)
     workers: int = setting(
-        max(1, min(4, os.cpu_count() or 1)), "API processes; one per core, four at most, unless set.", least=1, most=256
+        max(1, min(4, (os.cpu_count() or 1) - 1)),
+        "API processes. Unless set, one for each processor but the one that the core keeps busy, four at most.",
+        least=1,
+        most=256,
     )
 
     block_time_s: float = setting(

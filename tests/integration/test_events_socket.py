@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 import uvloop
+from structlog.testing import capture_logs
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Opcode
@@ -16,8 +17,9 @@ from websockets.typing import Origin
 from cairn.api.asyncapi import asyncapi_document
 from cairn.config import Settings
 from cairn.core.gateway import DroppedTx
-from cairn.domain.errors import StoreUnavailable
-from tests.support.event_client import ask, connect_raw, receive, receive_many, say, upgrade_head
+from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.types import TxHash
+from tests.support.event_client import ask, connect_raw, read_to_the_end, receive, receive_many, say, upgrade_head
 from tests.support.event_server import EventServer, MemoryChain, block_hash_of, hex_of, serve_events, tx_hash_of
 
 TX = hex_of(tx_hash_of(1))
@@ -162,6 +164,37 @@ def test_a_store_that_is_away_is_said_so() -> None:
     run(scenario)
 
 
+class Failing(MemoryChain):
+    """A chain with a mistake in it."""
+
+    def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
+        raise ZeroDivisionError
+
+
+def test_a_failure_of_ours_ends_that_socket_with_1011() -> None:
+    async def scenario(server: EventServer) -> None:
+        async with connect(server.url("?newBlock")) as other, connect(server.url()) as client:
+            await say(client, action="subscribe", event="txConfirmed", txHash=TX)
+            assert await read_to_the_end(client) == ([], 1011)
+            server.commit()
+            assert [message["event"] for message in await receive_many(other, 2)] == ["subscribed", "newBlock"]
+
+    with capture_logs() as logged:
+        run(scenario, Failing())
+    assert [entry["event"] for entry in logged] == ["an event socket failed"]
+
+
+def test_damage_ends_the_socket_and_is_reported() -> None:
+    async def scenario(server: EventServer) -> None:
+        async with connect(server.url()) as client:
+            server.chain.broken = Corrupt("a byte is not what it was")
+            await say(client, action="subscribe", event="txConfirmed", txHash=TX)
+            assert await read_to_the_end(client) == ([], 1011)
+            assert server.chain.failures == [server.chain.broken]
+
+    run(scenario)
+
+
 # Before the upgrade.
 
 
@@ -201,6 +234,23 @@ def test_refused_as_a_problem() -> None:
             assert headers["x-test"] == "on every answer", head
 
     run(scenario, settings=Settings(ws_max_followed=3))
+
+
+class Unreadable(MemoryChain):
+    @property
+    def height(self) -> int:
+        raise ZeroDivisionError
+
+
+def test_a_failure_of_ours_before_the_upgrade_is_a_problem_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: EventServer) -> None:
+        status, headers, problem = await refusal(server, upgrade_head())
+        assert (status, problem["code"]) == (500, "INTERNAL")
+        assert headers["x-test"] == "on every answer"
+        assert "ZeroDivisionError" not in str(problem)
+
+    run(scenario, Unreadable())
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_refused_while_the_node_starts_and_stops() -> None:

@@ -57,6 +57,7 @@ class OriginList:
 
     def __init__(self, settings: Settings) -> None:
         self.takes_all = "*" in settings.cors_origins
+        self.takes_some = bool(settings.cors_origins)
         self._origins = {origin.lower().rstrip("/") for origin in settings.cors_origins}
 
     def check(self, origin: str, host: str) -> bool:

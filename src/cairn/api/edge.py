@@ -83,17 +83,15 @@ class Edge:
             raise RateLimited("this address asks too often; slow down")
 
     def _cross_origin_headers(self, headers: dict[bytes, bytes]) -> list[Header]:
-        origin = headers.get(b"origin")
-        if origin is None:
-            return []
-        if not self._origins.check(origin.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")):
-            return []
-        allowed = b"*" if self._origins.takes_all else origin
-        return [
-            (b"access-control-allow-origin", allowed),
-            (b"access-control-expose-headers", EXPOSED_HEADERS),
-            (b"vary", b"Origin"),
-        ]
+        """Who else may read the answer. It depends on who asks, so that also caches must tell the askers apart."""
+        exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
+        if self._origins.takes_all:
+            return [(b"access-control-allow-origin", b"*"), exposed]
+        origin, host = headers.get(b"origin"), headers.get(b"host", b"").decode("latin-1")
+        varies = [(b"vary", b"Origin")] if self._origins.takes_some else []
+        if origin is None or not self._origins.check(origin.decode("latin-1"), host):
+            return varies
+        return [(b"access-control-allow-origin", origin), exposed, *varies]
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])

@@ -135,13 +135,18 @@ def probe_paths() -> Json:
 
 
 def transaction_paths() -> Json:
+    accepted = answer("It is valid, admitted and on disk.", "Submitted")
+    # Where its hash leads.
+    accepted["links"] = {
+        "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
+    }
     return {
         "/tx": {
             "post": operation(
                 "submitTransaction",
                 "Submit a transaction.",
                 "transactions",
-                {200: answer("It is valid, admitted and on disk.", "Submitted")},
+                {200: accepted},
                 [409, 413, 415, 422],
                 requestBody=body_of("Submission"),
             )

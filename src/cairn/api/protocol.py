@@ -11,15 +11,18 @@ from collections import deque
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
+from cairn.api.heads import MAX_HEAD_BYTES as MAX_PLAIN_HEAD_BYTES
 from cairn.api.heads import NOT_PLAIN
 from cairn.api.lane import Lane
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 
 MAX_HEAD_BYTES = 64 * 1024
+FEED_BYTES = 16 * 1024
 LINGER_S = 2.0
 MAX_ANSWERS_DUE = 64
 """Requests that one client may have in flight in the fast lane; more are read once some are answered."""
@@ -36,6 +39,24 @@ INCOMPLETE = -1
 CLOSE = (b"connection", b"close")
 
 
+class HoldingFlow(FlowControl):
+    """Reading stays paused while something is held, whoever would resume it."""
+
+    is_held = False
+
+    def hold(self) -> None:
+        self.is_held = True
+        self.pause_reading()
+
+    def release(self) -> None:
+        self.is_held = False
+        self.resume_reading()
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
@@ -50,6 +71,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_closing = False
         self._in_head = self._in_body = False
         self._head_bytes = 0
+        self._begun = 0
         self._refusal: NodeError | None = None
         self._heard_at = lane.now
         self._receiving_since: float | None = None
@@ -59,6 +81,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = self._flow = HoldingFlow(transport)
         self._heard_at = self._lane.now
         self._is_counted = self.client is not None and self._lane.limiter.limits(self.client[0])
         if len(self.connections) > self._lane.max_connections:
@@ -68,6 +91,15 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._answers.clear()
         self._held = b""
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more; it may still wait for answers, where the transport can be half closed."""
+        if not self.transport.can_write_eof() or self._in_body or not (self._answers or self._is_serving()):
+            return False
+        self._is_closing = True
+        if self._is_serving():
+            self.cycle.keep_alive = False
+        return True
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is finished, then the connection ends."""
@@ -84,8 +116,7 @@ class HttpProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._heard_at = self._lane.now
-        if not self._held:
-            self.flow.resume_reading()
+        self._continue()
 
     def sweep(self) -> None:
         """Called about once a second: end what takes too long."""
@@ -138,7 +169,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _linger(self) -> None:
         """End our side, and discard what the client still sends: unread, it would turn the answer into a reset."""
         self._lingers_until = self._lane.now + LINGER_S
-        self.flow.resume_reading()
+        self._held = b""
+        self._flow.release()
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -158,50 +190,63 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _take_fast(self, data: bytes) -> bytes:
         """Serve what the fast lane can; returns what is for the full lane now, and holds what must wait."""
-        while data and len(self._answers) < MAX_ANSWERS_DUE:
-            taken = self._take_one(data)
-            if taken == INCOMPLETE:
-                self._held = data
-                self._receiving_since = self._receiving_since or self._lane.now
-                return b""
-            if taken == FULL_LANE:
+        at = taken = 0
+        while at < len(data) and len(self._answers) < MAX_ANSWERS_DUE:
+            taken = self._take_one(data, at)
+            if taken <= 0:
                 break
+            at += taken
             self._receiving_since = None
-            data = data[taken:]
-        if data and self._answers:
-            self._held = data
-            self.flow.pause_reading()
+        rest = data[at:]
+        self._flush()
+        if not rest:
             return b""
-        return data
+        if taken == FULL_LANE and not self._answers:
+            return rest
+        if taken == INCOMPLETE:
+            self._held = rest
+            self._receiving_since = self._receiving_since or self._lane.now
+            return b""
+        self._hold(rest)
+        if not self._answers:
+            # Others get their turn, and the answers leave, before the next ones are made.
+            self.loop.call_soon(self._continue)
+        return b""
 
-    def _take_one(self, data: bytes) -> int:
-        """How many bytes the request took; or `FULL_LANE`, or `INCOMPLETE`."""
-        if data.startswith(POST_TX):
-            end = data.find(HEAD_END) + 4
-            length = self._lane.heads.post_length(data[REST_OF_POST:end]) if end >= 4 else NOT_PLAIN
+    def _take_one(self, data: bytes, at: int) -> int:
+        """How many bytes the request at `at` took; or `FULL_LANE`, or `INCOMPLETE`."""
+        if data.startswith(POST_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            length = self._lane.heads.post_length(data[at + REST_OF_POST : end])
             if length == NOT_PLAIN:
                 return FULL_LANE
             if len(data) < end + length:
                 return INCOMPLETE
-            if not self._may_ask():
-                return FULL_LANE
-            answer = self._lane.submit(data[end : end + length])
+            answer = self._lane.submit(data[end : end + length]) if self._may_ask() else None
             end += length
-        elif data.startswith(GET_TX):
-            end = data.find(HEAD_END) + 4
-            if end < 4 or not self._lane.heads.is_plain_get(data[REST_OF_GET:end]) or not self._may_ask():
+        elif data.startswith(GET_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            if not self._lane.heads.is_plain_get(data[at + REST_OF_GET : end]):
                 return FULL_LANE
-            answer = self._lane.confirmed_tx(data[len(GET_TX) : REST_OF_GET])
+            digits = data[at + len(GET_TX) : at + REST_OF_GET]
+            answer = self._lane.confirmed_tx(digits) if self._may_ask() else None
         else:
             return FULL_LANE
         if answer is None:
             return FULL_LANE
         self._answers.append(answer)
-        if isinstance(answer, bytes):
-            self._flush()
-        else:
+        if not isinstance(answer, bytes):
             answer.add_done_callback(self._flush)
-        return end
+        return end - at
+
+    @staticmethod
+    def _cut_off(data: bytes, at: int) -> int:
+        """The head is not all there; one that is long already cannot become a plain one."""
+        return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
 
     def _may_ask(self) -> bool:
         # One who asked too often is refused by the full lane.
@@ -228,34 +273,60 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._is_closing:
             self.transport.close()
-        elif self._held and self._receiving_since is None:
+        else:
             self._continue()
 
     def _continue(self) -> None:
-        if not self.flow.write_paused:
+        """Go on with what was held, once nothing stands before it; a client that does not read gets no more."""
+        if self._answers or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+            return
+        if self._flow.is_held:
+            self._flow.release()
+            self.data_received(b"")
+        else:
             self.flow.resume_reading()
-        self.data_received(b"")
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what came too early, and read nothing more until it is its turn."""
+        self._held = data
+        self._flow.hold()
 
     # The full lane.
 
     def _feed(self, data: bytes) -> None:
+        """In pieces, so that a client cannot queue up thousands of requests at once."""
+        for start in range(0, len(data), FEED_BYTES):
+            if self.pipeline:
+                self._hold(data[start:])
+                return
+            if not self._feed_piece(data[start : start + FEED_BYTES]):
+                return
+
+    def _feed_piece(self, data: bytes) -> bool:
+        """Returns whether the connection goes on here."""
+        begun = self._begun
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             # Another protocol than WebSocket may be offered; it is not taken up, as HTTP allows.
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
-            return
+            if not self._should_upgrade():
+                return True
+            self.handle_websocket_upgrade()
+            return False
         except httptools.HttpParserError:
             self._refuse(self._refusal or MalformedRequest("the request is not HTTP/1.1 as it should be"))
-            return
-        if self._in_head:
+            return False
+        # Only a piece that lies within one head counts whole; what is before a new head is not its own.
+        if self._in_head and self._begun == begun:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(_head_too_large())
+                return False
+        return True
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._begun += 1
         self._in_head = True
         self._head_bytes = 0
         self._receiving_since = self._lane.now
@@ -283,9 +354,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._heard_at = self._lane.now
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        self._continue()
 
 
 def _head_too_large() -> HeadersTooLarge:

@@ -38,6 +38,9 @@ REVALIDATE = "no-cache"
 PRESENCE_INTERVAL_S = 5.0
 """How often a waiting request looks whether its client is still there."""
 
+TURN_ITEMS = 50
+"""Records that are read before other requests get their turn: about a millisecond."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -194,7 +197,11 @@ class Reads:
         found = self._view.history(address, after, limit + 1)
         shown = found[:limit]
         cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
-        items = [self._view.confirmed_at(height, position) for height, position in shown]
+        items = []
+        for number, (height, position) in enumerate(shown, start=1):
+            items.append(self._view.confirmed_at(height, position))
+            if number % TURN_ITEMS == 0:
+                await asyncio.sleep(0)
         path = f"/account/{hex_text(address)}/txs"
         return json_response(b"[" + b",".join(items) + b"]", next_link(path, query, cursor))
 

@@ -93,7 +93,9 @@ class ChainView:
 
     def on_commit(self, height: int) -> None:
         self._announced = max(self._announced, height)
-        self._advance()
+        # Several notices may come together, and one catch-up goes as far as the files do.
+        if height > self.height:
+            self._advance()
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._wake(tx_hash)

@@ -108,7 +108,6 @@ def make_server(link: CoreGateway, view: ChainView, hub: EventHub, settings: Set
         lifespan="off",
         interface="asgi3",
         log_config=None,
-        log_level="warning",
         access_log=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
@@ -134,6 +133,12 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # It had its time.
+            connection.transport.abort()
 
     async def main_loop(self) -> None:
         loop = asyncio.get_running_loop()

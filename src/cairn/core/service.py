@@ -42,6 +42,9 @@ Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
 
 EXPIRY_INTERVAL_S = 30.0
+BUSY_BATCH = 8
+"""When a sync served this many submissions, more are on their way: the next one waits for them a moment."""
+GATHER_S = 0.002
 
 log = structlog.get_logger("cairn.core")
 
@@ -68,6 +71,7 @@ class Core:
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._flush_due = False
+        self._last_batch = 0
         self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
@@ -180,8 +184,12 @@ class Core:
         return sign_draft(draft, key, self._rules.chain_id)
 
     def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
+        if self._flush_due:
+            return
+        self._flush_due = True
+        if self._last_batch >= BUSY_BATCH:
+            self._loop.call_later(GATHER_S, self._flush)
+        else:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
@@ -194,6 +202,7 @@ class Core:
         except StoreUnavailable as failure:
             self._fail(failure)
             return
+        self._last_batch = len(self._waiting)
         self._answer_waiting(None)
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:

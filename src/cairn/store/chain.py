@@ -117,16 +117,10 @@ class ChainStore(ChainReader):
             raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {self.visible}")
 
     def close(self) -> None:
-        """Leave no log to replay, if the disk still takes writes, and let go of the directory."""
-        try:
-            self._database.flush()
-        except StoreUnavailable:
-            # All of it is in the log: the next opening replays that.
-            pass
-        finally:
-            self._database.close()
-            self._watermark.close()
-            self._lock.release()
+        """Let go of the directory; after a clean stop there is no log to replay."""
+        self._database.close()
+        self._watermark.close()
+        self._lock.release()
 
     def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
         block = outcome.block
@@ -255,7 +249,11 @@ def _recover(path: Path, promised: int) -> Database:
             readable.close()
         height = -1 if stored is None else keys.decode_head(stored).height
         if height < promised:
-            raise Corrupt(f"{flaw.detail}; blocks {height + 1} to {promised} were on disk and cannot be read") from flaw
+            logs = ", ".join(str(log) for log in sorted(path.glob("*.log")) if log.stat().st_size)
+            raise Corrupt(
+                f"{flaw.detail} in the log {logs}; block {height + 1} and all up to {promised} were on disk, "
+                f"and cannot be read"
+            ) from flaw
         return Database.open_primary(path, strict=False)
 
 

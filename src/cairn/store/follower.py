@@ -52,7 +52,7 @@ class FollowerStore(ChainReader):
         check_format(directory)
         watermark = Watermark.follow(watermark_path(directory))
         try:
-            follower = cls(directory, scratch_dir, watermark)
+            follower = cls._open_patiently(directory, scratch_dir, watermark)
         except BaseException:
             watermark.close()
             raise
@@ -63,9 +63,21 @@ class FollowerStore(ChainReader):
             raise
         return follower
 
+    @classmethod
+    def _open_patiently(cls, directory: Path, scratch: Path, watermark: Watermark) -> "FollowerStore":
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return cls(directory, scratch, watermark)
+            except NodeError:
+                # As in `catch_up`: what it was about to open may be gone by now, and something else in its place.
+                time.sleep(PAUSE_S)
+        return cls(directory, scratch, watermark)
+
     def catch_up(self) -> int:
         """Show every block that is on disk by now; returns the newest height. Raises `StoreUnavailable`, `Corrupt`."""
         target = self._watermark.height()
+        if target == self.visible:
+            return target
         failure: NodeError | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -119,9 +131,11 @@ class FollowerStore(ChainReader):
         return version is not None and get(keys.TX_INDEX, tx.hash) is not None
 
     def _reopen(self) -> None:
+        manifest = self._manifest_stamp()[0]
+        opened = self._open_secondary()
+        # Only now: if the opening fails, what was shown so far still is.
         self._database.close()
-        self._manifest = self._manifest_stamp()[0]
-        self._database = self._open_secondary()
+        self._database, self._manifest = opened, manifest
 
     def _open_secondary(self) -> Database:
         return Database.open_secondary(self._path, self._scratch)

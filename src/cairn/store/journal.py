@@ -282,8 +282,8 @@ def _records(path: Path, frame: Frame) -> Iterator[tuple[int, bytes]]:
     payload, start = frame.payload, 0
     while start < len(payload):
         kind = payload[start]
-        end = start + _SIZES.get(kind, len(payload))
-        if end > len(payload):
+        end = start + _SIZES.get(kind, 0)
+        if not start < end <= len(payload):
             raise Corrupt(f"{path}: the frame at byte {frame.offset} holds an unknown record of kind {kind}")
         yield kind, payload[start:end]
         start = end

@@ -1,6 +1,7 @@
 """RocksDB behind a small port: how it is opened, tuned and read, and what its errors mean to us."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import (
@@ -143,24 +144,6 @@ class Database:
         except Exception as error:
             raise _failure(self._path, error) from error
 
-    def flush(self) -> None:
-        """Write the memtables out, so that the next opening has no log to replay."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            for family in self._families.values():
-                family.flush(wait=True)
-        except Exception as error:
-            raise _failure(self._path, error) from error
-
-    def compact(self) -> None:
-        """Merge every family's files now rather than when RocksDB sees fit."""
-        try:
-            for family in self._families.values():
-                family.compact_range(None, None)
-        except Exception as error:
-            raise _failure(self._path, error) from error
-
     def checkpoint(self, path: Path) -> None:
         """Make a copy as of now; files that never change again are hard links."""
         try:
@@ -169,12 +152,14 @@ class Database:
             raise _failure(self._path, error) from error
 
     def close(self) -> None:
-        # RocksDB's lock goes only with the last reference to it; an instance left behind would bar the next opening.
+        """Write the memtables out, if the disk still takes writes, and let go of every file."""
+        # RocksDB's lock goes only with the last reference to it; one left behind would bar the next opening.
         self.handles.clear()
-        for family in self._families.values():
-            family.close()
+        for part in (*self._families.values(), self._rocks):
+            # What cannot be written out now is in the log, and the next opening replays that.
+            with suppress(Exception):
+                part.close()
         self._families.clear()
-        self._rocks.close()
 
 
 def _database_options(strict: bool) -> Options:

@@ -1,6 +1,8 @@
 """Every failure has its status and code, and says nothing that is not the client's business."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,12 @@ def test_the_table_is_the_contract_and_the_extras_of_the_adr() -> None:
     for error, answer in ANSWERS.items():
         served.setdefault(answer.status, set()).add(error.code)
     assert served == {status: CONTRACT.get(status, set()) | EXTRA.get(status, set()) for status in CONTRACT | EXTRA}
+
+
+def test_the_adr_lists_the_extras() -> None:
+    page = Path(__file__).parents[3].joinpath("docs/adr/008-refusals-beyond-the-table.md").read_text()
+    listed = {(int(status), code) for status, code in re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)}
+    assert listed == {(status, code) for status, codes in EXTRA.items() for code in codes}
 
 
 def test_every_code_of_ours_has_a_line() -> None:

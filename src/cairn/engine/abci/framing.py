@@ -1,0 +1,80 @@
+"""Frames of the ABCI socket: a uvarint length, then the message."""
+
+from collections.abc import Iterator
+
+MAX_FRAME_BYTES = 128 * 1024 * 1024
+"""Above the largest block that CometBFT itself allows, 100 MiB."""
+_MAX_LENGTH_BYTES = 5
+
+
+class MalformedRequest(Exception):
+    """CometBFT sent what is no request that we know; the connection cannot go on."""
+
+
+class FrameReader:
+    """Cuts a byte stream into messages, wherever the pieces that arrive were cut."""
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._rest = bytearray()
+        self._needed = 0
+        """No message is complete before the buffer holds so many bytes: spares copying a long one at every piece."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The messages that `data` completes. Raises `MalformedRequest` in place of one that is too long."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._needed:
+                return
+            data = bytes(self._rest)
+            self._rest.clear()
+        at, end = 0, len(data)
+        while at < end:
+            length, start = _read_length(data, at, end)
+            if length > self._max_frame_bytes:
+                raise MalformedRequest(f"a message of {length} bytes is longer than {self._max_frame_bytes}")
+            stop = start + length
+            if start == at or stop > end:
+                self._needed = stop - at
+                self._rest += memoryview(data)[at:]
+                return
+            yield data[start:stop]
+            at = stop
+
+
+def _read_length(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The uvarint at `at` and where it ends; (0, at) when its last byte has not arrived."""
+    length = data[at]
+    if length < 0x80:
+        return length, at + 1
+    length &= 0x7F
+    for i in range(1, min(end - at, _MAX_LENGTH_BYTES)):
+        byte = data[at + i]
+        length |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return length, at + i + 1
+    if end - at >= _MAX_LENGTH_BYTES:
+        raise MalformedRequest("a message length of more than five bytes")
+    return 0, at
+
+
+def frame(payload: bytes) -> bytes:
+    """`payload` with its length in front."""
+    length = len(payload)
+    if length < 0x80:
+        return bytes((length,)) + payload
+    return _encode_length(length) + payload
+
+
+def _encode_length(length: int) -> bytes:
+    encoded = bytearray()
+    while length >= 0x80:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    encoded.append(length)
+    return bytes(encoded)
+
+
+def proposed_size_bytes(tx: bytes) -> int:
+    """What `tx` counts against `max_tx_bytes`: a proposal that comes to more stops the proposer's CometBFT."""
+    return 1 + len(_encode_length(len(tx))) + len(tx)

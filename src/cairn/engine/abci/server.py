@@ -1,0 +1,286 @@
+"""The ABCI 2.0 server: CometBFT's four connections over a unix socket, each answered in the order of its requests."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import structlog
+
+from cairn.engine.abci import messages as m
+from cairn.engine.abci import wire
+from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, MalformedRequest
+from cairn.engine.abci.handler import AbciHandler
+
+MAX_WAITING = 4_096
+"""Requests read ahead of an unfinished one on the same connection; then reading pauses."""
+
+_T = TypeVar("_T")
+log = structlog.get_logger("cairn.abci")
+
+
+class AbciServer:
+    """Listens for one CometBFT. Its connections carry no labels: a request goes to the handler by its type."""
+
+    def __init__(self, handler: AbciHandler, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._handler = handler
+        self._max_frame_bytes = max_frame_bytes
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Done with the first exception that the handler raised. CometBFT was told and stops."""
+
+    @property
+    def connected(self) -> int:
+        """How many connections are open: four while CometBFT runs."""
+        return len(self._connections)
+
+    async def listen(self, path: Path) -> None:
+        """Take over `path`, also from a server that died. Listen before CometBFT starts: it redials only every 3 s."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._connection, str(path))
+        os.chmod(path, 0o600)
+
+    def _connection(self) -> "_Connection":
+        return _Connection(self, self._handler, FrameReader(self._max_frame_bytes))
+
+    async def close(self) -> None:
+        """Stop listening and drop every connection; CometBFT then exits by itself."""
+        if self._server is not None:
+            self._server.close()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+        await asyncio.gather(*(connection.lost for connection in connections))
+
+    def joined(self, connection: "_Connection") -> None:
+        if not self._connections:
+            log.debug("CometBFT connected")
+        self._connections.add(connection)
+
+    def left(self, connection: "_Connection") -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            log.debug("CometBFT disconnected")
+
+    def refused(self, error: Exception) -> None:
+        """A connection ended because of `error`."""
+        if isinstance(error, MalformedRequest):
+            log.error("refused what CometBFT sent", reason=str(error))
+            return
+        log.error("the application failed CometBFT", exc_info=error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+
+class _Later:
+    """An answer in the making."""
+
+    __slots__ = ("_encode", "_result")
+
+    def __init__(self, result: Awaitable[Any], encode: Callable[[Any], bytes]) -> None:
+        self._result = result
+        self._encode = encode
+
+    async def answer(self) -> bytes:
+        return self._encode(await self._result)
+
+    def abandon(self) -> None:
+        if isinstance(self._result, asyncio.Future):
+            self._result.cancel()
+        elif asyncio.iscoroutine(self._result):
+            self._result.close()
+
+
+def _answer(result: _T | Awaitable[_T], encode: Callable[[_T], bytes]) -> bytes | _Later:
+    if isinstance(result, Awaitable):
+        return _Later(result, encode)
+    return encode(result)
+
+
+def _height_of(request: m.Request) -> int | None:
+    match request:
+        case m.InitChainRequest():
+            return request.initial_height
+        case m.OfferSnapshotRequest():
+            return request.snapshot.height
+        case m.PrepareProposalRequest() | m.BlockRequest() | m.VerifyVoteExtensionRequest():
+            return request.height
+    return None
+
+
+class _Connection(asyncio.Protocol):
+    """Answers at once while nothing is unfinished; behind an unfinished answer everything waits its turn."""
+
+    def __init__(self, server: AbciServer, handler: AbciHandler, frames: FrameReader) -> None:
+        self._server = server
+        self._handler = handler
+        self._frames = frames
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._out: list[bytes] = []
+        self._waiting: deque[bytes | _Later | m.Request | Exception] = deque()
+        self._draining: asyncio.Task[None] | None = None
+        self._unread = False
+        """CometBFT does not read our answers fast enough."""
+        self._paused = False
+        self._refusing = False
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_draining()
+        self._server.left(self)
+        self.lost.set_result(None)
+
+    def close(self) -> None:
+        self._stop_draining()
+        self._transport.close()
+
+    def _stop_draining(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        for item in self._waiting:
+            if isinstance(item, _Later):
+                item.abandon()
+        self._waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusing:
+            return
+        try:
+            for payload in self._frames.feed(data):
+                self._take(wire.decode_request(payload))
+        except Exception as error:
+            # Nothing after this can be trusted, but what came before it still gets its answers.
+            self._refusing = True
+            if self._draining is None:
+                self._refuse(error)
+            else:
+                self._waiting.append(error)
+        self._write()
+        self._balance()
+
+    def _take(self, request: m.Request) -> None:
+        if self._draining is None:
+            answer = self._perform(request)
+            if isinstance(answer, bytes):
+                self._out.append(answer)
+            else:
+                self._waiting.append(answer)
+                self._draining = self._loop.create_task(self._drain())
+        elif isinstance(request, m.CheckTxRequest):
+            self._waiting.append(self._perform(request))
+        else:
+            self._waiting.append(request)
+
+    async def _drain(self) -> None:
+        """Answer what waits, oldest first, until nothing does."""
+        try:
+            while self._waiting:
+                item = self._waiting.popleft()
+                if isinstance(item, Exception):
+                    raise item
+                answer = item if isinstance(item, bytes | _Later) else self._perform(item)
+                if isinstance(answer, _Later):
+                    answer = await answer.answer()
+                if not self._out:
+                    # Not now: what else is ready goes out with it in one write.
+                    self._loop.call_soon(self._write)
+                self._out.append(answer)
+            self._draining = None
+        except Exception as error:
+            self._refusing = True
+            self._abandon()
+            self._refuse(error)
+        self._balance()
+
+    def _refuse(self, error: Exception) -> None:
+        """As the specification asks: an Exception answer, then the end of the connection. CometBFT stops on it."""
+        self._out.append(wire.encode_exception(f"{type(error).__name__}: {error}"))
+        self._write()
+        self._transport.close()
+        self._server.refused(error)
+
+    def _write(self) -> None:
+        out, self._out = self._out, []
+        if out and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+    def pause_writing(self) -> None:
+        self._unread = True
+        self._balance()
+
+    def resume_writing(self) -> None:
+        self._unread = False
+        self._balance()
+
+    def _balance(self) -> None:
+        """Read no more than can be answered, so that memory stays bounded."""
+        full = self._unread or len(self._waiting) > MAX_WAITING
+        if full == self._paused or self._transport.is_closing():
+            return
+        self._paused = full
+        if full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _perform(self, request: m.Request) -> bytes | _Later:
+        if isinstance(request, m.CheckTxRequest):
+            result = self._handler.check_tx(request)
+            if isinstance(result, m.TxResult):
+                return wire.encode_check_tx(result)
+            return _Later(result, wire.encode_check_tx)
+        if isinstance(request, m.FlushRequest):
+            return wire.FLUSHED
+        return self._perform_traced(request)
+
+    def _perform_traced(self, request: m.Request) -> bytes | _Later:
+        """Each call leaves a line in the debug log, so that a run can be held against the specification's grammar."""
+        call = type(request).__name__.removesuffix("Request")
+        if isinstance(request, m.InfoRequest):
+            info = self._handler.info(request)
+            log.debug("ABCI call", call=call, height=info.last_block_height)
+            return wire.encode_info(info)
+        log.debug("ABCI call", call=call, height=_height_of(request))
+        return self._dispatch(request)
+
+    def _dispatch(self, request: m.Request) -> bytes | _Later:
+        handler = self._handler
+        match request:
+            case m.EchoRequest():
+                return wire.encode_echo(request.message)
+            case m.QueryRequest():
+                return wire.encode_query(handler.query(request))
+            case m.InitChainRequest():
+                return wire.encode_init_chain(handler.init_chain(request))
+            case m.PrepareProposalRequest():
+                return _answer(handler.prepare_proposal(request), wire.encode_prepare_proposal)
+            case m.ProcessProposalRequest():
+                return _answer(handler.process_proposal(request), wire.encode_process_proposal)
+            case m.ExtendVoteRequest():
+                return wire.encode_extend_vote(handler.extend_vote(request))
+            case m.VerifyVoteExtensionRequest():
+                return wire.encode_verify_vote_extension(handler.verify_vote_extension(request))
+            case m.FinalizeBlockRequest():
+                return _answer(handler.finalize_block(request), wire.encode_finalize_block)
+            case m.CommitRequest():
+                return wire.encode_commit(handler.commit())
+            case m.ListSnapshotsRequest():
+                return wire.encode_list_snapshots(handler.list_snapshots())
+            case m.OfferSnapshotRequest():
+                return wire.encode_offer_snapshot(handler.offer_snapshot(request))
+            case m.LoadSnapshotChunkRequest():
+                return wire.encode_load_snapshot_chunk(handler.load_snapshot_chunk(request))
+            case m.ApplySnapshotChunkRequest():
+                return wire.encode_apply_snapshot_chunk(handler.apply_snapshot_chunk(request))
+        raise MalformedRequest(f"no answer to {type(request).__name__}")

@@ -1,0 +1,356 @@
+"""Every GET against a whole node in process; each answer is also held against the OpenAPI document."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cairn.domain.codec import block_hash
+from cairn.domain.merkle import verify_inclusion
+from cairn.domain.types import Address, BlockHash, Header
+from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
+from tests.support.described import assert_described
+from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
+
+UNKNOWN = "0x" + "ab" * 32
+SENDER = "0x" + ACCOUNTS[0].hex()
+
+
+async def submit(node: RestNode, *nonces: int, sender: int = 0, gas_price: int = GWEI) -> list[str]:
+    txs = [signed(nonce, sender=sender, gas_price=gas_price) for nonce in nonces]
+    for tx in txs:
+        answer = await node.post(body_of(tx))
+        assert answer.status_code == 200, answer.text
+    return [hash_of(tx) for tx in txs]
+
+
+async def read(node: RestNode, path: str) -> Any:
+    answer = await node.get(path)
+    assert_described(answer)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def refused(node: RestNode, path: str, status: int, code: str) -> dict[str, Any]:
+    answer = await node.get(path)
+    assert_described(answer)
+    return assert_problem(answer, status, code)
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
+
+
+def next_path(answer: httpx.Response) -> str | None:
+    link = answer.headers.get("link")
+    if link is None:
+        return None
+    found = re.fullmatch(r'<(/[^>]+)>; rel="next"', link)
+    assert found is not None, link
+    return found[1]
+
+
+async def every_page(node: RestNode, path: str) -> list[Any]:
+    items: list[Any] = []
+    following: str | None = path
+    while following is not None:
+        answer = await node.get(following)
+        assert_described(answer)
+        assert answer.status_code == 200, answer.text
+        items += answer.json()
+        following = next_path(answer)
+    return items
+
+
+def test_transaction_pending_confirmed_unknown(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        [tx_hash] = await submit(node, 0)
+        pending = await read(node, f"/tx/{tx_hash}")
+        assert pending["status"] == "pending"
+        assert "blockHeight" not in pending
+        height = node.mine()
+        confirmed = await read(node, f"/tx/{tx_hash}")
+        assert (confirmed["status"], confirmed["blockHeight"], confirmed["fee"]) == ("confirmed", height, 21_000 * GWEI)
+        assert await read(node, "/tx/0x" + tx_hash[2:].upper()) == confirmed
+        await refused(node, f"/tx/{UNKNOWN}", 404, "TX_NOT_FOUND")
+        for bad in ("0x", "0x12", UNKNOWN[2:], UNKNOWN + "0", "0X" + UNKNOWN[2:], "%00"):
+            await refused(node, f"/tx/{bad}", 400, "INVALID_HASH")
+            await refused(node, f"/tx/{bad}/proof", 400, "INVALID_HASH")
+        await refused(node, f"/tx/{UNKNOWN}?x=1", 400, "INVALID_QUERY")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_dropped_transaction_names_the_reason(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        [replaced] = await submit(node, 0)
+        await submit(node, 0, gas_price=2 * GWEI)
+        assert (await refused(node, f"/tx/{replaced}", 404, "TX_DROPPED"))["reason"] == "replaced"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_wait_ends_with_the_confirmation(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        [tx_hash] = await submit(node, 0)
+        waiting = asyncio.ensure_future(read(node, f"/tx/{tx_hash}?wait=30"))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        node.mine()
+        assert (await asyncio.wait_for(waiting, 5))["status"] == "confirmed"
+        assert (await read(node, f"/tx/{tx_hash}?wait=30"))["status"] == "confirmed", "at once"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_wait_ends_with_the_time_a_drop_or_the_stop(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        [held] = await submit(node, 5)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        assert (await read(node, f"/tx/{held}?wait=0.1"))["status"] == "pending"
+        assert 0.09 < loop.time() - began < 2
+        waiting = asyncio.ensure_future(node.get(f"/tx/{held}?wait=30"))
+        await asyncio.sleep(0.02)
+        await submit(node, 5, gas_price=2 * GWEI)
+        assert_problem(await asyncio.wait_for(waiting, 5), 404, "TX_DROPPED")
+        [other] = await submit(node, 6)
+        waiting = asyncio.ensure_future(node.get(f"/tx/{other}?wait=30"))
+        await asyncio.sleep(0.02)
+        node.view.on_phase("draining", "stopping")
+        assert (await asyncio.wait_for(waiting, 5)).json()["status"] == "pending"
+        assert (await asyncio.wait_for(node.get(f"/tx/{other}?wait=30"), 5)).json()["status"] == "pending"
+
+    run_on_node(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("wait", ["61", "-1", "x", "", "nan", "inf", "1e1000"])
+def test_wait_out_of_range(tmp_path: Path, wait: str) -> None:
+    async def scenario(node: RestNode) -> None:
+        await refused(node, f"/tx/{UNKNOWN}?wait={wait}", 400, "INVALID_QUERY")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_unknown_transaction_is_not_waited_for(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        answer = await asyncio.wait_for(node.get(f"/tx/{UNKNOWN}?wait=30"), 5)
+        assert_problem(answer, 404, "TX_NOT_FOUND")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_block_by_hash_height_and_latest(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        hashes = await submit(node, 0, 1, 2)
+        node.mine()
+        block = await read(node, "/block/latest")
+        assert (block["blockHeight"], block["transactions"]) == (1, hashes)
+        genesis = await read(node, "/block/0")
+        assert (genesis["previousHash"], genesis["transactions"]) == ("0x" + "00" * 32, [])
+        assert block["previousHash"] == genesis["hash"]
+        for name in (block["hash"], "0x" + block["hash"][2:].upper(), "1"):
+            assert await read(node, f"/block/{name}") == block
+        for unknown in (UNKNOWN, "2", str(10**19)):
+            await refused(node, f"/block/{unknown}", 404, "BLOCK_NOT_FOUND")
+        for bad in ("x", "-1", "+1", "01", "1.0", "Latest", "0x12", UNKNOWN[2:], str(10**30)):
+            await refused(node, f"/block/{bad}", 400, "INVALID_HASH")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_block_caching(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        genesis = (await read(node, "/block/0"))["hash"]
+        by_hash = await node.get(f"/block/{genesis}")
+        assert by_hash.headers["cache-control"] == "public, max-age=31536000, immutable"
+        etag = by_hash.headers["etag"]
+        assert etag == f'"{genesis}"'
+        for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+            again = await node.get(f"/block/{genesis}", if_none_match=known)
+            assert_described(again)
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+        for name in ("latest", "0"):
+            answer = await node.get(f"/block/{name}")
+            assert (answer.headers["cache-control"], answer.headers["etag"]) == ("no-cache", etag)
+            assert (await node.get(f"/block/{name}", if_none_match=etag)).status_code == 304
+        assert (await node.get(f"/block/{genesis}", if_none_match='"other"')).status_code == 200
+        assert (await node.get(f"/block/{UNKNOWN}")).headers["cache-control"] == "no-store"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_mempool_in_mining_order_and_in_pages(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        cheap = await submit(node, 0, 1)
+        dear = await submit(node, 0, sender=1, gas_price=5 * GWEI)
+        queued = await submit(node, 7, sender=2)
+        expected = [*dear, *cheap, *queued]
+        answer = await node.get("/mempool")
+        assert_described(answer)
+        assert [item["txHash"] for item in answer.json()] == expected
+        assert answer.headers["x-total-count"] == "4"
+        assert "link" not in answer.headers
+        for limit in (1, 2, 3):
+            assert [item["txHash"] for item in await every_page(node, f"/mempool?limit={limit}")] == expected
+        own = await every_page(node, f"/mempool?limit=1&from={SENDER}")
+        assert [item["txHash"] for item in own] == cheap
+        assert (await node.get(f"/mempool?from={SENDER}")).headers["x-total-count"] == "2"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_a_cursor_holds_when_its_item_has_gone(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        await submit(node, 0, 1)
+        later = await submit(node, 5, 6, sender=1)
+        first = await node.get("/mempool?limit=1")
+        node.mine()
+        following = next_path(first)
+        assert following is not None
+        assert [item["txHash"] for item in await every_page(node, following)] == later
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_blocks_in_pages(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for nonce in range(4):
+            await submit(node, nonce)
+            node.mine()
+        answer = await node.get("/blocks")
+        assert_described(answer)
+        assert [block["blockHeight"] for block in answer.json()] == [4, 3, 2, 1, 0]
+        assert answer.headers["x-total-count"] == "5"
+        assert "link" not in answer.headers
+        assert [block["transactionCount"] for block in answer.json()] == [1, 1, 1, 1, 0]
+        for limit in (1, 2, 5):
+            assert [b["blockHeight"] for b in await every_page(node, f"/blocks?limit={limit}")] == [4, 3, 2, 1, 0]
+        assert await read(node, "/blocks?after=0") == []
+        assert [block["blockHeight"] for block in await read(node, "/blocks?after=99&limit=2")] == [4, 3]
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_account_and_history(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for nonces in ((0, 1), (2,), (3, 4)):
+            await submit(node, *nonces)
+            node.mine()
+        await submit(node, 5)
+        account = await read(node, f"/account/{SENDER}")
+        spent = 5 * (1 + 21_000 * GWEI)
+        assert account == {"address": SENDER, "balance": 10**22 - spent, "nonce": 5, "pendingNonce": 6}
+        expected = [hash_of(signed(nonce)) for nonce in (4, 3, 2, 1, 0)]
+        for limit in (1, 2, 3, 5, 100):
+            history = await every_page(node, f"/account/{SENDER}/txs?limit={limit}")
+            assert [tx["txHash"] for tx in history] == expected
+        assert history[0] == await read(node, f"/tx/{expected[0]}")
+        received = await read(node, f"/account/0x{ACCOUNTS[1].hex()}/txs")
+        assert [tx["txHash"] for tx in received] == expected
+        nobody = "0x" + "42" * 20
+        assert (await read(node, f"/account/{nobody}"))["balance"] == 0
+        assert await read(node, f"/account/{nobody}/txs") == []
+
+    run_on_node(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("address", ["0x12", "x", "0x" + "zz" * 20, "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"])
+def test_account_of_what_is_no_address(tmp_path: Path, address: str) -> None:
+    async def scenario(node: RestNode) -> None:
+        for path in (f"/account/{address}", f"/account/{address}/txs"):
+            assert (await refused(node, path, 400, "INVALID_FIELD"))["field"] == "address"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_query_parameters_that_are_refused(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for path in ("/mempool", "/blocks", f"/account/{SENDER}/txs"):
+            for query in ("limit=0", "limit=1001", "limit=x", "limit=", "limit=1&limit=2", "after=x", "after=", "y=1"):
+                await refused(node, f"{path}?{query}", 400, "INVALID_QUERY")
+        for path in ("/chain", "/block/0", f"/account/{SENDER}", f"/tx/{UNKNOWN}/proof"):
+            await refused(node, f"{path}?y=1", 400, "INVALID_QUERY")
+        for query in ("from=0x12", "from=", f"from={SENDER}&after=r0-0", "after=s0-0"):
+            await refused(node, f"/mempool?{query}", 400, "INVALID_QUERY")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        hashes = await submit(node, 0, 1, 2, 3, 4)
+        await refused(node, f"/tx/{hashes[0]}/proof", 404, "TX_NOT_FOUND")
+        node.mine()
+        for index, tx_hash in enumerate(hashes):
+            proof = await read(node, f"/tx/{tx_hash}/proof")
+            header = proof["header"]
+            assert (proof["transactionIndex"], proof["transactionCount"]) == (index, 5)
+            path = [raw(step) for step in proof["proof"]]
+            assert verify_inclusion(raw(tx_hash), index, 5, path, raw(header["transactionsRoot"]))
+            assert raw(header["hash"]) == block_hash(
+                Header(
+                    height=header["blockHeight"],
+                    previous_hash=BlockHash(raw(header["previousHash"])),
+                    timestamp=header["timestamp"],
+                    tx_root=raw(header["transactionsRoot"]),
+                    state_root=raw(header["stateRoot"]),
+                    gas_used=header["gasUsed"],
+                    proposer=Address(raw(header["proposer"])),
+                    chain_id=header["chainId"],
+                )
+            )
+        await refused(node, f"/tx/{UNKNOWN}/proof", 404, "TX_NOT_FOUND")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_chain(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        await submit(node, 0, 9)
+        chain = await read(node, "/chain")
+        assert chain["mempool"] == {"pending": 1, "queued": 1, "limit": 50}
+        assert (chain["chainId"], chain["gasPrice"], chain["engine"]) == (1337, GWEI, "embedded")
+        assert chain["head"]["blockHeight"] == 0
+        node.mine()
+        assert (await read(node, "/chain"))["head"]["blockHeight"] == 1
+
+    run_on_node(tmp_path, scenario, settings(mempool_size=50))
+
+
+def test_every_description_and_probe_is_as_described(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for path in ("/health", "/startup", "/ready", "/openapi.json", "/asyncapi.json", "/docs", "/docs/start.js"):
+            answer = await node.get(path)
+            assert answer.status_code == 200
+            assert_described(answer)
+            head = await node.http.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["content-length"] == answer.headers["content-length"]
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_probes_and_reads_before_the_store_is_open(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        view = node.view
+        view.close()
+        view.info, view.height = None, -1
+        view.on_phase("starting", "the store is being opened")
+        for path in ("/startup", "/ready"):
+            answer = await node.get(path)
+            assert answer.status_code == 503
+            assert_described(answer)
+        assert (await node.get("/health")).status_code == 200
+        for path in (
+            f"/tx/{UNKNOWN}", f"/tx/{UNKNOWN}/proof", "/block/latest", "/block/0", f"/block/{UNKNOWN}", "/blocks",
+            "/mempool", "/chain", f"/account/{SENDER}", f"/account/{SENDER}/txs",
+        ):  # fmt: skip
+            await refused(node, path, 503, "STARTING")
+        for path in (f"/tx/{UNKNOWN[1:]}", "/block/x", "/blocks?x=1"):
+            assert (await node.get(path)).status_code in (400, 503)
+
+    run_on_node(tmp_path, scenario)

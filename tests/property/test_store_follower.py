@@ -1,0 +1,51 @@
+"""Followers in processes of their own, while the primary commits, flushes, compacts, and is opened anew."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cairn.store import rocks
+from cairn.store.chain import ChainStore
+from tests.support.blocks import extend, next_transfers, store_genesis
+
+SECONDS = 4.0
+FOLLOWERS = 2
+
+
+def follow(directory: Path, scratch: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.follow_process", str(directory), str(scratch)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_follower_never_shows_half_a_block_or_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
+    monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
+    directory = tmp_path / "data"
+    choose = random.Random(1)
+    chain = ChainStore.open(directory, store_genesis())
+    followers = [follow(directory, tmp_path / f"scratch-{number}") for number in range(FOLLOWERS)]
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        extend(chain, next_transfers(chain, choose.choice([0, 1, 5, 40, 120])))
+        if choose.random() < 0.01:
+            chain.close()
+            chain = ChainStore.open(directory, store_genesis())
+        # Followers share the machine with it: without a rest they would hardly run at all.
+        time.sleep(0.002)
+    tables = list((directory / "chain").glob("*.sst"))
+    for follower in followers:
+        rounds, visible = follower.communicate("", timeout=30)[0].split()
+        assert follower.returncode == 0
+        assert int(visible) == chain.visible
+        assert int(rounds) >= 5
+    assert chain.visible >= 50
+    assert max(int(table.stem) for table in tables) >= 50
+    chain.close()

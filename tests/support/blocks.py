@@ -1,0 +1,58 @@
+"""Chains on a real disk, block by block, for tests of the store."""
+
+from collections.abc import Sequence
+
+from cairn.domain.genesis import Genesis
+from cairn.domain.transition import BlockOutcome, build_block
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
+from cairn.store.chain import ChainStore
+from tests.support.transfers import RULES, address, transfer
+
+SENDERS = range(1, 41)
+BALANCE = 10**18
+
+
+def store_genesis(timestamp: int = 1_000) -> Genesis:
+    return Genesis(
+        chain_id=RULES.chain_id,
+        timestamp=timestamp,
+        gas_price=RULES.gas_price,
+        block_gas_limit=10_000 * TRANSFER_GAS,
+        alloc={address(sender): BALANCE for sender in SENDERS},
+    )
+
+
+def outcome_on(chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS) -> BlockOutcome:
+    """What the block with `txs` on top of the head would be; nothing is written."""
+    return build_block(
+        chain.head_header,
+        chain.head_hash,
+        chain.lattice,
+        chain,
+        txs,
+        chain.head_header.timestamp + 1,
+        proposer,
+        chain.genesis.rules,
+    )
+
+
+def extend(chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS) -> BlockOutcome:
+    outcome = outcome_on(chain, txs, proposer)
+    chain.commit(outcome)
+    return outcome
+
+
+def next_transfers(chain: ChainStore, count: int, to: int = 999) -> list[Tx]:
+    """`count` valid transfers, by one sender after the other."""
+    nonces = {sender: chain.account(address(sender)).nonce for sender in SENDERS}
+    txs = []
+    for number in range(count):
+        sender = SENDERS[number % len(SENDERS)]
+        txs.append(transfer(sender, nonces[sender], to=to))
+        nonces[sender] += 1
+    return txs
+
+
+def grow(chain: ChainStore, blocks: int, txs_each: int) -> None:
+    for _ in range(blocks):
+        extend(chain, next_transfers(chain, txs_each))

@@ -1,0 +1,42 @@
+"""Faults of a disk, done for real to real files."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def only_file(directory: Path, pattern: str) -> Path:
+    """The one file that matches and is not empty."""
+    [found] = [path for path in directory.glob(pattern) if path.stat().st_size]
+    return found
+
+
+def flip_byte(path: Path, offset: int) -> None:
+    """Change one byte in place, as a failing disk would."""
+    overwrite(path, offset, bytes((path.read_bytes()[offset] ^ 0x40,)))
+
+
+def overwrite(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+@contextmanager
+def no_file_beyond(size_bytes: int) -> Iterator[None]:
+    """Let every write of this process fail beyond this size, in the middle if need be, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """Every file below `directory` by its relative path."""
+    return {
+        os.path.relpath(path, directory): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }

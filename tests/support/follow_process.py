@@ -1,0 +1,58 @@
+"""A follower in a process of its own: `python -m tests.support.follow_process DIRECTORY SCRATCH`.
+
+It catches up and looks at everything again and again, until its standard input ends; then it says how often, and how
+far it came.
+"""
+
+import random
+import select
+import sys
+import time
+from pathlib import Path
+
+from cairn.domain.types import TRANSFER_GAS, TxHash
+from cairn.store.follower import FollowerStore
+from tests.support.blocks import SENDERS
+from tests.support.transfers import address
+
+
+def check_blocks(follower: FollowerStore, heights: set[int]) -> None:
+    for height in heights:
+        found = follower.find_header(height)
+        assert found is not None, f"no header {height} below {follower.visible}"
+        block_hash, header = found
+        hashes = follower.tx_hashes(height)
+        records = list(follower.records(height))
+        assert len(records) == header.gas_used // TRANSFER_GAS
+        assert b"".join(record[:32] for record in records) == hashes
+        assert follower.find_height(block_hash) == height
+        for position, record in enumerate(records):
+            assert follower.find_location(TxHash(record[:32])) == (height, position)
+
+
+def check_account(follower: FollowerStore, number: int, recipient: int) -> None:
+    """Every transfer is worth one and goes to one recipient, so histories and accounts must tell the same story."""
+    sent = follower.history(address(number), None, sys.maxsize)
+    assert follower.account(address(number)).nonce == len(sent)
+    received = follower.history(address(recipient), None, sys.maxsize)
+    assert follower.account(address(recipient)).balance == len(received)
+
+
+def run(directory: Path, scratch: Path) -> None:
+    choose = random.Random(str(scratch))
+    follower = FollowerStore.open(directory, scratch)
+    rounds = 0
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        before = follower.visible
+        visible = follower.catch_up()
+        assert visible >= before
+        check_blocks(follower, {visible, before, *(choose.randrange(visible + 1) for _ in range(4))})
+        check_account(follower, choose.choice(SENDERS), 999)
+        rounds += 1
+        time.sleep(choose.random() * 0.005)
+    print(rounds, follower.catch_up(), flush=True)
+    follower.close()
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Path(sys.argv[2]))

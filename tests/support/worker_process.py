@@ -1,0 +1,89 @@
+"""One API worker, and if wanted a core beside it, each in a process of its own as the supervisor runs them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+RUN_WORKER = """
+import socket, sys
+from pathlib import Path
+from cairn.api.worker import run_worker
+from cairn.config import Settings
+listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+sock = socket.socket(fileno=listener)
+run_worker(0, Settings(workers=1), sock, directory / "core.sock", directory / "scratch", lifeline, 1337)
+"""
+RUN_CORE = """
+import sys
+from pathlib import Path
+from cairn.config import Settings
+from cairn.core.process import run_core
+from cairn.domain.genesis import DEV_KEYS, dev_genesis
+lifeline, directory = int(sys.argv[2]), Path(sys.argv[3])
+settings = Settings(block_time_s=float(sys.argv[4]))
+sys.exit(run_core(dev_genesis(), directory / "data", settings, directory / "core.sock", dict(DEV_KEYS), lifeline))
+"""
+
+
+class WorkerProcess:
+    def __init__(self, with_core: bool, block_time_s: float = 0.1) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="cairn-test-")
+        path = Path(self._directory.name)
+        (path / "scratch").mkdir()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._lifeline, self._lifeline_writer = os.pipe()
+        self.worker = self._start(RUN_WORKER)
+        self.core = self._start(RUN_CORE, str(block_time_s)) if with_core else None
+
+    def _start(self, script: str, *extra: str) -> "subprocess.Popen[bytes]":
+        files = (self._listener.fileno(), self._lifeline)
+        return subprocess.Popen(
+            [sys.executable, "-c", script, str(files[0]), str(files[1]), self._directory.name, *extra], pass_fds=files
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_for(self, path: str, status: int) -> httpx.Response:
+        """Ask until the answer has that status."""
+        deadline = time.monotonic() + 15
+        while True:
+            answer = httpx.get(self.url + path, timeout=15)
+            if answer.status_code == status:
+                return answer
+            assert time.monotonic() < deadline, answer.text
+            time.sleep(0.02)
+
+    def terminate(self) -> None:
+        self.worker.send_signal(signal.SIGTERM)
+
+    def orphan(self) -> None:
+        """As if the supervisor had been killed."""
+        os.close(self._lifeline_writer)
+        self._lifeline_writer = -1
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (self.worker, self.core):
+            if process is not None:
+                process.kill()
+                process.wait()
+        self._listener.close()
+        os.close(self._lifeline)
+        if self._lifeline_writer >= 0:
+            os.close(self._lifeline_writer)
+        self._directory.cleanup()

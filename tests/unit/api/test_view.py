@@ -1,0 +1,205 @@
+"""The worker's view of the chain: in step with the core's notices, on a real store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cairn.api.view import ChainView, split_hashes
+from cairn.core.gateway import Phase
+from cairn.core.service import Core
+from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.types import DropReason, TxHash
+from cairn.store.follower import FollowerStore
+from tests.support.core_fixtures import ACCOUNTS, opened_core, signed
+
+Scenario = Callable[[Core, ChainView], Awaitable[None]]
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def on_commit(self, height: int) -> None:
+        self.told.append(height)
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.told.append((tx_hash, reason))
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self.told.append(phase)
+
+
+def run(directory: Path, scenario: Scenario) -> None:
+    async def main() -> None:
+        async with opened_core(directory / "data") as core:
+            view = ChainView(directory / "scratch")
+            try:
+                await scenario(core, view)
+            finally:
+                view.close()
+
+    (directory / "scratch").mkdir()
+    asyncio.run(main())
+
+
+def connect(core: Core, view: ChainView) -> None:
+    view.on_info(core.info())
+    view.on_commit(core.head)
+    view.on_phase("ready", "")
+
+
+def test_before_the_core_has_told_anything() -> None:
+    view = ChainView(Path("unused"), chain_id=7)
+    assert (view.chain_id, view.height) == (7, -1)
+    with pytest.raises(Starting):
+        view.get_info()
+    with pytest.raises(Starting):
+        view.find_confirmed(TxHash(bytes(32)))
+
+
+def test_why_unavailable_follows_the_phase() -> None:
+    view = ChainView(Path("unused"))
+    for phase, error in (("starting", Starting), ("unavailable", StoreUnavailable), ("draining", ShuttingDown)):
+        view.on_phase(phase, "told")  # type: ignore[arg-type]  # a Literal, spelled out above
+        assert isinstance(view.why_unavailable(), error)
+        assert view.why_unavailable().detail == "told"
+
+
+def test_reads_follow_the_notices(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        assert (view.chain_id, view.height) == (1337, 0)
+        tx = signed(0)
+        await core.submit(tx)
+        core.engine.produce()
+        assert view.find_confirmed(tx.hash) is None, "not before the notice"
+        view.on_commit(1)
+        assert view.find_location(tx.hash) == (1, 0)
+        found = view.find_confirmed(tx.hash)
+        assert found is not None
+        assert found == view.find_confirmed(tx.hash) == view.confirmed_at(1, 0)
+        assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
+        assert view.find_block(view.block_hash(1)) == view.block_at(1)
+        assert view.account(ACCOUNTS[0]).nonce == 1
+        assert view.history(ACCOUNTS[0], None, 5) == [(1, 0)]
+        assert view.find_header(2) is None
+
+    run(tmp_path, scenario)
+
+
+def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        recorder = Recorder()
+        view.subscribe(recorder)
+        connect(core, view)
+        await core.submit(signed(0))
+        core.engine.produce()
+        view.on_commit(1)
+        view.on_dropped(signed(1).hash, "expired")
+        assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
+
+    run(tmp_path, scenario)
+
+
+def test_reach(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        await view.reach(0)
+        reaching = asyncio.ensure_future(view.reach(1))
+        await core.submit(signed(0))
+        core.engine.produce()
+        await asyncio.sleep(0)
+        assert not reaching.done()
+        view.on_commit(1)
+        await reaching
+        with pytest.raises(StoreUnavailable, match="block 9"):
+            await view.reach(9, timeout_s=0.01)
+
+    run(tmp_path, scenario)
+
+
+def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        view.on_commit(1)
+        assert view.height == 0
+        await core.submit(signed(0))
+        core.engine.produce()
+        await view.reach(1)
+        assert view.height == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_store_that_cannot_be_opened_yet_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        def away(directory: Path, scratch_dir: Path) -> FollowerStore:
+            raise StoreUnavailable("not there yet")
+
+        monkeypatch.setattr(FollowerStore, "open", away)
+        connect(core, view)
+        assert view.height == -1
+        with pytest.raises(Starting):
+            view.find_location(signed(0).hash)
+        monkeypatch.undo()
+        await view.reach(0)
+
+    run(tmp_path, scenario)
+
+
+def test_a_damaged_store_is_told_to_who_runs_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        failures: list[Fatal] = []
+        damaged = ChainView(tmp_path / "scratch", on_fatal=failures.append)
+
+        def broken(directory: Path, scratch_dir: Path) -> FollowerStore:
+            raise Corrupt("block 0: checksum")
+
+        monkeypatch.setattr(FollowerStore, "open", broken)
+        connect(core, damaged)
+        assert {failure.detail for failure in failures} == {"block 0: checksum"}
+        damaged.close()
+
+    run(tmp_path, scenario)
+
+
+def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
+    async def first(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        tx = signed(0)
+        await core.submit(tx)
+        core.engine.produce()
+        view.on_commit(1)
+        view.on_phase("unavailable", "the core process is gone")
+        assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
+        connect(core, view)
+        assert view.height == 1
+        assert view.find_location(tx.hash) == (1, 0)
+
+    run(tmp_path, first)
+
+
+def test_watching(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        confirmed, dropped, neither = signed(0), signed(1), signed(2)
+        await core.submit(confirmed)
+        with (
+            view.watching(confirmed.hash) as first,
+            view.watching(confirmed.hash) as second,
+            view.watching(dropped.hash) as third,
+            view.watching(neither.hash) as fourth,
+        ):
+            core.engine.produce()
+            view.on_commit(1)
+            view.on_dropped(dropped.hash, "evicted")
+            assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
+            view.on_phase("draining", "stopping")
+            assert fourth.done()
+        with view.watching(neither.hash) as late:
+            assert late.done()
+        assert not view._waiting
+
+    run(tmp_path, scenario)

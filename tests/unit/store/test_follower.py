@@ -1,0 +1,194 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt, StoreUnavailable, WrongFormat
+from cairn.domain.types import TxHash
+from cairn.store import follower as follower_module
+from cairn.store import keys
+from cairn.store.chain import ChainStore
+from cairn.store.follower import FollowerStore
+from cairn.store.rocks import Batch
+from tests.support.blocks import extend, grow, next_transfers, outcome_on
+from tests.support.disk import compact, flip_byte, flush, only_file
+from tests.support.transfers import address
+
+
+@pytest.fixture
+def follower(chain: ChainStore, tmp_path: Path) -> Iterator[FollowerStore]:
+    opened = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    yield opened
+    opened.close()
+
+
+def assert_same(follower: FollowerStore, chain: ChainStore) -> None:
+    """Whatever one can be asked, the other answers alike."""
+    assert follower.visible == chain.visible
+    assert follower.head() == chain.head()
+    for height in range(chain.visible + 1):
+        found = chain.find_header(height)
+        assert found is not None
+        assert follower.find_header(height) == found
+        assert follower.find_height(found[0]) == height
+        hashes = chain.tx_hashes(height)
+        assert follower.tx_hashes(height) == hashes
+        assert list(follower.records(height)) == list(chain.records(height))
+        for start in range(0, len(hashes), 32):
+            assert follower.find_location(TxHash(hashes[start : start + 32])) == (height, start // 32)
+    for who in (1, 2, 39, 40, 999, 500):
+        assert follower.account(address(who)) == chain.account(address(who))
+        assert follower.history(address(who), None, 1000) == chain.history(address(who), None, 1000)
+
+
+def test_a_new_follower_shows_what_is_there(chain: ChainStore, tmp_path: Path) -> None:
+    grow(chain, 3, 50)
+    follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    assert_same(follower, chain)
+    follower.close()
+
+
+def test_a_follower_moves_only_when_told(chain: ChainStore, follower: FollowerStore) -> None:
+    block = extend(chain, next_transfers(chain, 3)).block
+    assert follower.visible == 0
+    assert follower.find_height(block.hash) is None
+    assert follower.account(address(999)).balance == 0
+    assert follower.catch_up() == 1
+    assert follower.find_height(block.hash) == 1
+    assert follower.catch_up() == 1
+    assert_same(follower, chain)
+
+
+def test_flushes_and_compactions_change_nothing_of_what_is_shown(chain: ChainStore, follower: FollowerStore) -> None:
+    for number in range(12):
+        grow(chain, 1, 20)
+        if number % 2:
+            flush(chain._database)
+        if number % 5 == 4:
+            compact(chain._database)
+        if number % 3:
+            assert follower.catch_up() == chain.visible
+            assert_same(follower, chain)
+
+
+def test_an_account_that_changed_right_before_a_flush_is_not_shown_as_it_was(
+    chain: ChainStore, follower: FollowerStore
+) -> None:
+    """RocksDB's secondary goes on showing the old value of an overwritten key here."""
+    grow(chain, 1, 5)
+    follower.catch_up()
+    grow(chain, 1, 5)
+    flush(chain._database)
+    assert follower.catch_up() == 2
+    assert_same(follower, chain)
+
+
+def test_a_block_that_is_not_known_to_be_on_disk_is_not_shown(chain: ChainStore, follower: FollowerStore) -> None:
+    """It is in the log, where a secondary sees it, but the sync that makes it last has not returned."""
+    grow(chain, 1, 5)
+    outcome = outcome_on(chain, next_transfers(chain, 20))
+    batch = Batch(chain._database)
+    chain._add_block(batch, outcome)
+    chain._add_versions(batch, outcome)
+    chain._database.write(batch)
+    assert follower.catch_up() == 1
+    assert follower.find_header(2) is None
+    assert follower.find_height(outcome.block.hash) is None
+    assert follower.find_location(outcome.block.txs[0].hash) is None
+    assert follower.find_record(2, 0) is None
+    assert follower.account(address(1)).nonce == 1
+    assert follower.history(address(1), None, 9) == [(1, 0)]
+    with pytest.raises(Corrupt):
+        follower.tx_hashes(2)
+
+
+@pytest.mark.parametrize("family", [family for family in keys.FAMILIES if family != keys.META])
+def test_half_a_block_is_never_shown(
+    chain: ChainStore, follower: FollowerStore, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "PAUSE_S", 0)
+    outcome = outcome_on(chain, next_transfers(chain, 20))
+    whole = Batch(chain._database)
+    put, put_sorted = whole.put, whole.put_sorted
+    partial = Batch(chain._database)
+    monkeypatch.setattr(
+        whole, "put", lambda name, key, value: partial.put(name, key, value) if name != family else None
+    )
+    monkeypatch.setattr(
+        whole, "put_sorted", lambda name, pairs: partial.put_sorted(name, pairs) if name != family else None
+    )
+    chain._add_block(whole, outcome)
+    chain._add_versions(whole, outcome)
+    chain._database.write(partial)
+    chain._watermark.advance(1)
+    with pytest.raises(StoreUnavailable, match="block 1 is on disk, but the store at .* does not show it"):
+        follower.catch_up()
+    assert follower.visible == 0
+    monkeypatch.setattr(whole, "put", put)
+    monkeypatch.setattr(whole, "put_sorted", put_sorted)
+    chain._add_block(whole, outcome)
+    chain._add_versions(whole, outcome)
+    chain._database.write(whole)
+    assert follower.catch_up() == 1
+
+
+def test_a_follower_outlives_its_primary_and_follows_the_next(chain: ChainStore, follower: FollowerStore) -> None:
+    grow(chain, 2, 30)
+    follower.catch_up()
+    again = chain
+    for _ in range(3):
+        again.close()
+        assert follower.catch_up() == again.visible
+        again = ChainStore.open(chain.directory, chain.genesis)
+        grow(again, 2, 30)
+        assert follower.catch_up() == again.visible
+        assert_same(follower, again)
+    again.close()
+
+
+def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, tmp_path: Path) -> None:
+    """The follower read a block from the log; the power went before its sync, and another block took its height."""
+    grow(chain, 1, 5)
+    directory = tmp_path / "copy"
+    shutil.copytree(chain.directory, directory)
+    other = ChainStore.open(directory, chain.genesis)
+    follower = FollowerStore.open(directory, tmp_path / "scratch")
+    lost = outcome_on(other, next_transfers(other, 7))
+    batch = Batch(other._database)
+    other._add_block(batch, lost)
+    other._database.write(batch)
+    follower.catch_up()
+    other.close()
+    shutil.rmtree(directory)
+    shutil.copytree(chain.directory, directory)
+    other = ChainStore.open(directory, chain.genesis)
+    extend(other, next_transfers(other, 3))
+    follower._watermark.close()
+    follower._watermark = type(follower._watermark).follow(directory / "watermark")
+    assert follower.catch_up() == 2
+    assert_same(follower, other)
+    follower.close()
+    other.close()
+
+
+def test_damage_is_told_and_not_waited_for(chain: ChainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "PAUSE_S", 0)
+    grow(chain, 2, 30)
+    chain.close()
+    manifest = only_file(chain.directory / "chain", "MANIFEST-*")
+    flip_byte(manifest, 30)
+    with pytest.raises(Corrupt):
+        FollowerStore.open(chain.directory, tmp_path / "scratch")
+
+
+def test_what_is_not_a_store_cannot_be_followed(tmp_path: Path, chain: ChainStore) -> None:
+    with pytest.raises(StoreUnavailable):
+        FollowerStore.open(tmp_path / "nothing", tmp_path / "scratch")
+    (chain.directory / "FORMAT").write_text("cairn data format 2\n")
+    with pytest.raises(WrongFormat):
+        FollowerStore.open(chain.directory, tmp_path / "scratch")
+    (chain.directory / "FORMAT").write_text("cairn data format 1\n")
+    (chain.directory / "chain" / "CURRENT").rename(tmp_path / "CURRENT")
+    with pytest.raises(StoreUnavailable, match="MANIFEST"):
+        FollowerStore.open(chain.directory, tmp_path / "scratch")

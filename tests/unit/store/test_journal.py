@@ -1,0 +1,309 @@
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.codec import encode_record
+from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.types import Tx
+from cairn.store.journal import Journal
+from cairn.store.segment import list_segments, segment_path
+from tests.support.disk import flip_byte, only_file
+from tests.support.transfers import transfer
+
+
+def txs(count: int, sender: int = 1) -> list[Tx]:
+    return [transfer(sender, nonce) for nonce in range(count)]
+
+
+def append(journal: Journal, added: list[Tx], received_at: int = 0) -> None:
+    for tx in added:
+        journal.append_add(received_at, tx, encode_record(tx))
+
+
+def reopened(journal: Journal, path: Path) -> Journal:
+    journal.close()
+    return Journal.open(path)
+
+
+def recovered(path: Path) -> list[Tx]:
+    journal = Journal.open(path)
+    journal.close()
+    return [entry.tx for entry in journal.recovered]
+
+
+def test_a_new_journal_is_empty(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "deep" / "journal")
+    assert journal.recovered == []
+    assert journal.recovered_drops == []
+    journal.close()
+
+
+def test_what_was_synced_comes_back_in_its_order(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(5), received_at=77)
+    journal.sync()
+    append(journal, txs(3, sender=2), received_at=78)
+    journal.sync()
+    journal = reopened(journal, tmp_path)
+    assert [entry.tx for entry in journal.recovered] == txs(5) + txs(3, sender=2)
+    assert [entry.received_at for entry in journal.recovered] == [77] * 5 + [78] * 3
+    journal.close()
+
+
+def test_what_was_not_synced_is_not_on_disk(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(3))
+    journal.close()
+    assert recovered(tmp_path) == []
+
+
+def test_opening_again_and_again_changes_nothing(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(10))
+    journal.append_drop(txs(10)[4].hash, "replaced")
+    journal.sync()
+    journal.close()
+    for _ in range(3):
+        journal = Journal.open(tmp_path)
+        assert [entry.tx for entry in journal.recovered] == txs(4) + txs(10)[5:]
+        assert journal.recovered_drops == [(txs(10)[4].hash, "replaced")]
+        journal.close()
+        assert len(list_segments(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("reason", ["replaced", "evicted", "expired", "nonce used"])
+def test_a_dropped_transaction_is_gone_and_its_reason_stays(tmp_path: Path, reason: str) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(2))
+    journal.sync()
+    journal.append_drop(txs(1)[0].hash, reason)  # type: ignore[arg-type]
+    journal.settle(txs(1)[0].hash)
+    journal.sync()
+    journal = reopened(journal, tmp_path)
+    assert [entry.tx for entry in journal.recovered] == txs(2)[1:]
+    assert journal.recovered_drops == [(txs(1)[0].hash, reason)]
+    journal.close()
+
+
+def test_a_transaction_that_was_dropped_and_accepted_again_lives(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    [tx] = txs(1)
+    append(journal, [tx])
+    journal.append_drop(tx.hash, "evicted")
+    journal.settle(tx.hash)
+    append(journal, [tx])
+    journal.sync()
+    journal = reopened(journal, tmp_path)
+    assert [entry.tx for entry in journal.recovered] == [tx]
+    assert journal.recovered_drops == []
+    journal.close()
+
+
+def test_a_settled_transaction_may_come_back_until_its_segment_goes(tmp_path: Path) -> None:
+    """The chain knows that it is confirmed; the journal only stops keeping it."""
+    journal = Journal.open(tmp_path, segment_bytes=2048)
+    append(journal, txs(1))
+    journal.sync()
+    journal.settle(txs(1)[0].hash)
+    journal.close()
+    assert recovered(tmp_path) == txs(1)
+
+
+def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2048)
+    for tx in txs(40):
+        append(journal, [tx])
+        journal.sync()
+    segments = list_segments(tmp_path)
+    assert len(segments) == 6
+    for tx in txs(40)[7:39]:
+        journal.settle(tx.hash)
+    journal.sync()
+    assert list_segments(tmp_path) == segments
+    for tx in txs(7):
+        journal.settle(tx.hash)
+    journal.sync()
+    assert list_segments(tmp_path) == segments[-1:]
+    journal.close()
+    assert txs(40)[39] in recovered(tmp_path)
+
+
+def test_a_transaction_that_stays_does_not_hold_back_the_dead(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=4096, max_segments=4)
+    old = txs(3, sender=9)
+    append(journal, old, received_at=5)
+    for tx in txs(300):
+        append(journal, [tx])
+        journal.sync()
+        journal.settle(tx.hash)
+    assert len(list_segments(tmp_path)) <= 5
+    journal.close()
+    journal = Journal.open(tmp_path)
+    assert [entry.tx for entry in journal.recovered][:3] == old
+    assert {entry.received_at for entry in journal.recovered[:3]} == {5}
+    journal.close()
+
+
+def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=4096, max_segments=2)
+    for tx in txs(400):
+        append(journal, [tx])
+        journal.sync()
+    # 14 frames of one record each fit into a segment: all of them live, so none is moved.
+    assert len(list_segments(tmp_path)) == 400 // 14 + 1
+    journal.close()
+    assert recovered(tmp_path) == txs(400)
+
+
+def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+    stays, goes = txs(2, sender=9)
+    append(journal, [stays, goes])
+    journal.sync()
+    for tx in txs(10):
+        append(journal, [tx])
+        journal.sync()
+        journal.settle(tx.hash)
+    journal.append_drop(goes.hash, "expired")
+    journal.settle(goes.hash)
+    journal.sync()
+    for tx in txs(100)[10:]:
+        append(journal, [tx])
+        journal.sync()
+        journal.settle(tx.hash)
+        if tx.nonce % 10 == 0:
+            journal.close()
+            journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+            found = [entry.tx for entry in journal.recovered]
+            assert stays in found
+            assert goes not in found
+            for entry in journal.recovered:
+                if entry.tx != stays:
+                    journal.settle(entry.tx.hash)
+    journal.close()
+
+
+def test_more_than_a_segment_holds_is_still_one_sync(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=1024)
+    append(journal, txs(100))
+    journal.sync()
+    append(journal, txs(100, sender=2))
+    journal.sync()
+    journal.close()
+    assert recovered(tmp_path) == txs(100) + txs(100, sender=2)
+
+
+def test_a_sync_without_anything_to_write_writes_nothing(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    before = only_file(tmp_path, "*.seg").read_bytes()
+    journal.sync()
+    assert only_file(tmp_path, "*.seg").read_bytes() == before
+    journal.close()
+
+
+def test_settling_an_unknown_transaction_is_no_error(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    journal.settle(txs(1)[0].hash)
+    journal.sync()
+    journal.close()
+
+
+def test_a_probe_writes_and_reads_and_leaves_nothing(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=256)
+    for _ in range(20):
+        journal.probe()
+        append(journal, txs(1))
+    journal.sync()
+    journal.close()
+    assert recovered(tmp_path) == txs(1)
+
+
+def test_a_probe_of_a_disk_that_puts_bytes_elsewhere_is_damage(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    # On Linux a file that is only appended to ignores the place that a write asks for.
+    fcntl.fcntl(journal._file, fcntl.F_SETFL, os.O_APPEND)
+    with pytest.raises(Corrupt, match="does not give back what was just written"):
+        journal.probe()
+    journal.close()
+
+
+def test_a_closed_journal_refuses_everything(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    journal.close()
+    journal.close()
+    append(journal, txs(1))
+    for use in (journal.sync, journal.probe):
+        with pytest.raises(StoreUnavailable, match="is closed"):
+            use()
+
+
+def test_a_flipped_byte_stops_the_opening_and_names_the_place(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(3))
+    journal.sync()
+    journal.close()
+    path = only_file(tmp_path, "*.seg")
+    flip_byte(path, 300)
+    with pytest.raises(Corrupt, match=f"{path}: the frame at byte 32 has a wrong checksum"):
+        Journal.open(tmp_path)
+    assert list_segments(tmp_path) == [int(path.stem)]
+
+
+def test_a_missing_segment_is_found(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2048)
+    for tx in txs(30):
+        append(journal, [tx])
+        journal.sync()
+    journal.close()
+    missing = list_segments(tmp_path)[2]
+    segment_path(tmp_path, missing).unlink()
+    with pytest.raises(Corrupt, match=r"starts with frame 21, but frame 14 is the next"):
+        Journal.open(tmp_path)
+
+
+def test_a_record_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    journal._buffer.append(b"\x09surely not")
+    journal.sync()
+    journal.close()
+    with pytest.raises(Corrupt, match="holds an unknown record of kind 9"):
+        Journal.open(tmp_path)
+
+
+def test_a_segment_whose_making_was_interrupted_is_passed_over(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, txs(3))
+    journal.sync()
+    journal.close()
+    segment_path(tmp_path, 2).write_bytes(bytes(100))
+    assert recovered(tmp_path) == txs(3)
+
+
+def test_an_opening_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
+    """It had written some of what lives into a new segment, and had not removed the old one yet."""
+    journal = Journal.open(tmp_path)
+    append(journal, txs(9))
+    journal.sync()
+    journal.close()
+    old = only_file(tmp_path, "*.seg")
+    content = old.read_bytes()
+    Journal.open(tmp_path).close()
+    old.write_bytes(content)
+    assert len(list_segments(tmp_path)) == 2
+    assert recovered(tmp_path) == txs(9)
+    assert len(list_segments(tmp_path)) == 1
+
+
+def test_a_file_in_the_way_makes_the_journal_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "journal").touch()
+    with pytest.raises(StoreUnavailable, match="cannot open the journal"):
+        Journal.open(tmp_path / "journal")
+
+
+def test_only_our_own_files_count(tmp_path: Path) -> None:
+    Journal.open(tmp_path).close()
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert recovered(tmp_path) == []
+    assert (tmp_path / "notes.txt").exists()

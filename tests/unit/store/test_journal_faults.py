@@ -1,0 +1,148 @@
+"""The journal on a disk that fails, and after a process that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.codec import encode_record
+from cairn.domain.errors import StoreUnavailable
+from cairn.domain.types import Tx
+from cairn.store.journal import Journal
+from cairn.store.segment import list_segments
+from tests.support.disk import files_of, no_file_beyond, only_file
+from tests.support.transfers import transfer
+
+SEGMENT = 64 << 10
+
+APPEND_FOR_EVER = """
+import sys
+from pathlib import Path
+from cairn.domain.codec import encode_record
+from cairn.store.journal import Journal
+from tests.support.transfers import transfer
+journal = Journal.open(Path(sys.argv[1]), segment_bytes=16384)
+nonce = 0
+while True:
+    for _ in range(nonce % 5 + 1):
+        tx = transfer(1, nonce)
+        journal.append_add(nonce, tx, encode_record(tx))
+        nonce += 1
+    journal.sync()
+    print(nonce, flush=True)
+"""
+
+
+def append(journal: Journal, first: int, count: int) -> list[Tx]:
+    added = [transfer(1, nonce) for nonce in range(first, first + count)]
+    for tx in added:
+        journal.append_add(0, tx, encode_record(tx))
+    return added
+
+
+@pytest.mark.parametrize("room", [0, 1, 20, 24, 500, 511, 512, 1024, 2300, 2367])
+def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, room: int) -> None:
+    journal = Journal.open(tmp_path, SEGMENT)
+    accepted = append(journal, 0, 10)
+    journal.sync()
+    end = 32 + 2368
+    assert journal._offset == end
+    unanswered = append(journal, 10, 10)
+    with no_file_beyond(end + room), pytest.raises(StoreUnavailable, match="cannot be written: .*File too large"):
+        journal.sync()
+    # Not even when there is room again: what the kernel did with the pages is unknown.
+    for use in (journal.sync, journal.probe):
+        with pytest.raises(StoreUnavailable, match="File too large"):
+            use()
+    journal.close()
+    journal = Journal.open(tmp_path, SEGMENT)
+    found = [entry.tx for entry in journal.recovered]
+    # All or nothing; the last bytes of these frames are zeros, so nothing is missing from one that lacks only them.
+    assert found == (accepted if room < 2300 else accepted + unanswered)
+    accepted = found + append(journal, 20, 5)
+    journal.sync()
+    journal.close()
+    journal = Journal.open(tmp_path, SEGMENT)
+    assert [entry.tx for entry in journal.recovered] == accepted
+    journal.close()
+
+
+def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, 1024)
+    accepted = append(journal, 0, 3)
+    journal.sync()
+    append(journal, 3, 3)
+    with no_file_beyond(600), pytest.raises(StoreUnavailable, match="File too large"):
+        journal.sync()
+    journal.close()
+    assert len(list_segments(tmp_path)) == 1
+    journal = Journal.open(tmp_path, 1024)
+    assert [entry.tx for entry in journal.recovered] == accepted
+    journal.close()
+
+
+def test_an_opening_without_room_changes_nothing_and_works_later(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, SEGMENT)
+    accepted = append(journal, 0, 50)
+    journal.sync()
+    journal.close()
+    before = files_of(tmp_path)
+    with no_file_beyond(1000), pytest.raises(StoreUnavailable, match="cannot open the journal"):
+        Journal.open(tmp_path, SEGMENT)
+    assert files_of(tmp_path) == before
+    journal = Journal.open(tmp_path, SEGMENT)
+    assert [entry.tx for entry in journal.recovered] == accepted
+    journal.close()
+
+
+def test_a_failed_probe_ends_the_journal(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, SEGMENT)
+    with no_file_beyond(40), pytest.raises(StoreUnavailable):
+        journal.probe()
+    with pytest.raises(StoreUnavailable):
+        journal.sync()
+    journal.close()
+
+
+def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, SEGMENT)
+    append(journal, 0, 3)
+    with open("/dev/null", "r+b") as device:
+        # It takes every byte and cannot be synced.
+        os.dup2(device.fileno(), journal._file)
+    with pytest.raises(StoreUnavailable, match="Invalid argument"):
+        journal.sync()
+    with pytest.raises(StoreUnavailable, match="Invalid argument"):
+        journal.sync()
+    journal.close()
+
+
+def test_what_is_read_back_is_written_anew_before_it_is_trusted(tmp_path: Path) -> None:
+    """After a failed sync the kernel shows pages that never reached the disk."""
+    journal = Journal.open(tmp_path, SEGMENT)
+    append(journal, 0, 5)
+    journal.sync()
+    journal.close()
+    old = only_file(tmp_path, "*.seg")
+    Journal.open(tmp_path, SEGMENT).close()
+    assert only_file(tmp_path, "*.seg") != old
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.15, 0.3])
+def test_a_killed_process_loses_nothing_that_it_had_synced(tmp_path: Path, seconds: float) -> None:
+    with subprocess.Popen([sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        told = child.stdout.readline()
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+        told = (told + child.stdout.read()).splitlines()[-1]
+    journal = Journal.open(tmp_path)
+    found = [entry.tx for entry in journal.recovered]
+    journal.close()
+    assert len(found) >= int(told)
+    assert found == [transfer(1, nonce) for nonce in range(len(found))]

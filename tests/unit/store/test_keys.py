@@ -1,0 +1,61 @@
+import pytest
+
+from cairn.domain.errors import Corrupt
+from cairn.domain.types import Account, BlockHash
+from cairn.store import keys
+from tests.support.transfers import address
+
+
+def test_versions_of_an_account_sort_newest_first_and_apart_from_other_accounts() -> None:
+    found = sorted(keys.version_key(address(who), height) for who in (2, 1) for height in (0, 1, 255, 256, 2**40))
+    assert [keys.decode_version_key(key) for key in found] == [
+        (address(who), height) for who in (1, 2) for height in (2**40, 256, 255, 1, 0)
+    ]
+
+
+def test_blocks_and_chunks_sort_by_height_then_number() -> None:
+    locations = [(0, 0), (0, 1), (0, 256), (1, 0), (255, 3), (256, 0)]
+    assert sorted(keys.encode_location(*location) for location in reversed(locations)) == [
+        keys.encode_location(*location) for location in locations
+    ]
+
+
+def test_a_version_is_read_as_it_was_written() -> None:
+    key = keys.version_key(address(7), 12)
+    value = keys.encode_version(Account(2**256 - 1, 2**64 - 1), keys.NEVER) + keys.encode_position(3)
+    assert keys.decode_version(key, value) == keys.Version(12, Account(2**256 - 1, 2**64 - 1), keys.NEVER, (3,))
+
+
+def test_a_version_without_transactions_passes_on_where_the_last_one_with_some_is() -> None:
+    assert keys.Version(9, Account(), 4, ()).last_used == 4
+    assert keys.Version(9, Account(), 4, (0,)).last_used == 9
+
+
+def test_the_head_is_read_as_it_was_written() -> None:
+    head = keys.StoredHead(5, BlockHash(b"\1" * 32), b"\2" * 2048)
+    assert keys.decode_head(keys.encode_head(head)) == head
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [
+        lambda: keys.decode_height(b"1234567"),
+        lambda: keys.decode_location(b"12345678"),
+        lambda: keys.decode_head(bytes(100)),
+        lambda: keys.decode_version(bytes(28), bytes(47)),
+        lambda: keys.decode_version(bytes(28), bytes(50)),
+        lambda: keys.decode_version(bytes(27), bytes(48)),
+        lambda: keys.decode_stored_header(bytes(32) + b"\xc0"),
+    ],
+)
+def test_a_value_of_another_shape_is_damage(decode: object) -> None:
+    assert callable(decode)
+    with pytest.raises(Corrupt):
+        decode()
+
+
+@pytest.mark.parametrize(("count", "chunks", "last"), [(0, 0, None), (1, 1, 1), (16, 1, 16), (17, 2, 1), (33, 3, 1)])
+def test_chunks_hold_sixteen_records(count: int, chunks: int, last: int | None) -> None:
+    assert keys.chunk_count(count) == chunks
+    if last is not None:
+        assert keys.chunk_bytes(count, chunks - 1) == 217 * last

