@@ -159,7 +159,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         proposer=ZERO_ADDRESS,
         chain_id=genesis.chain_id,
     )
-    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice)
+    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice, governance)
 
 
 def dev_genesis() -> Genesis:
