@@ -5,7 +5,7 @@ NodeError
 │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery
 │   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
 │   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
-│   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit
+│   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable)
 ├── InvalidConfig       the operator's: the node does not start until it is put right
@@ -87,6 +87,12 @@ class NonceTooHigh(TxRejected):
 
 class ReplacementUnderpriced(TxRejected):
     code = "REPLACEMENT_UNDERPRICED"
+
+
+class UpdateRefused(TxRejected):
+    """A validator update that the governance rules refuse."""
+
+    code = "UPDATE_REFUSED"
 
 
 class SenderLimit(TxRejected):

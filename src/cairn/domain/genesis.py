@@ -1,5 +1,6 @@
 """Genesis: the chain's parameters and first balances, from which everything else follows."""
 
+import base64
 import json
 from typing import NoReturn
 
@@ -8,6 +9,14 @@ import msgspec
 from cairn.domain.codec import block_hash
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.governance import (
+    MAX_POWER,
+    Admins,
+    Governance,
+    Validator,
+    encode_governance,
+    first_governance,
+)
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transition import BlockOutcome
@@ -62,6 +71,10 @@ class Genesis(msgspec.Struct, frozen=True):
     block_gas_limit: int
     alloc: dict[Address, int]
     """The balances that the chain starts with; all money there will ever be."""
+    validators: tuple[Validator, ...] = ()
+    """Who makes blocks at first; none on a chain with one block maker."""
+    admins: Admins | None = None
+    """Who may change the validators; nobody may without it."""
 
     @property
     def rules(self) -> Rules:
@@ -72,8 +85,8 @@ def parse_genesis(text: bytes) -> Genesis:
     """Read a genesis file. Raises `MalformedJson`, or `InvalidField` naming the key."""
     fields = _parse_object(text)
     for key in fields:
-        if key not in _KEYS:
-            raise InvalidField(key, f"unknown key; genesis has {', '.join(_KEYS)}")
+        if key not in _KEYS + _NETWORK_KEYS:
+            raise InvalidField(key, f"unknown key; genesis has {', '.join(_KEYS + _NETWORK_KEYS)}")
     for key in _KEYS:
         if key not in fields:
             raise InvalidField(key, "missing")
@@ -83,22 +96,45 @@ def parse_genesis(text: bytes) -> Genesis:
         gas_price=_parse_integer("gasPrice", fields["gasPrice"], 0, MAX_UINT256),
         block_gas_limit=_parse_integer("blockGasLimit", fields["blockGasLimit"], TRANSFER_GAS, MAX_UINT64),
         alloc=_parse_alloc(fields["alloc"]),
+        validators=_parse_validators(fields["validators"]) if "validators" in fields else (),
+        admins=_parse_admins(fields["admins"]) if "admins" in fields else None,
     )
 
 
 _KEYS = ("chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc")
+_NETWORK_KEYS = ("validators", "admins")
+_VALIDATOR_KEYS = ("publicKey", "power", "feeRecipient", "name")
 
 
 def encode_genesis(genesis: Genesis) -> bytes:
     """The canonical file: sorted, indented, addresses in their EIP-55 spelling, amounts as exact integers."""
-    fields = {
+    fields: dict[str, object] = {
         "chainId": genesis.chain_id,
         "timestamp": genesis.timestamp,
         "gasPrice": genesis.gas_price,
         "blockGasLimit": genesis.block_gas_limit,
         "alloc": {checksum_address(address): genesis.alloc[address] for address in sorted(genesis.alloc)},
     }
+    # Absent keys stay absent: a chain with one block maker has the same file, and digest, whatever else is possible.
+    if genesis.validators:
+        fields["validators"] = [_validator_fields(validator) for validator in genesis.validators]
+    if genesis.admins is not None:
+        addresses = [checksum_address(address) for address in genesis.admins.addresses]
+        fields["admins"] = {"threshold": genesis.admins.threshold, "addresses": addresses}
     return json.dumps(fields, indent=2).encode() + b"\n"
+
+
+def _validator_fields(validator: Validator) -> dict[str, object]:
+    return {
+        "publicKey": base64.b64encode(validator.public_key).decode(),
+        "power": validator.power,
+        "feeRecipient": checksum_address(validator.fee_recipient),
+        "name": validator.name,
+    }
+
+
+def genesis_governance(genesis: Genesis) -> Governance | None:
+    return first_governance(genesis.validators) if genesis.validators else None
 
 
 def genesis_digest(genesis: Genesis) -> bytes:
@@ -110,6 +146,9 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     """Block 0: no transactions, no proposer, the first balances."""
     accounts = {address: Account(balance) for address, balance in genesis.alloc.items() if balance}
     lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in accounts.items())
+    governance = genesis_governance(genesis)
+    if governance is not None:
+        lattice = lattice.with_record(None, encode_governance(governance))
     header = Header(
         height=0,
         previous_hash=ZERO_HASH,
@@ -120,7 +159,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         proposer=ZERO_ADDRESS,
         chain_id=genesis.chain_id,
     )
-    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice)
+    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice, governance)
 
 
 def dev_genesis() -> Genesis:
@@ -181,3 +220,40 @@ def _parse_alloc(given: object) -> dict[Address, int]:
     if sum(alloc.values()) > MAX_UINT256:
         raise InvalidField("alloc", "the balances add up to more than 2^256-1")
     return alloc
+
+
+def _parse_validators(given: object) -> tuple[Validator, ...]:
+    if not isinstance(given, list) or not given:
+        raise InvalidField("validators", "not a list of validators")
+    validators = [_parse_validator(f"validators[{n}]", item) for n, item in enumerate(given)]
+    return first_governance(validators).validators
+
+
+def _parse_validator(field: str, given: object) -> Validator:
+    fields = _parse_keys(field, given, _VALIDATOR_KEYS)
+    public_key, fee_recipient, name = fields["publicKey"], fields["feeRecipient"], fields["name"]
+    if not isinstance(public_key, str) or not isinstance(fee_recipient, str) or not isinstance(name, str):
+        raise InvalidField(field, "publicKey, feeRecipient and name are strings")
+    try:
+        key = base64.b64decode(public_key, validate=True)
+    except ValueError:
+        raise InvalidField(f"{field}.publicKey", "not base64") from None
+    power = _parse_integer(f"{field}.power", fields["power"], 1, MAX_POWER)
+    return Validator(key, power, parse_address(fee_recipient, f"{field}.feeRecipient"), name)
+
+
+def _parse_admins(given: object) -> Admins:
+    fields = _parse_keys("admins", given, ("threshold", "addresses"))
+    texts = fields["addresses"]
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise InvalidField("admins.addresses", "not a list of addresses")
+    addresses = tuple(parse_address(text, f"admins.addresses[{n}]") for n, text in enumerate(texts))
+    if len(set(addresses)) != len(addresses):
+        raise InvalidField("admins.addresses", "an address is given twice")
+    return Admins(_parse_integer("admins.threshold", fields["threshold"], 1, len(addresses)), addresses)
+
+
+def _parse_keys(field: str, given: object, keys: tuple[str, ...]) -> dict[str, object]:
+    if not isinstance(given, dict) or set(given) != set(keys):
+        raise InvalidField(field, f"not an object with {', '.join(keys)}")
+    return given

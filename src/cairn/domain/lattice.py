@@ -2,7 +2,8 @@
 
 An account's vector is the first 2,048 bytes of BLAKE3 over address (20), balance (32) and nonce (8); the sum of all
 vectors, lane by lane modulo 2^16, is the state's. So a block costs as much as the accounts it changes, whatever the
-size of the state, and the order of changes has no part in the result. Lanes are little-endian.
+size of the state, and the order of changes has no part in the result. Lanes are little-endian. On a chain with
+validators their record is one more element, hashed in BLAKE3's mode of its own, so that no account can stand for it.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,8 @@ _EVEN = int.from_bytes(b"\xff\xff\0\0" * (LANES // 2), "little")
 _GUARD = int.from_bytes(b"\0\0\1\0" * (LANES // 2), "little")
 _FOLD_EVERY = 65_536
 """So many lanes of 16 bits add up to less than 2^32."""
+
+_RECORD_CONTEXT = "cairn 2026 state lattice: governance record"
 
 _pack_account = Struct(">20s32sQ").pack
 
@@ -52,6 +55,18 @@ class Lattice(msgspec.Struct, frozen=True):
                 added.add(address, new)
             if old.balance or old.nonce:
                 removed.add(address, old)
+        return self._plus(added, removed)
+
+    def with_record(self, old: bytes | None, new: bytes | None) -> "Lattice":
+        """The hash of the state after its one record that is not an account went from `old` to `new`."""
+        added, removed = _Lanes(), _Lanes()
+        if new is not None:
+            added.add_vector(blake3(new, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE))
+        if old is not None:
+            removed.add_vector(blake3(old, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE))
+        return self._plus(added, removed)
+
+    def _plus(self, added: "_Lanes", removed: "_Lanes") -> "Lattice":
         total = int.from_bytes(self.sum, "little")
         plus_even, plus_odd = added.folded()
         minus_even, minus_odd = removed.folded()
@@ -70,7 +85,10 @@ class _Lanes:
 
     def add(self, address: Address, account: Account) -> None:
         data = _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
-        vector = int.from_bytes(blake3(data).digest(SUM_SIZE), "little")
+        self.add_vector(blake3(data).digest(SUM_SIZE))
+
+    def add_vector(self, digest: bytes) -> None:
+        vector = int.from_bytes(digest, "little")
         # The odd lanes are what is left of the total, so one mask a vector is enough.
         self._even += vector & _EVEN
         self._total += vector

@@ -10,6 +10,7 @@ import msgspec
 
 from cairn.domain.codec import block_hash
 from cairn.domain.errors import InvalidBlock, TxRejected
+from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.rules import check_tx, validate_tx
@@ -23,6 +24,10 @@ class StateView(Protocol):
         """The account at `address`; an empty one if there is none."""
 
 
+GovernanceChange = tuple[Governance, Governance]
+"""The governance before a block and after it."""
+
+
 class BlockOutcome(msgspec.Struct, frozen=True):
     """A block and what it does to the state. Nothing of it is written yet."""
 
@@ -30,6 +35,13 @@ class BlockOutcome(msgspec.Struct, frozen=True):
     accounts: dict[Address, Account]
     """The new value of every account that the block changes."""
     lattice: Lattice
+    governance: Governance | None = None
+    """The validators from now on, when the block changes them."""
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the state after the block differs from the one before."""
+        return bool(self.block.txs) or self.governance is not None
 
 
 def build_block(
@@ -41,6 +53,7 @@ def build_block(
     timestamp: int,
     proposer: Address,
     rules: Rules,
+    governance: GovernanceChange | None = None,
 ) -> BlockOutcome:
     """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied."""
     height = parent.height + 1
@@ -49,6 +62,8 @@ def build_block(
         raise InvalidBlock(f"block {height} uses {gas_used} gas; its limit is {rules.block_gas_limit}")
     changes = _apply_txs(height, view, txs, proposer, rules)
     new_lattice = lattice.updated(changes)
+    if governance is not None:
+        new_lattice = new_lattice.with_record(*map(encode_governance, governance))
     header = Header(
         height=height,
         previous_hash=parent_hash,
@@ -61,15 +76,24 @@ def build_block(
         chain_id=rules.chain_id,
     )
     block = Block(header, block_hash(header), tuple(txs))
-    return BlockOutcome(block, {address: new for address, _, new in changes}, new_lattice)
+    accounts = {address: new for address, _, new in changes}
+    return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1])
 
 
 def verify_block(
-    parent: Header, parent_hash: BlockHash, lattice: Lattice, view: StateView, block: Block, rules: Rules
+    parent: Header,
+    parent_hash: BlockHash,
+    lattice: Lattice,
+    view: StateView,
+    block: Block,
+    rules: Rules,
+    governance: GovernanceChange | None = None,
 ) -> BlockOutcome:
     """Apply `block` again and compare. Raises `InvalidBlock` naming the first field that differs."""
     given = block.header
-    outcome = build_block(parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules)
+    outcome = build_block(
+        parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance
+    )
     built = outcome.block
     for field in Header.__struct_fields__:
         if getattr(given, field) != getattr(built.header, field):

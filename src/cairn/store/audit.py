@@ -3,7 +3,8 @@
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.transition import BlockOutcome, verify_block
+from cairn.domain.governance import Governance, decode_governance
+from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block
 from cairn.domain.txs import build_tx
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx
 from cairn.store import keys
@@ -16,14 +17,17 @@ def audit_chain(database: Database, head_height: int, genesis: Genesis) -> Block
     replay = _Replay(database, head_height)
     outcome = genesis_outcome(genesis)
     replay.compare(outcome)
+    governance = outcome.governance
     for height in range(1, head_height + 1):
         parent = outcome.block
         block = replay.load_block(height, genesis.rules.chain_id)
+        change = replay.load_governance_change(height, governance)
         try:
-            outcome = verify_block(parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules)
+            outcome = verify_block(parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules, change)
         except InvalidBlock as error:
             raise Corrupt(f"the stored chain breaks its own rules: {error.detail}") from error
         replay.compare(outcome)
+        governance = outcome.governance or governance
     replay.compare_totals()
     return outcome
 
@@ -60,6 +64,11 @@ class _Replay:
                 )
             txs.append(tx)
         return Block(found[1], found[0], tuple(txs))
+
+    def load_governance_change(self, height: int, before: Governance | None) -> GovernanceChange | None:
+        """What a block did to the validators; that it was allowed to, the engine's own record of it shows."""
+        stored = self._database.get(keys.META, keys.governance_key(height))
+        return None if stored is None or before is None else (before, decode_governance(stored))
 
     def compare(self, outcome: BlockOutcome) -> None:
         """Compare all that the block leaves in the store, and move the state on."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from cairn.domain.codec import block_hash, encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
+from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
@@ -47,6 +48,10 @@ class ChainStore(ChainReader):
         self.head_header: Header
         self.head_hash: BlockHash
         self.lattice: Lattice
+        self.state_block_hash: BlockHash
+        """Of the newest block that changed the state."""
+        self.governance: Governance | None = None
+        """The validators as of the head; None on a chain that has none."""
         stored = database.get(keys.META, keys.HEAD_KEY)
         if stored is None:
             self._start_chain()
@@ -133,6 +138,9 @@ class ChainStore(ChainReader):
         self._watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.lattice = outcome.lattice
+        self.governance = outcome.governance or self.governance
+        if outcome.changes_state:
+            self.state_block_hash = block.hash
         self._recent.keep_all(known)
 
     def _add_block(self, batch: Batch, outcome: BlockOutcome) -> None:
@@ -141,6 +149,12 @@ class ChainStore(ChainReader):
         key = keys.encode_height(height)
         head = StoredHead(height, block.hash, outcome.lattice.sum)
         batch.put(keys.META, keys.HEAD_KEY, keys.encode_head(head))
+        if outcome.changes_state:
+            batch.put(keys.META, keys.STATE_BLOCK_KEY, block.hash)
+        if outcome.governance is not None:
+            governance = encode_governance(outcome.governance)
+            batch.put(keys.META, keys.GOVERNANCE_KEY, governance)
+            batch.put(keys.META, keys.governance_key(height), governance)
         batch.put(keys.HEADERS, key, keys.encode_stored_header(block.hash, block.header))
         batch.put(keys.BLOCK_INDEX, block.hash, key)
         hashes = [tx.hash for tx in block.txs]
@@ -189,6 +203,8 @@ class ChainStore(ChainReader):
         outcome = genesis_outcome(self.genesis)
         batch = Batch(self._database)
         batch.put(keys.META, keys.GENESIS_KEY, genesis_digest(self.genesis))
+        batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
+        self.state_block_hash = outcome.block.hash
         self._write(batch, outcome)
 
     def _resume(self, stored: StoredHead) -> None:
@@ -203,11 +219,20 @@ class ChainStore(ChainReader):
             raise Corrupt(f"the chain's store ends at block {stored.height}, though block {promised} was on disk")
         self.visible = stored.height
         self.lattice = Lattice(stored.lattice_sum)
+        self.state_block_hash = self._load_state_block()
+        governance = self._database.get(keys.META, keys.GOVERNANCE_KEY)
+        self.governance = None if governance is None else decode_governance(governance)
         self.head_hash, self.head_header = self._check_links(stored)
         if self.lattice.root != self.head_header.state_root:
             raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
         # What was recovered from the log has been written out again and synced by the opening, so it may be promised.
         self._watermark.advance(stored.height)
+
+    def _load_state_block(self) -> BlockHash:
+        found = self._database.get(keys.META, keys.STATE_BLOCK_KEY)
+        if found is None:
+            raise Corrupt("the store does not say which block changed the state last")
+        return BlockHash(found)
 
     def _check_links(self, stored: StoredHead) -> tuple[BlockHash, Header]:
         """Check the newest blocks against their hashes and each other; returns the head."""

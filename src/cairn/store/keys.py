@@ -4,6 +4,9 @@
     -----------  -------------------------------  -------------------------------------------------------
     meta         "genesis"                        digest of the genesis 32
                  "head"                           height 8 | block hash 32 | lattice sum 2,048
+                 "state block"                    hash of the newest block that changed the state 32
+                 "governance"                     the validators as of the head, on a chain that has any
+                 "governance" | height 8          the validators from this block on
                  "probe"                          the last check's number 8
     headers      height 8                         block hash 32 | canonical header
     block_index  block hash 32                    height 8
@@ -44,6 +47,8 @@ FAMILIES: Final = (META, HEADERS, BLOCK_INDEX, TX_HASHES, TXS, TX_INDEX, ACCOUNT
 
 GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"
+STATE_BLOCK_KEY: Final = b"state block"
+GOVERNANCE_KEY: Final = b"governance"
 PROBE_KEY: Final = b"probe"
 
 HASH_SIZE: Final = 32
@@ -157,3 +162,7 @@ def chunk_count(tx_count: int) -> int:
 def chunk_bytes(tx_count: int, chunk: int) -> int:
     """How long a chunk of a block of `tx_count` transactions must be."""
     return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
+
+
+def governance_key(height: int) -> bytes:
+    return GOVERNANCE_KEY + encode_height(height)

@@ -1,0 +1,171 @@
+"""Validators change only by updates that enough administrators signed, once each and in order."""
+
+import pytest
+
+from cairn.domain.crypto import address_of_key
+from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, UpdateRefused
+from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest, genesis_outcome, parse_genesis
+from cairn.domain.governance import (
+    MAX_POWER,
+    MAX_UPDATE_BYTES,
+    Admins,
+    Governance,
+    Validator,
+    ValidatorUpdate,
+    apply_update,
+    check_validator,
+    decode_governance,
+    decode_update,
+    encode_governance,
+    encode_update,
+    first_governance,
+    sign_update,
+)
+from cairn.domain.types import Address
+
+CHAIN_ID = 7
+KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
+ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
+
+
+def validator(number: int, power: int = 10) -> Validator:
+    return Validator(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}")
+
+
+START = first_governance([validator(2), validator(1)])
+
+
+def update(wanted: Validator, sequence: int = 0, keys: list[bytes] | None = None) -> ValidatorUpdate:
+    return sign_update(ValidatorUpdate(sequence, wanted), KEYS[:2] if keys is None else keys, CHAIN_ID)
+
+
+def test_a_validator_is_added_changed_and_removed() -> None:
+    added = apply_update(START, ADMINS, update(validator(3)), CHAIN_ID)
+    assert [v.name for v in added.validators] == ["v1", "v2", "v3"]
+    changed = apply_update(added, ADMINS, update(validator(1, power=99), 1), CHAIN_ID)
+    assert [v.power for v in changed.validators] == [99, 10, 10]
+    removed = apply_update(changed, ADMINS, update(validator(1, power=0), 2), CHAIN_ID)
+    assert [v.name for v in removed.validators] == ["v2", "v3"]
+    assert removed.sequence == 3
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (update(validator(3), sequence=1), "sequence"),
+        (update(validator(3), keys=KEYS[:1]), "1 administrators have signed; 2 must"),
+        (update(validator(9, power=0)), "that there is not"),
+    ],
+)
+def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
+    with pytest.raises(UpdateRefused, match=why):
+        apply_update(START, ADMINS, refused, CHAIN_ID)
+
+
+def test_the_last_validator_stays() -> None:
+    alone = first_governance([validator(1)])
+    with pytest.raises(UpdateRefused, match="last validator"):
+        apply_update(alone, ADMINS, update(validator(1, power=0)), CHAIN_ID)
+
+
+def test_one_administrator_counts_once() -> None:
+    with pytest.raises(InvalidSignature, match="twice"):
+        apply_update(START, ADMINS, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN_ID)
+
+
+def test_strangers_and_other_chains_are_refused() -> None:
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, ADMINS, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN_ID)
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, ADMINS, update(validator(3)), CHAIN_ID + 1)
+
+
+def test_updates_have_one_encoding() -> None:
+    signed = update(validator(3))
+    raw = encode_update(signed)
+    assert decode_update(raw) == signed
+    for broken in (raw[1:], raw + b" ", raw.replace(b'"power":10', b'"power": 10'), b"\x01{}", b"\x01\xff"):
+        with pytest.raises(InvalidField, match="not a validator update"):
+            decode_update(broken)
+    with pytest.raises(InvalidField, match="too long"):
+        decode_update(raw + b" " * MAX_UPDATE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (Validator(b"short", 1, Address(bytes(20))), "publicKey"),
+        (Validator(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
+        (Validator(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
+        (Validator(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
+    ],
+)
+def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None:
+    with pytest.raises(InvalidField, match=field):
+        check_validator(wrong, least_power=0)
+
+
+def test_governance_round_trips_and_tells_damage() -> None:
+    assert decode_governance(encode_governance(START)) == START
+    with pytest.raises(Corrupt, match="governance"):
+        decode_governance(b"{")
+
+
+def test_fees_go_to_who_proposed() -> None:
+    assert START.proposer_of(validator(2).engine_address) == validator(2).fee_recipient
+    assert START.proposer_of(bytes(20)) is None
+
+
+def test_first_validators_are_told_apart() -> None:
+    with pytest.raises(InvalidField, match="same public key"):
+        first_governance([validator(1), validator(1)])
+    with pytest.raises(InvalidField, match="there are 0"):
+        first_governance([])
+
+
+def network_genesis_text() -> bytes:
+    genesis = dev_genesis()
+    named = type(genesis)(
+        genesis.chain_id,
+        genesis.timestamp,
+        genesis.gas_price,
+        genesis.block_gas_limit,
+        genesis.alloc,
+        START.validators,
+        ADMINS,
+    )
+    return encode_genesis(named)
+
+
+def test_genesis_names_validators_and_administrators() -> None:
+    parsed = parse_genesis(network_genesis_text())
+    assert parsed.validators == START.validators
+    assert parsed.admins == ADMINS
+    assert encode_genesis(parsed) == network_genesis_text()
+
+
+def test_the_state_root_covers_the_validators() -> None:
+    plain, network = genesis_outcome(dev_genesis()), genesis_outcome(parse_genesis(network_genesis_text()))
+    assert plain.block.header.state_root != network.block.header.state_root
+    assert genesis_digest(dev_genesis()) == genesis_digest(parse_genesis(encode_genesis(dev_genesis())))
+    other = Governance(1, START.validators)
+    there = network.lattice.with_record(encode_governance(START), encode_governance(other))
+    assert there.root != network.lattice.root
+    assert there.with_record(encode_governance(other), encode_governance(START)) == network.lattice
+    assert network.lattice.with_record(encode_governance(START), None) == plain.lattice
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        (b'"threshold": 2', b'"threshold": 4', "admins.threshold"),
+        (b'"power": 10', b'"power": 0', r"validators\[0\].power"),
+        (b'"name": "v1"', b'"nickname": "v1"', r"validators\[0\]"),
+        (b'"name": "v1"', b'"name": 1', r"validators\[0\]"),
+        (b'"publicKey": "', b'"publicKey": "?', r"validators\[0\].publicKey"),
+        (b'"admins": {', b'"admins": [], "x": {', "x"),
+    ],
+)
+def test_a_wrong_network_key_is_named(old: bytes, new: bytes, field: str) -> None:
+    with pytest.raises(InvalidField, match=field):
+        parse_genesis(network_genesis_text().replace(old, new, 1))
