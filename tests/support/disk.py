@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cairn.store.rocks import Database
+
 
 def only_file(directory: Path, pattern: str) -> Path:
     """The one file that matches and is not empty."""
@@ -33,6 +35,18 @@ def no_file_beyond(size_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def flush(database: Database) -> None:
+    """Write the memtables out now rather than when they are full."""
+    for family in database._families.values():
+        family.flush(wait=True)
+
+
+def compact(database: Database) -> None:
+    """Merge every family's files now rather than when RocksDB sees fit."""
+    for family in database._families.values():
+        family.compact_range(None, None)
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
