@@ -48,6 +48,30 @@ class Settings:
     empty_blocks: bool = setting(False, "Make a block every block time even when there is nothing to include.")
     proposer: Address = setting(ZERO_ADDRESS, "Account that receives the fees of the blocks that this node makes.")
 
+    engine: str = setting(
+        "embedded",
+        "Who makes the blocks: embedded, this node alone, or cometbft, the validators that genesis names.",
+        one_of=("embedded", "cometbft"),
+    )
+    cometbft_binary: str = setting(
+        "", "The cometbft program; empty takes the one that `make cometbft` built, else the first on the PATH."
+    )
+    cometbft_home: str = setting("", "Home directory of this node's CometBFT; empty is cometbft/ in the node's home.")
+    cometbft_rpc: str = setting(
+        "", "Where CometBFT answers RPC, as tcp://127.0.0.1:26657 or unix:///path; empty is as its config.toml says."
+    )
+    cometbft_attach: bool = setting(
+        False, "Start no CometBFT: the operator runs it, with proxy_app = \"unix://\" and the path of abci_socket."
+    )
+    abci_socket: str = setting("", "Unix socket on which CometBFT reaches this node; empty is a private one.")
+    halt_after_s: float = setting(
+        15.0, "Seconds without a new block after which /ready is 503; more than CometBFT lets pass when idle.", least=1
+    )
+    snapshot_interval: int = setting(
+        0, "Blocks between two snapshots of the state, from which new nodes can start; 0 takes none.", least=0
+    )
+    retain_blocks: int = setting(0, "Newest blocks to keep; 0 keeps all of them.", least=0)
+
     mempool_size: int = setting(100_000, "Transactions that the mempool holds at most.", least=1)
     mempool_per_sender: int = setting(
         10_000, "Transactions of one sender that the mempool holds at most; a tenth of its size unless set.", least=1
@@ -127,6 +151,8 @@ def load_settings(
     settings = Settings(**given)  # type: ignore[arg-type]  # each was checked against its own field
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise InvalidConfig("tls_cert and tls_key go together: set both for HTTPS, or neither")
+    if settings.cometbft_attach and not settings.abci_socket:
+        raise InvalidConfig("cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names")
     return settings
 
 

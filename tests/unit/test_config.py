@@ -92,6 +92,11 @@ def test_the_environment_spells_booleans_as_people_do(text: str, meant: bool) ->
         ("proposer = '0x12'", "cairn.toml: proposer: an address is 0x and 40 hexadecimal digits"),
         ("log_level = 'loud'", "cairn.toml: log_level: expected debug, info, warning or error, got 'loud'"),
         ("tls_cert = 'a.pem'", "tls_cert and tls_key go together: set both for HTTPS, or neither"),
+        (
+            "cometbft_attach = true",
+            "cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names",
+        ),
+        ("engine = 'raft'", "cairn.toml: engine: expected embedded or cometbft, got 'raft'"),
         ("port = ", "cairn.toml: Invalid value (at end of document)"),
     ],
 )

@@ -9,7 +9,7 @@ import typer
 from cairn.config import FIELDS, TYPES, env_name, flag_name
 from cairn.domain.types import Address
 
-COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "log_level")
+COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
 """Shown first in --help; the others are for operators who know what they are after."""
 
 Command = TypeVar("Command", bound=Callable[..., None])
