@@ -61,7 +61,7 @@ class Settings:
         "", "Where CometBFT answers RPC, as tcp://127.0.0.1:26657 or unix:///path; empty is as its config.toml says."
     )
     cometbft_attach: bool = setting(
-        False, "Start no CometBFT: the operator runs it, with proxy_app = \"unix://\" and the path of abci_socket."
+        False, 'Start no CometBFT: the operator runs it, with proxy_app = "unix://" and the path of abci_socket.'
     )
     abci_socket: str = setting("", "Unix socket on which CometBFT reaches this node; empty is a private one.")
     halt_after_s: float = setting(

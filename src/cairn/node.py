@@ -18,13 +18,14 @@ from pathlib import Path
 import structlog
 
 from cairn.api.worker import run_worker
+from cairn.cometbft import CometBFT
 from cairn.config import Settings
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
-from cairn.supervisor import EXIT_FATAL, EXIT_OK, Supervisor
+from cairn.supervisor import EXIT_FATAL, EXIT_OK, EngineChild, Supervisor
 
 BACKLOG = 2048
 LONGEST_SOCKET_PATH_BYTES = 100
@@ -41,7 +42,7 @@ PROBE_TIMEOUT_S = 0.5
 
 log = structlog.get_logger("cairn.node")
 
-CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int], int]
+CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None], int]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int], None]
 
 
@@ -54,6 +55,8 @@ class Node:
     settings: Settings
     dev_keys: Mapping[Address, bytes]
     """The keys that the core signs with: those of a dev chain, none on any other."""
+    cometbft: CometBFT | None = None
+    """What makes the blocks, unless this node does so alone or the operator runs it."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -74,6 +77,7 @@ class Node:
                 drain_delay_s=self.settings.drain_delay_s,
                 # While any process holds the socket, new clients would queue in it and never be answered.
                 on_stop=listener.close,
+                engine=self._engine(runtime_dir),
             )
             endpoint = Endpoint.of(listener, self.settings)
             supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
@@ -86,8 +90,28 @@ class Node:
     def _run_core(self, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
         listener.close()
         return self.core(
-            self.genesis, self.data_dir, self.settings, core_socket_in(runtime_dir), self.dev_keys, lifeline
+            self.genesis,
+            self.data_dir,
+            self.settings,
+            core_socket_in(runtime_dir),
+            self.dev_keys,
+            lifeline,
+            abci_socket_of(self.settings, runtime_dir),
         )
+
+    def _engine(self, runtime_dir: Path) -> EngineChild | None:
+        abci_socket = abci_socket_of(self.settings, runtime_dir)
+        if self.cometbft is None or abci_socket is None:
+            return None
+        entry = partial(self._run_cometbft, self.cometbft, abci_socket)
+        return EngineChild("cometbft", entry, socket=abci_socket)
+
+    def _run_cometbft(self, cometbft: CometBFT, abci_socket: Path, lifeline: int) -> int:
+        try:
+            cometbft.become(abci_socket, self.settings.cometbft_rpc)
+        except OSError as error:
+            log.error("cannot start CometBFT", program=str(cometbft.binary), reason=str(error))
+        return EXIT_OK
 
     def _run_worker(self, index: int, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
         scratch_dir = runtime_dir / f"worker-{index}"
@@ -194,6 +218,13 @@ def raise_file_limit(max_connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         log.warning("the system's limit of open files is below max_connections", limit=hard, wanted=wanted)
+
+
+def abci_socket_of(settings: Settings, runtime_dir: Path) -> Path | None:
+    """Where CometBFT reaches the core; None on a node that makes its blocks alone."""
+    if settings.engine == "embedded":
+        return None
+    return Path(settings.abci_socket) if settings.abci_socket else runtime_dir / "abci.sock"
 
 
 def core_socket_in(runtime_dir: Path) -> Path:

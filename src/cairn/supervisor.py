@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -29,6 +30,9 @@ STABLE_AFTER_S = 5.0
 """A process that lived this long died by accident; one that did not may die again at once, so it waits."""
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
+ENGINE_STOP_LIMIT_S = 2.0
+"""An engine that still runs this long after it was told to stop, or after its core went away, is killed."""
+ENGINE_POLL_S = 0.05
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that the terminal has told already: that is not yet a second one."""
 
@@ -58,8 +62,40 @@ class Child:
         return min(FIRST_BACKOFF_S * 2.0 ** (self.early_deaths - 1), LONGEST_BACKOFF_S)
 
 
+SocketIdentity = tuple[int, int]
+
+
+@dataclass(slots=True)
+class EngineChild(Child):
+    """A program that works for the core through a socket of the core's: started when the core listens there."""
+
+    socket: Path = Path()
+    not_before: float = 0.0
+    """Back-off after its last death."""
+    serves: SocketIdentity | None = None
+    """The socket that it was started for."""
+    left_at: float | None = None
+    """When that socket was first seen to be gone or another."""
+
+    def listening(self) -> SocketIdentity | None:
+        """Which socket the core listens on; each time that it listens anew is another one."""
+        try:
+            found = self.socket.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns
+
+    def is_left(self, now: float) -> bool:
+        """Whether its core has been gone so long that it hangs: it should have ended by itself."""
+        if self.listening() == self.serves:
+            self.left_at = None
+        elif self.left_at is None:
+            self.left_at = now
+        return self.left_at is not None and now - self.left_at >= ENGINE_STOP_LIMIT_S
+
+
 class Supervisor:
-    """Owns the core and the workers from the first fork to the last exit."""
+    """Owns the core, the workers and the engine from the first fork to the last exit."""
 
     def __init__(
         self,
@@ -67,7 +103,9 @@ class Supervisor:
         workers: Sequence[Callable[[int], int]],
         drain_delay_s: float,
         on_stop: Callable[[], None],
+        engine: EngineChild | None = None,
     ) -> None:
+        self._engine = engine
         self._core = Child("cairn-core", core)
         self._workers = [Child(f"cairn-api-{index}", entry) for index, entry in enumerate(workers)]
         self._drain_delay_s = drain_delay_s
@@ -81,7 +119,11 @@ class Supervisor:
 
     @property
     def _children(self) -> list[Child]:
-        return [self._core, *self._workers]
+        return [*self._engines, self._core, *self._workers]
+
+    @property
+    def _engines(self) -> list[EngineChild]:
+        return [] if self._engine is None else [self._engine]
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run `action` between two signals. Nothing runs any more once the stop has begun."""
@@ -91,8 +133,10 @@ class Supervisor:
         """Run until a signal or a fatal finding ends the node. Returns the exit code; no child is left."""
         with self._signals:
             try:
-                for child in self._children:
+                for child in (self._core, *self._workers):
                     self._start(child)
+                for engine in self._engines:
+                    self._tend(engine)
                 while self._stopped_at is None or any(child.pid for child in self._children):
                     self._signals_received(self._signals.wait(self._timers.next_in_s()))
                     self._timers.run_due()
@@ -118,6 +162,19 @@ class Supervisor:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         child.started_at = time.monotonic()
+
+    def _tend(self, engine: EngineChild) -> None:
+        """Start the engine once the core listens for it; end one that outlives its core instead of leaving."""
+        self._timers.add(ENGINE_POLL_S, lambda: self._tend(engine))
+        now = time.monotonic()
+        if engine.pid is None:
+            listening = engine.listening()
+            if listening is not None and now >= engine.not_before:
+                engine.serves, engine.left_at = listening, None
+                self._start(engine)
+        elif engine.is_left(now):
+            log.warning("killed: it did not end with its core", process=engine.name)
+            send(signal.SIGKILL, [engine])
 
     def _become(self, child: Child) -> None:
         """Be the child, in the forked process. Never returns: nothing of the supervisor may run here."""
@@ -159,7 +216,9 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, code: int) -> None:
-        if code == EXIT_FATAL:
+        if isinstance(child, EngineChild):
+            self._engine_ended(child, code)
+        elif code == EXIT_FATAL:
             # Whoever found it: data that is not what was written is no reason to try once more.
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
@@ -167,6 +226,17 @@ class Supervisor:
             delay_s = child.back_off_s(time.monotonic())
             log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
             self._timers.add(delay_s, lambda: self._start(child))
+            if child is self._core:
+                for engine in self._engines:
+                    # Nobody listens there any more; the next core makes it anew.
+                    engine.socket.unlink(missing_ok=True)
+
+    def _engine_ended(self, engine: EngineChild, code: int) -> None:
+        """It leaves with 0 too, when its core is gone; whatever it says, only a stop of ours is its end."""
+        if self._stopped_at is None:
+            delay_s = engine.back_off_s(time.monotonic())
+            engine.not_before = time.monotonic() + delay_s
+            log.error("process ended, restarting", process=engine.name, how=describe_exit(code), in_s=delay_s)
 
     def _stop_asked(self, number: int) -> None:
         if self._stopped_at is None:
@@ -178,16 +248,24 @@ class Supervisor:
             self._kill_all()
 
     def _stop(self, drain_delay_s: float) -> None:
-        """Core first: /ready turns to 503 while all is still served. It leaves last, when every worker is gone."""
+        """Engine and core first: no more blocks, and /ready turns to 503 while all is still served.
+
+        The core itself leaves last, when every worker is gone; and those stay until the engine is.
+        """
         if self._stopped_at is not None:
             return
         self._stopped_at = time.monotonic()
         self._timers.clear()
-        send(signal.SIGTERM, [self._core])
+        send(signal.SIGTERM, [*self._engines, self._core])
+        self._timers.add(ENGINE_STOP_LIMIT_S, lambda: send(signal.SIGKILL, self._engines))
         self._timers.add(drain_delay_s, self._stop_workers)
         self._timers.add(drain_delay_s + STOP_LIMIT_S, self._kill_stragglers)
 
     def _stop_workers(self) -> None:
+        if any(engine.pid for engine in self._engines):
+            # An engine whose core leaves first may hang, and would have to be killed.
+            self._timers.add(ENGINE_POLL_S, self._stop_workers)
+            return
         self._on_stop()
         send(signal.SIGTERM, self._workers)
 

@@ -21,7 +21,7 @@ from cairn.node import Node
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
-    lifeline: int,
+    lifeline: int, abci_socket: Path | None,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))
@@ -71,5 +71,5 @@ def read_link(fd: str) -> str:
 if __name__ == "__main__":
     chosen = dict(pair.split("=", 1) for pair in sys.argv[2:])
     settings = load_settings(environ={f"CAIRN_{name.upper()}": value for name, value in chosen.items()})
-    node = Node(dev_genesis(), Path(sys.argv[1]), settings, {}, run_core, run_worker)
+    node = Node(dev_genesis(), Path(sys.argv[1]), settings, {}, core=run_core, worker=run_worker)
     sys.exit(node.run(on_ready=lambda url: print(f"Listening on {url}", flush=True)))

@@ -29,7 +29,7 @@ from cairn.core.process import run_core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
 lifeline, directory = int(sys.argv[2]), Path(sys.argv[3])
 settings = Settings(block_time_s=float(sys.argv[4]))
-sys.exit(run_core(dev_genesis(), directory / "data", settings, directory / "core.sock", dict(DEV_KEYS), lifeline))
+sys.exit(run_core(dev_genesis(), directory / "data", settings, directory / "core.sock", dict(DEV_KEYS), lifeline, None))
 """
 
 

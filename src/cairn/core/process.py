@@ -40,8 +40,12 @@ def run_core(
     core_socket: Path,
     dev_keys: Mapping[Address, bytes],
     lifeline: int,
+    abci_socket: Path | None,
 ) -> int:
-    """Run until told to stop. Returns the exit code; what ended the node is on standard error."""
+    """Run until told to stop. Returns the exit code; what ended the node is on standard error.
+
+    `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys).run(core_socket, lifeline))

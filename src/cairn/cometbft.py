@@ -1,0 +1,152 @@
+"""The CometBFT beside this node: which program, which configuration, and how it is started."""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cairn.config import Settings
+from cairn.domain.errors import InvalidConfig
+
+VERSION_SERIES = "0.38."
+CHECKOUT_BINARY = Path(__file__).parents[2] / ".tools" / "bin" / "cometbft"
+"""Where `make cometbft` puts it; a package that was installed elsewhere has nothing there."""
+LOG_FILE = "cometbft.log"
+LARGEST_LOG_BYTES = 16 * 1024 * 1024
+"""A longer log is put aside at the next start."""
+
+TomlValue = str | int | bool
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CometBFT:
+    """One CometBFT and its home directory."""
+
+    binary: Path
+    home: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.home / "config" / "config.toml"
+
+    @property
+    def genesis_file(self) -> Path:
+        return self.home / "config" / "genesis.json"
+
+    def run(self, *args: str) -> str:
+        """Have it do something short; what it printed. Raises `InvalidConfig` with its own words when it fails."""
+        command = [str(self.binary), *args, "--home", str(self.home)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise InvalidConfig(f"cannot run {self.binary}: {error.strerror}") from None
+        if done.returncode:
+            raise InvalidConfig(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
+        return done.stdout.strip()
+
+    def check_version(self) -> None:
+        found = self.run("version")
+        if not found.startswith(VERSION_SERIES):
+            raise InvalidConfig(f"{self.binary} is CometBFT {found}; this node works with {VERSION_SERIES}x")
+
+    def read_config(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.config_file.read_text())
+        except FileNotFoundError:
+            raise InvalidConfig(f"{self.config_file} is missing; `cairn testnet` makes whole homes") from None
+        except (OSError, ValueError) as error:
+            raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+
+    def configure(self, changes: Mapping[str, TomlValue]) -> None:
+        self.config_file.write_text(edit_toml(self.config_file.read_text(), changes))
+
+    def become(self, abci_socket: Path, rpc: str) -> None:
+        """Turn this process, a fork, into CometBFT. It dies with its parent, whatever ends that."""
+        die_with_parent(signal.SIGKILL)
+        if rpc.startswith("unix://"):
+            # A killed one leaves its socket, which the next one would refuse to replace.
+            Path(rpc.removeprefix("unix://")).unlink(missing_ok=True)
+        log_file = self.home / LOG_FILE
+        if log_file.exists() and log_file.stat().st_size > LARGEST_LOG_BYTES:
+            log_file.replace(log_file.with_suffix(".log.1"))
+        log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        command = ["cometbft", "start", "--home", str(self.home), "--abci", "socket"]
+        os.execv(self.binary, [*command, "--proxy_app", f"unix://{abci_socket}", "--rpc.laddr", rpc])
+
+
+def find_binary(settings: Settings) -> Path:
+    """The program that the settings name, or the nearest one. Raises `InvalidConfig` when there is none."""
+    wanted = settings.cometbft_binary
+    if not wanted and os.access(CHECKOUT_BINARY, os.X_OK):
+        return CHECKOUT_BINARY
+    found = shutil.which(wanted or "cometbft")
+    if found is None:
+        where = f"{wanted} is no program" if wanted else "there is no cometbft on the PATH"
+        raise InvalidConfig(f"{where}: `make cometbft` builds one in a checkout; see docs/cometbft.md")
+    # Started from another directory later, a relative path would lead elsewhere.
+    return Path(found).absolute()
+
+
+def rpc_of(config: Mapping[str, Any], config_file: Path) -> str:
+    """The RPC address in a config.toml. Raises `InvalidConfig` when there is none that a node can use."""
+    address = config.get("rpc", {}).get("laddr", "")
+    if not isinstance(address, str) or not re.match("(tcp|unix)://.", address):
+        raise InvalidConfig(f"{config_file}: rpc.laddr is {address!r}: the node needs it, as tcp:// or unix://")
+    return address
+
+
+def edit_toml(text: str, changes: Mapping[str, TomlValue]) -> str:
+    """Set `section.key`s that are in `text` already, and leave every other byte alone. Raises `InvalidConfig`."""
+    for path, value in changes.items():
+        section, _, key = path.rpartition(".")
+        start, end = _section(text, section)
+        line = re.compile(rf"^{re.escape(key)} = .*$", re.MULTILINE)
+        found = line.search(text, start, end)
+        if found is None:
+            raise InvalidConfig(f"CometBFT's config.toml has no {path}: is it of another version?")
+        text = f"{text[: found.start()]}{key} = {_as_toml(value)}{text[found.end() :]}"
+    return text
+
+
+def _section(text: str, name: str) -> tuple[int, int]:
+    """Where a section's keys are; "" is what comes before the first section."""
+    heads = re.compile(r"^\[.*\]$", re.MULTILINE)
+    start = 0
+    if name:
+        found = re.search(rf"^\[{re.escape(name)}\]$", text, re.MULTILINE)
+        if found is None:
+            raise InvalidConfig(f"CometBFT's config.toml has no section {name}: is it of another version?")
+        start = found.end()
+    after = heads.search(text, start)
+    return start, after.start() if after else len(text)
+
+
+def _as_toml(value: TomlValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Have the system send this process `number` when its parent ends, where it can (Linux)."""
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != parent:
+        # It ended before the system knew that we care.
+        os.kill(os.getpid(), number)
