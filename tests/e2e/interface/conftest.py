@@ -1,4 +1,7 @@
-"""The interface suite runs against the node at NODE_URL (a dev chain), or against one that it starts."""
+"""The interface suite runs against the node at NODE_URL, or against a dev chain that it starts.
+
+The node at NODE_URL is one of a dev chain, or, with NODE_ENGINE=cometbft, one of a network with the same accounts.
+"""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from tests.support.public import PublicNode
 def node() -> Iterator[PublicNode]:
     given = os.environ.get("NODE_URL")
     if given:
-        public = PublicNode(given)
+        public = PublicNode(given, os.environ.get("NODE_ENGINE", "embedded"))
         yield public
         public.close()
         return

@@ -1,0 +1,104 @@
+"""Follows the events of one node through its crashes, as a client does that wants each of them exactly once."""
+
+import json
+import threading
+from collections import Counter
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from tests.support.node_process import wait_until
+
+RETRY_S = 0.1
+
+
+class Follower:
+    """Subscribes to every block from genesis on, and to whatever transactions it is told to follow."""
+
+    def __init__(self, url: str) -> None:
+        self._url = "ws" + url.removeprefix("http") + "/events"
+        self.blocks: list[tuple[int, str]] = []
+        """Height and hash, in the order in which they were told."""
+        self.confirmed: Counter[str] = Counter()
+        self.heights: dict[str, int] = {}
+        self.errors: list[dict[str, Any]] = []
+        self._followed: set[str] = set()
+        self._lock = threading.Lock()
+        self._socket: ClientConnection | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"follower of {url}")
+        self._thread.start()
+
+    def follow(self, tx_hash: str) -> None:
+        with self._lock:
+            self._followed.add(tx_hash)
+            if self._socket is not None:
+                # A connection that broke just now is made again, and this transaction with it.
+                with suppress(WebSocketException, OSError):
+                    self._socket.send(_subscription(tx_hash))
+
+    def await_confirmed(self, hashes: set[str], timeout_s: float) -> None:
+        missing = hashes - self.confirmed.keys()
+
+        def is_done() -> bool:
+            missing.difference_update(self.confirmed.keys())
+            return not missing
+
+        wait_until(is_done, timeout_s, f"txConfirmed at {self._url} of the rest of {len(hashes)}: {list(missing)[:3]}")
+
+    def await_height(self, height: int, timeout_s: float) -> None:
+        wait_until(lambda: self._next > height, timeout_s, f"block {height} at {self._url}, which told {self._next}")
+
+    @property
+    def _next(self) -> int:
+        return self.blocks[-1][0] + 1 if self.blocks else 0
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            with suppress(WebSocketException, OSError, EOFError, TimeoutError):
+                self._read(f"{self._url}?newBlock&fromHeight={self._next}")
+            self._ended.wait(RETRY_S)
+
+    def _read(self, url: str) -> None:
+        with connect(url, open_timeout=2, close_timeout=1, ping_interval=1, ping_timeout=5) as socket:
+            with self._lock:
+                for tx_hash in self._followed - self.confirmed.keys():
+                    socket.send(_subscription(tx_hash))
+                self._socket = socket
+            try:
+                for message in socket:
+                    self._note(json.loads(message))
+            finally:
+                with self._lock:
+                    self._socket = None
+
+    def _note(self, message: dict[str, Any]) -> None:
+        if message["event"] == "newBlock":
+            self.blocks.append((message["blockHeight"], message["hash"]))
+        elif message["event"] == "txConfirmed":
+            self.confirmed[message["txHash"]] += 1
+            self.heights[message["txHash"]] = message["blockHeight"]
+        elif message["event"] != "subscribed":
+            self.errors.append(message)
+
+    def close(self) -> None:
+        self._ended.set()
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close_socket()
+        self._thread.join(10)
+
+    def __enter__(self) -> "Follower":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _subscription(tx_hash: str) -> str:
+    return json.dumps({"action": "subscribe", "event": "txConfirmed", "txHash": tx_hash})
