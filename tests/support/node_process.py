@@ -48,14 +48,17 @@ def is_alive(pid: int) -> bool:
 class NodeProcess:
     """Leaving the `with` block ends every process of the node, whatever state it is in."""
 
-    def __init__(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, args: Sequence[str], env: Mapping[str, str] | None = None, program: Sequence[str] | None = None
+    ) -> None:
+        """Runs `cairn ARGS`, or another program with the same arguments."""
         self.args = tuple(args)
         self._scratch = tempfile.TemporaryDirectory(prefix="cairn-test-")
         self._out = Path(self._scratch.name, "out")
         self._err = Path(self._scratch.name, "err")
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                command(args),
+                command(args) if program is None else [*program, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -42,31 +42,30 @@ class SteadyLoad:
         per_second: float,
         before_send: Callable[[str], None] = lambda tx_hash: None,
         first_sender: int = 0,
-        first_nonces: Sequence[int] | None = None,
     ) -> None:
         """`before_send` gets each hash before any node can know of it."""
         self.accepted: set[str] = set()
         """Answered with 200."""
         self.refusals: list[str] = []
-        self.nonces = list(first_nonces or [0] * len(urls))
         self._pause_s = 1 / per_second
         self._before_send = before_send
         self._ended = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(at, first_sender + at, url), daemon=True, name=f"load on {url}")
-            for at, url in enumerate(urls)
+            threading.Thread(target=self._run, args=(sender, url), daemon=True, name=f"load on {url}")
+            for sender, url in enumerate(urls, first_sender)
         ]
 
-    def _run(self, at: int, sender: int, url: str) -> None:
+    def _run(self, sender: int, url: str) -> None:
         random = Random(sender)
         with httpx.Client(base_url=url, timeout=3) as client:
+            nonce = client.get(f"/account/0x{DEV_KEYS[sender][0].hex()}").json()["pendingNonce"]
             while not self._ended.wait(self._pause_s):
                 to = Address(random.randbytes(20))
-                tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), self.nonces[at])
+                tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), nonce)
                 self._before_send(tx_hash)
                 if not self._send(client, tx_hash, body):
                     return
-                self.nonces[at] += 1
+                nonce += 1
 
     def _send(self, client: httpx.Client, tx_hash: str, body: dict[str, Any]) -> bool:
         """Whether the node took it; it did not when the load ended first, or when it was refused."""

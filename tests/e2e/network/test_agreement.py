@@ -1,0 +1,63 @@
+"""The same transactions through different nodes: one chain, the same everywhere, with each transaction once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cairn.domain.types import Address
+from tests.support.network import Network, assert_agreement, assert_each_once
+from tests.support.node_process import clean_environment
+from tests.support.replay import replay_chain
+from tests.support.steady_load import sign_dev_transfer
+
+ROOT = Path(__file__).parents[3]
+SENDERS = 10
+NONCES = 20
+
+
+def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -> None:
+    random = Random(3)
+    recipients = [Address(random.randbytes(20)) for _ in range(5)]
+    accepted = []
+    for nonce in range(NONCES):
+        for sender in range(SENDERS):
+            to = random.choice(recipients)
+            tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), nonce)
+            # Through one node, or through two at once; the nonce before it went through another one.
+            for node in random.sample(network.nodes, random.choice([1, 2])):
+                answer = node.public.post(body)
+                assert answer.status_code == 200, answer.text
+                assert answer.json()["txHash"] == tx_hash
+            accepted.append(tx_hash)
+    for node in network.nodes:
+        for tx_hash in accepted:
+            node.public.await_confirmed(tx_hash)
+    chain = assert_agreement(network.nodes)
+    assert_each_once(chain, accepted)
+    assert sum(len(block["transactions"]) for block in chain) == len(accepted)
+    replay = replay_chain(network.nodes[0].public, network.genesis)
+    assert sum(account.balance for account in replay.accounts.values()) == sum(network.genesis.alloc.values())
+    for node in network.nodes:
+        for address, account in replay.accounts.items():
+            shown = node.public.read(f"/account/0x{address.hex()}")
+            assert (shown["balance"], shown["nonce"]) == (account.balance, account.nonce)
+        assert node.public.read("/mempool") == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("index", [1, 3])
+def test_every_node_has_the_same_interface(network: Network, index: int) -> None:
+    """The suite that a single node passes."""
+    url = network.nodes[index].url
+    suite = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/e2e/interface"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=clean_environment({"NODE_URL": url, "NODE_ENGINE": "cometbft"}) | {"CI": os.environ.get("CI", "true")},
+    )
+    assert suite.returncode == 0, suite.stdout + suite.stderr

@@ -1,0 +1,125 @@
+"""Nodes killed, parted and frozen under load: the rest goes on while it may, and nothing is lost, doubled or forked."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.network import (
+    Network,
+    NetworkNode,
+    assert_agreement,
+    assert_each_once,
+    assert_told_once,
+    followers,
+)
+from tests.support.steady_load import SteadyLoad
+
+PER_SECOND = 8
+GOES_ON_BLOCKS = 5
+HALTED_S = 3
+RECOVERY_S = 10
+"""From the return of what was missing to the next block."""
+SETTLE_S = 30
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@contextmanager
+def under_load(network: Network) -> Iterator[SteadyLoad]:
+    """Transfers through every node while the block runs; afterwards nothing of what was promised is broken."""
+    with followers(network.nodes) as told:
+
+        def follow(tx_hash: str) -> None:
+            for follower in told:
+                follower.follow(tx_hash)
+
+        with SteadyLoad([node.url for node in network.nodes], PER_SECOND, follow) as load:
+            time.sleep(1)
+            yield load
+        assert load.accepted
+        for follower in told:
+            follower.await_confirmed(load.accepted, SETTLE_S)
+        chain = assert_agreement(network.nodes)
+        assert_each_once(chain, load.accepted)
+        for follower in told:
+            assert_told_once(follower, chain, load.accepted)
+
+
+def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 20) -> None:
+    """New blocks, not only one that was under way."""
+    target = max(node.height() for node in nodes) + GOES_ON_BLOCKS
+    for node in nodes:
+        node.await_height(target, timeout_s)
+
+
+def assert_halts(nodes: Sequence[NetworkNode]) -> int:
+    """No block is made any more, and each node says that it is not ready, and why. Returns the height."""
+    for node in nodes:
+        assert "no block for" in node.await_not_ready(20)
+    heights = [node.height() for node in nodes]
+    time.sleep(HALTED_S)
+    assert [node.height() for node in nodes] == heights
+    return max(heights)
+
+
+def assert_recovers(nodes: Sequence[NetworkNode], height: int, since: float) -> None:
+    """A block above `height` within the time that is promised."""
+    nodes[0].await_height(height + 1, RECOVERY_S + since - time.monotonic())
+    for node in nodes:
+        node.await_ready()
+
+
+def test_with_one_validator_killed_commits_go_on(network: Network) -> None:
+    *others, victim = network.nodes
+    with under_load(network):
+        victim.kill()
+        assert_goes_on(others)
+        victim.start()
+        assert_goes_on(network.nodes)
+
+
+def test_with_two_killed_there_is_no_commit_until_one_returns(network: Network) -> None:
+    first, second, third, fourth = network.nodes
+    with under_load(network):
+        third.kill()
+        fourth.kill()
+        height = assert_halts([first, second])
+        returned_at = time.monotonic()
+        third.launch()
+        assert_recovers([first, second, third], height, returned_at)
+        fourth.start()
+
+
+def test_halves_that_are_parted_stand_still_until_they_meet(network: Network) -> None:
+    with under_load(network):
+        network.split([0, 1], "cut")
+        height = assert_halts(network.nodes)
+        healed_at = time.monotonic()
+        network.heal()
+        assert_recovers(network.nodes, height, healed_at)
+
+
+@pytest.mark.parametrize("state", ["cut", "held"])
+def test_a_node_alone_stands_still_and_catches_up(network: Network, state: str) -> None:
+    *others, lonely = network.nodes
+    with under_load(network):
+        network.split([lonely.index], "cut" if state == "cut" else "held")
+        assert_goes_on(others)
+        lonely.await_not_ready(20)
+        network.heal()
+        lonely.await_ready()
+        assert_goes_on(network.nodes)
+
+
+def test_a_frozen_node_stops_nobody_and_catches_up(network: Network) -> None:
+    frozen, *others = network.nodes
+    with under_load(network):
+        frozen.freeze()
+        try:
+            assert_goes_on(others)
+        finally:
+            frozen.thaw()
+        frozen.await_ready()
+        assert_goes_on(network.nodes)

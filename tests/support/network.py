@@ -1,0 +1,282 @@
+"""A network of real nodes on this machine: homes that `cairn testnet` made, each node in its own process group."""
+
+import base64
+import hashlib
+import json
+import signal
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from cairn.cometbft import TomlValue, edit_toml
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS, Genesis, parse_genesis
+from tests.support.follower import Follower
+from tests.support.links import Links, State
+from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.public import PublicNode
+from tests.support.wallet import DEV_CHAIN_ID
+
+DEV_COINS = 10_000
+HALT_AFTER_S = 4
+START_TIMEOUT_S = 40
+
+QUICK: dict[str, TomlValue] = {
+    "consensus.timeout_propose": "1s",
+    "consensus.timeout_propose_delta": "200ms",
+    "consensus.timeout_prevote": "300ms",
+    "consensus.timeout_precommit": "300ms",
+    "consensus.timeout_commit": "100ms",
+    "consensus.peer_gossip_sleep_duration": "10ms",
+    "consensus.create_empty_blocks_interval": "2s",
+    "p2p.flush_throttle_timeout": "5ms",
+}
+"""Rounds that a test can wait for."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has, different from each other."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+class NetworkNode:
+    """One node of the network, over all its lives. Its URL stays the same."""
+
+    def __init__(self, index: int, home: Path, port: int, p2p_port: int) -> None:
+        self.index = index
+        self.home = home
+        self.p2p_port = p2p_port
+        self.url = f"http://127.0.0.1:{port}"
+        self.public = PublicNode(self.url, "cometbft")
+        self.process: NodeProcess | None = None
+        self._args = ("run", "--home", str(home), "--port", str(port), "--workers", "1")
+
+    @property
+    def cometbft_config(self) -> Path:
+        return self.home / "cometbft" / "config"
+
+    @property
+    def peer_id(self) -> str:
+        """What its CometBFT is called by the others: the hash of its public key."""
+        key = json.loads((self.cometbft_config / "node_key.json").read_text())["priv_key"]["value"]
+        return hashlib.sha256(base64.b64decode(key)[32:]).digest()[:20].hex()
+
+    def configure(self, changes: Mapping[str, TomlValue]) -> None:
+        """Change the config.toml of its CometBFT."""
+        file = self.cometbft_config / "config.toml"
+        file.write_text(edit_toml(file.read_text(), changes))
+
+    def set(self, **settings: object) -> None:
+        """Change its own settings; the next start reads them."""
+        file = self.home / "cairn.toml"
+        kept = [line for line in file.read_text().splitlines() if line.partition(" =")[0] not in settings]
+        chosen = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        file.write_text("\n".join(kept + chosen) + "\n")
+
+    def launch(self, program: Sequence[str] | None = None) -> None:
+        """Start it and return at once."""
+        assert self.process is None, f"node {self.index} runs already"
+        self.process = NodeProcess(self._args, program=program)
+
+    def start(self, program: Sequence[str] | None = None) -> None:
+        """Start it and wait until it is ready."""
+        self.launch(program)
+        self.await_ready()
+
+    def await_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        wait_until(lambda: self.readiness()[0] == 200, timeout_s, f"node {self.index} to be ready: {self.readiness()}")
+
+    def await_not_ready(self, timeout_s: float) -> str:
+        """Return what it says once it answers 503."""
+        wait_until(lambda: self.readiness()[0] == 503, timeout_s, f"node {self.index} to be not ready")
+        return self.readiness()[1]
+
+    def await_gone(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Return once it has ended by itself."""
+        assert self.process is not None
+        self.process.wait_exit(timeout_s)
+        self._forget()
+
+    def stop(self) -> None:
+        """As a service manager does."""
+        assert self.process is not None
+        code = self.process.stop()
+        assert code == 0, self.process.stderr
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL for every process of the node at once, CometBFT too."""
+        if self.process is not None:
+            self.process.kill_group()
+            self._forget()
+
+    def _forget(self) -> None:
+        assert self.process is not None
+        self.process.close()
+        self.process = None
+
+    def freeze(self) -> None:
+        assert self.process is not None
+        self.process.signal_group(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.signal_group(signal.SIGCONT)
+
+    def readiness(self) -> tuple[int | None, str]:
+        """The status and the body of GET /ready; no status when there is no answer."""
+        try:
+            answer = httpx.get(f"{self.url}/ready", timeout=2)
+        except httpx.TransportError as error:
+            return None, f"{error!r}: {self.process.stderr if self.process else 'not started'}"
+        return answer.status_code, answer.text
+
+    def height(self) -> int:
+        """Of the newest block that it shows."""
+        return int(self.public.read("/chain")["head"]["blockHeight"])
+
+    def block(self, height: int) -> dict[str, Any]:
+        block: dict[str, Any] = self.public.read(f"/block/{height}")
+        return block
+
+    def await_height(self, height: int, timeout_s: float) -> None:
+        wait_until(lambda: self.height() >= height, timeout_s, f"node {self.index} to have block {height}")
+
+
+class Network:
+    """Nodes 0 to `validators` - 1 make the blocks; the rest, if any, only follow. Leaving the `with` block ends all."""
+
+    def __init__(
+        self, directory: Path, validators: int = 4, config: Mapping[str, TomlValue] = QUICK, args: Sequence[str] = ()
+    ) -> None:
+        """Make the homes; nothing is started. `config` goes into every CometBFT's config.toml."""
+        make_homes(directory, validators, args)
+        homes = sorted(path.parent for path in directory.glob("*/cairn.toml"))
+        ports = free_ports(2 * len(homes))
+        self.nodes = [NetworkNode(index, home, *ports[2 * index : 2 * index + 2]) for index, home in enumerate(homes)]
+        self._links = Links([node.p2p_port for node in self.nodes])
+        self._config = config
+        for node in self.nodes:
+            self._prepare(node)
+
+    def _prepare(self, node: NetworkNode) -> None:
+        others = [other for other in self.nodes if other is not node]
+        peers = [f"{other.peer_id}@127.0.0.1:{self._links.port(node.index, other.index)}" for other in others]
+        node.configure(
+            {
+                **self._config,
+                "p2p.laddr": f"tcp://127.0.0.1:{node.p2p_port}",
+                "p2p.pex": False,
+                "p2p.persistent_peers": ",".join(peers),
+                "rpc.laddr": f"unix://{node.home}/rpc.sock",
+            }
+        )
+        node.set(halt_after_s=HALT_AFTER_S)
+
+    @property
+    def genesis(self) -> Genesis:
+        return parse_genesis((self.nodes[0].home / "genesis.json").read_bytes())
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until each is ready."""
+        for node in self.nodes:
+            if node.process is None:
+                node.launch()
+        for node in self.nodes:
+            node.await_ready()
+
+    def split(self, side: Collection[int], state: State = "cut") -> None:
+        """Part these nodes from the rest."""
+        self._links.split(side, state)
+
+    def heal(self) -> None:
+        for node in self.nodes:
+            self._links.split([node.index], "up")
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.kill()
+            node.public.close()
+        self._links.close()
+
+    def __enter__(self) -> "Network":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def make_homes(directory: Path, validators: int, args: Sequence[str] = ()) -> None:
+    """The homes of a network with the chain id and the accounts of a dev chain."""
+    alloc = [f"--alloc={checksum_address(address)}={DEV_COINS}coins" for address, _ in DEV_KEYS]
+    made = subprocess.run(
+        command(["testnet", str(directory), f"--validators={validators}", f"--chain-id={DEV_CHAIN_ID}", *alloc, *args]),
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+    )
+    assert made.returncode == 0, made.stderr
+
+
+@contextmanager
+def followers(nodes: Sequence[NetworkNode]) -> Iterator[list[Follower]]:
+    """A follower of each node's events."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Follower(node.url)) for node in nodes]
+
+
+def chain_of(node: NetworkNode, top: int) -> list[dict[str, Any]]:
+    """Every block up to `top`, as the node shows it."""
+    return [node.block(height) for height in range(top + 1)]
+
+
+def assert_agreement(nodes: Sequence[NetworkNode], timeout_s: float = 30) -> list[dict[str, Any]]:
+    """Every node shows the same blocks, byte for byte, up to where the highest is now; they link back to genesis."""
+    top = max(node.height() for node in nodes)
+    for node in nodes:
+        node.await_height(top, timeout_s)
+    first, *others = (chain_of(node, top) for node in nodes)
+    for node, other in zip(nodes[1:], others, strict=True):
+        for mine, theirs in zip(first, other, strict=True):
+            assert theirs == mine, f"node {node.index} differs from node {nodes[0].index}"
+    for parent, block in pairwise(first):
+        assert (block["blockHeight"], block["previousHash"]) == (parent["blockHeight"] + 1, parent["hash"])
+    return first
+
+
+def assert_each_once(chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
+    """Nothing accepted is missing from the chain, and nothing is in it twice."""
+    held = Counter(tx_hash for block in chain for tx_hash in block["transactions"])
+    assert set(held.values()) <= {1}, "a transaction is in two blocks"
+    lost = set(accepted) - held.keys()
+    assert not lost, f"{len(lost)} of {len(accepted)} accepted transactions are lost"
+
+
+def assert_told_once(follower: Follower, chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
+    """The follower heard of every block in order, and of every accepted transaction, once."""
+    follower.await_height(chain[-1]["blockHeight"], 10)
+    told = follower.blocks[: len(chain)]
+    assert told == [(block["blockHeight"], block["hash"]) for block in chain]
+    follower.await_confirmed(set(accepted), 10)
+    assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
+    heights = {tx_hash: block["blockHeight"] for block in chain for tx_hash in block["transactions"]}
+    for tx_hash in accepted:
+        assert follower.heights[tx_hash] == heights[tx_hash]
+    assert not follower.errors
