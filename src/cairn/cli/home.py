@@ -1,7 +1,7 @@
 """A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,8 @@ _PREAMBLE = """\
 #   gasPrice       Least price of a unit of gas, in wei; a transfer takes 21,000 units.
 #   blockGasLimit  Gas of one block at most: 21,000 times the transfers that fit in it.
 #   alloc          Balance of each account at the start, in wei (1 coin is 10^18); all money there will ever be.
+#   validators     On a network: who makes its blocks at first.
+#   admins         On a network: whose keys may change that, and how many of them must sign.
 
 """
 
@@ -45,12 +47,11 @@ class Home:
     def data_dir(self) -> Path:
         return self.directory / "data"
 
-    def create(self, genesis: Genesis, proposer: Address | None) -> None:
-        """Write both files. Raises `InvalidConfig` rather than touch a file that exists."""
+    def create(self, genesis: Genesis, chosen: Mapping[str, object]) -> None:
+        """Write both files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
         for path in (self.genesis_file, self.config_file):
             if path.exists():
                 raise InvalidConfig(f"{path} exists already; nothing was written")
-        chosen: dict[str, object] = {} if proposer is None else {"proposer": proposer}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             with self.genesis_file.open("xb") as genesis_out:
@@ -95,13 +96,17 @@ def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Se
         raise InvalidConfig(error.detail) from None
 
 
+def read_address(text: str, option: str) -> Address:
+    try:
+        return parse_address(text, option)
+    except InvalidField as error:
+        raise InvalidConfig(error.detail) from None
+
+
 def parse_alloc(text: str) -> tuple[Address, int]:
     """Read ADDRESS=AMOUNT: whole wei, or coins with a fraction where the amount ends in `coins`."""
     spelled, _, amount = text.partition("=")
-    try:
-        address = parse_address(spelled, f"--alloc {text}")
-    except InvalidField as error:
-        raise InvalidConfig(error.detail) from None
+    address = read_address(spelled, f"--alloc {text}")
     if amount.isascii() and amount.isdigit() and len(amount) <= len(str(MAX_UINT256)):
         return address, int(amount)
     wei = _coins_in_wei(amount.removesuffix("coins")) if amount.endswith("coins") else None

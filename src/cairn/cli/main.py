@@ -16,15 +16,16 @@ import typer
 
 from cairn import __version__
 from cairn.cli.banner import print_dev_banner, print_run_banner
-from cairn.cli.home import Home, build_genesis
+from cairn.cli.engine import settle_engine
+from cairn.cli.home import Home, build_genesis, read_address
 from cairn.cli.options import flags_given, with_settings
+from cairn.cli.report import reported_errors, warn
+from cairn.cli.testnet import make_testnet
+from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
-from cairn.domain.crypto import parse_address
-from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, Address
-
-EXIT_CONFIG = 2
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -63,6 +64,8 @@ def dev(
     leave_when_told()
     with reported_errors():
         settings = load_settings(environ=os.environ, flags=flags_given(flags))
+        if settings.engine != "embedded":
+            raise InvalidConfig("a dev chain makes its blocks itself; `cairn testnet` runs a network")
         if not is_loopback(settings.host):
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend all ten accounts")
         with dev_directory(data_dir) as (path, described):
@@ -84,9 +87,10 @@ def run(
         place = Home(home)
         genesis = place.read_genesis()
         settings = load_settings(place.read_config(), os.environ, flags_given(flags))
+        settings, cometbft = settle_engine(place, genesis, settings)
         make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
-        code = run_node(genesis, place.data_dir, settings, {}, banner)
+        code = run_node(genesis, place.data_dir, settings, {}, banner, cometbft)
     raise typer.Exit(code)
 
 
@@ -114,27 +118,28 @@ def init(
         chosen_id = secrets.randbelow(2**31) + 2**20 if chain_id is None else chain_id
         genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
         home = Home(directory)
-        home.create(genesis, None if proposer is None else read_proposer(proposer))
+        home.create(genesis, {} if proposer is None else {"proposer": read_address(proposer, "--proposer")})
     print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}) and {home.config_file}")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
     print(f"Start the node with: cairn run --home {directory}")
 
 
-def read_proposer(text: str) -> Address:
-    try:
-        return parse_address(text, "--proposer")
-    except InvalidField as error:
-        raise InvalidConfig(error.detail) from None
+app.command("testnet")(make_testnet)
 
 
 def run_node(
-    genesis: Genesis, data_dir: Path, settings: Settings, keys: dict[Address, bytes], banner: Callable[[str], None]
+    genesis: Genesis,
+    data_dir: Path,
+    settings: Settings,
+    keys: dict[Address, bytes],
+    banner: Callable[[str], None],
+    cometbft: CometBFT | None = None,
 ) -> int:
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
     from cairn.node import Node  # noqa: PLC0415
 
-    return Node(genesis, data_dir, settings, keys).run(on_ready=banner)
+    return Node(genesis, data_dir, settings, keys, cometbft).run(on_ready=banner)
 
 
 def leave_when_told() -> None:
@@ -166,17 +171,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-@contextmanager
-def reported_errors() -> Iterator[None]:
-    """What the user can put right is one line on standard error, never a traceback."""
-    try:
-        yield
-    except InvalidConfig as error:
-        print(f"cairn: {error.detail}", file=sys.stderr)
-        raise typer.Exit(EXIT_CONFIG) from None
-
-
-def warn(text: str) -> None:
-    print(f"cairn: warning: {text}", file=sys.stderr, flush=True)

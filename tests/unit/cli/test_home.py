@@ -18,14 +18,14 @@ FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:
     home = Home(tmp_path / "new" / "home")
-    home.create(dev_genesis(), DEV_KEYS[0][0])
+    home.create(dev_genesis(), {"proposer": DEV_KEYS[0][0]})
     assert home.read_genesis() == dev_genesis()
     assert load_settings(home.read_config()) == Settings(proposer=DEV_KEYS[0][0])
 
 
 def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    home.create(dev_genesis(), None)
+    home.create(dev_genesis(), {})
     text = home.config_file.read_text()
     assert all(f"\n#{name} = " in text for name in FIELDS)
     keys = re.findall(r'^  "(\w+)"', home.genesis_file.read_text(), re.MULTILINE)
@@ -37,14 +37,14 @@ def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path
 def test_a_file_that_exists_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(InvalidConfig, match=re.escape(f"{tmp_path / name} exists already; nothing was written")):
-        Home(tmp_path).create(dev_genesis(), None)
+        Home(tmp_path).create(dev_genesis(), {})
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidConfig, match="cannot write .*file.*: Not a directory|cannot write .*: File exists"):
-        Home(tmp_path / "file" / "home").create(dev_genesis(), None)
+        Home(tmp_path / "file" / "home").create(dev_genesis(), {})
 
 
 def test_a_missing_genesis_says_how_to_make_one(tmp_path: Path) -> None:
