@@ -9,10 +9,10 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt bench cometbft proto lock clean
+.PHONY: help setup dev test check fmt bench bench-network cometbft proto lock clean
 
 help: ## List the commands
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
 
 $(STAMP): requirements/dev.txt pyproject.toml tools/setup.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh
@@ -39,6 +39,9 @@ fmt: $(STAMP) ## Format and sort imports
 
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
+
+bench-network: cometbft ## Measure four validators beside four of CometBFT's own kvstore
+	$(BIN)/python -m bench.network $(ARGS)
 
 cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
 	@BIN="$(BIN)" sh tools/cometbft.sh

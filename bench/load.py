@@ -7,12 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import cast
 
 import uvloop
 
 STALL_TIMEOUT_S = 60
+
+Request = tuple[bytes, bytes]
+"""What is sent, and what the answer must contain."""
+
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -37,7 +42,6 @@ class LoadResult:
 class _Run:
     """What the connections of one run share."""
 
-    requests: Iterator[tuple[bytes, bytes]]
     finished: "asyncio.Future[None]"
     open_connections: int = 0
     latencies_s: list[float] = field(default_factory=list)
@@ -48,8 +52,9 @@ class _Run:
 class _Client(asyncio.Protocol):
     """One connection. An answer must be 200 and contain the expected bytes."""
 
-    def __init__(self, run: _Run) -> None:
+    def __init__(self, run: _Run, requests: Iterator[Request]) -> None:
         self._run = run
+        self._requests = requests
         self._received = b""
         self._expected = b""
         self._sent_at = 0.0
@@ -61,7 +66,7 @@ class _Client(asyncio.Protocol):
         self._send_next()
 
     def _send_next(self) -> None:
-        request, self._expected = next(self._run.requests, (b"", b""))
+        request, self._expected = next(self._requests, (b"", b""))
         if not request:
             self._transport.close()
             return
@@ -97,30 +102,38 @@ class _Client(asyncio.Protocol):
             run.finished.set_result(None)
 
 
-async def _drive(port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> LoadResult:
+async def _drive(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> LoadResult:
     loop = asyncio.get_running_loop()
-    run = _Run(iter(requests), loop.create_future())
+    run = _Run(loop.create_future())
     started = time.perf_counter()
-    for _ in range(min(connections, len(requests))):
-        await loop.create_connection(lambda: _Client(run), "127.0.0.1", port)
-    async with asyncio.timeout(STALL_TIMEOUT_S + len(requests) / 100):
+    for port, requests in loads:
+        # Shared by the connections to one port: each takes the next that is left.
+        shared = iter(requests)
+        for _ in range(min(connections, len(requests))):
+            await loop.create_connection(partial(_Client, run, shared), "127.0.0.1", port)
+    async with asyncio.timeout(STALL_TIMEOUT_S + sum(len(requests) for _, requests in loads) / 100):
         await run.finished
     seconds = time.perf_counter() - started
     return LoadResult(seconds, sorted(run.latencies_s), dict(run.statuses), run.unexpected)
 
 
-def _serve(answers: Connection, port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> None:
+def _serve(answers: Connection, loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> None:
     gc.freeze()
     gc.disable()
-    answers.send(uvloop.run(_drive(port, requests, connections)))
+    answers.send(uvloop.run(_drive(loads, connections)))
 
 
-def run_load(port: int, requests: Sequence[tuple[bytes, bytes]], connections: int) -> LoadResult:
+def run_load(port: int, requests: Sequence[Request], connections: int) -> LoadResult:
     """Send each request and expect 200 with its bytes in the answer. Raises `RuntimeError` on any other answer."""
+    return run_loads([(port, requests)], connections)
+
+
+def run_loads(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> LoadResult:
+    """Several ports at once, each with its own requests over so many connections."""
     # Forked, so that the requests need not be copied; this process runs no threads.
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(theirs, port, requests, connections))
+    process = context.Process(target=_serve, args=(theirs, loads, connections))
     process.start()
     theirs.close()
     try:
@@ -129,6 +142,7 @@ def run_load(port: int, requests: Sequence[tuple[bytes, bytes]], connections: in
         raise RuntimeError("the load generator failed") from None
     finally:
         process.join()
-    if result.unexpected or len(result.latencies_s) != len(requests):
-        raise RuntimeError(f"{len(result.latencies_s)} of {len(requests)} answered: {result.unexpected}")
+    expected = sum(len(requests) for _, requests in loads)
+    if result.unexpected or len(result.latencies_s) != expected:
+        raise RuntimeError(f"{len(result.latencies_s)} of {expected} answered: {result.unexpected}")
     return result

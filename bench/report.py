@@ -13,20 +13,23 @@ MAX_IDLE_MB = 200
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure; with a bar, it must not be above it."""
+    """One figure; with a bar, it must not be above it, and with a floor not below that."""
 
     key: str
     label: str
     value: float
     unit: str
     bar: float | None = None
+    floor: float | None = None
 
     @property
     def is_met(self) -> bool:
-        return self.bar is None or self.value <= self.bar
+        return (self.bar is None or self.value <= self.bar) and (self.floor is None or self.value >= self.floor)
 
     def __str__(self) -> str:
-        verdict = "" if self.bar is None else f"  at most {self.bar:g}: {'ok' if self.is_met else 'MISSED'}"
+        bounds = [f"at most {self.bar:g}"] if self.bar is not None else []
+        bounds += [f"at least {self.floor:g}"] if self.floor is not None else []
+        verdict = f"  {' and '.join(bounds)}: {'ok' if self.is_met else 'MISSED'}" if bounds else ""
         return f"{self.label:<58}{self.value:>12,.2f} {self.unit:<5}{verdict}".rstrip()
 
 

@@ -11,7 +11,7 @@ import msgspec
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.genesis import Genesis
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import TRANSFER_GAS, Address, Draft, TxHash
+from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx, TxHash
 
 CHAIN_ID = 1337
 GAS_PRICE = 10**9
@@ -61,7 +61,8 @@ def _presign_chunk(start: int, count: int, accounts: int) -> list[Submission]:
     return [_presign_one(index, accounts) for index in range(start, start + count)]
 
 
-def _presign_one(index: int, accounts: int) -> Submission:
+def sign_transfer(index: int, accounts: int) -> Tx:
+    """The one at `index` of the sequence."""
     random = Random(index)
     sender, key = account(index % accounts)
     draft = Draft(
@@ -72,7 +73,11 @@ def _presign_one(index: int, accounts: int) -> Submission:
         gas_price=GAS_PRICE,
         nonce=index // accounts,
     )
-    tx = sign_draft(draft, key, CHAIN_ID)
+    return sign_draft(draft, key, CHAIN_ID)
+
+
+def _presign_one(index: int, accounts: int) -> Submission:
+    tx = sign_transfer(index, accounts)
     body = msgspec.json.encode(
         {
             "from": f"0x{tx.sender.hex()}",

@@ -16,9 +16,10 @@ from typing import Any
 
 import httpx
 
+from cairn.cli.network import engine_genesis
 from cairn.cometbft import TomlValue, edit_toml
 from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import DEV_KEYS, Genesis, parse_genesis
+from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesis
 from tests.support.follower import Follower
 from tests.support.links import Links, State
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
@@ -26,7 +27,6 @@ from tests.support.public import PublicNode
 from tests.support.wallet import DEV_CHAIN_ID
 
 DEV_COINS = 10_000
-HALT_AFTER_S = 4
 START_TIMEOUT_S = 40
 
 QUICK: dict[str, TomlValue] = {
@@ -162,35 +162,53 @@ class Network:
     """Nodes 0 to `validators` - 1 make the blocks; the rest, if any, only follow. Leaving the `with` block ends all."""
 
     def __init__(
-        self, directory: Path, validators: int = 4, config: Mapping[str, TomlValue] = QUICK, args: Sequence[str] = ()
+        self,
+        directory: Path,
+        validators: int = 4,
+        config: Mapping[str, TomlValue] = QUICK,
+        args: Sequence[str] = (),
+        linked: bool = True,
     ) -> None:
-        """Make the homes; nothing is started. `config` goes into every CometBFT's config.toml."""
+        """Make the homes; nothing is started. `config` goes into every CometBFT's config.toml.
+
+        With `linked`, nodes reach each other over links that can be cut, served by a thread of this process.
+        """
         make_homes(directory, validators, args)
         homes = sorted(path.parent for path in directory.glob("*/cairn.toml"))
         ports = free_ports(2 * len(homes))
         self.nodes = [NetworkNode(index, home, *ports[2 * index : 2 * index + 2]) for index, home in enumerate(homes)]
-        self._links = Links([node.p2p_port for node in self.nodes])
-        self._config = config
+        self._links = Links([node.p2p_port for node in self.nodes]) if linked else None
         for node in self.nodes:
-            self._prepare(node)
+            node.configure(
+                {
+                    **config,
+                    "p2p.laddr": f"tcp://127.0.0.1:{node.p2p_port}",
+                    "p2p.pex": False,
+                    "p2p.persistent_peers": ",".join(self._peers(node)),
+                    "rpc.laddr": f"unix://{node.home}/rpc.sock",
+                }
+            )
 
-    def _prepare(self, node: NetworkNode) -> None:
-        others = [other for other in self.nodes if other is not node]
-        peers = [f"{other.peer_id}@127.0.0.1:{self._links.port(node.index, other.index)}" for other in others]
-        node.configure(
-            {
-                **self._config,
-                "p2p.laddr": f"tcp://127.0.0.1:{node.p2p_port}",
-                "p2p.pex": False,
-                "p2p.persistent_peers": ",".join(peers),
-                "rpc.laddr": f"unix://{node.home}/rpc.sock",
-            }
-        )
-        node.set(halt_after_s=HALT_AFTER_S)
+    def _peers(self, node: NetworkNode) -> Iterator[str]:
+        for other in self.nodes:
+            if other is not node:
+                port = other.p2p_port if self._links is None else self._links.port(node.index, other.index)
+                yield f"{other.peer_id}@127.0.0.1:{port}"
 
     @property
     def genesis(self) -> Genesis:
         return parse_genesis((self.nodes[0].home / "genesis.json").read_bytes())
+
+    @genesis.setter
+    def genesis(self, genesis: Genesis) -> None:
+        """Of all nodes and of their CometBFTs, before the first start."""
+        for node in self.nodes:
+            (node.home / "genesis.json").write_bytes(encode_genesis(genesis))
+            (node.cometbft_config / "genesis.json").write_text(json.dumps(engine_genesis(genesis)))
+
+    def set(self, **settings: object) -> None:
+        for node in self.nodes:
+            node.set(**settings)
 
     def start(self) -> None:
         """Start all that do not run, and wait until each is ready."""
@@ -202,17 +220,19 @@ class Network:
 
     def split(self, side: Collection[int], state: State = "cut") -> None:
         """Part these nodes from the rest."""
+        assert self._links is not None
         self._links.split(side, state)
 
     def heal(self) -> None:
         for node in self.nodes:
-            self._links.split([node.index], "up")
+            self.split([node.index], "up")
 
     def close(self) -> None:
         for node in self.nodes:
             node.kill()
             node.public.close()
-        self._links.close()
+        if self._links is not None:
+            self._links.close()
 
     def __enter__(self) -> "Network":
         return self

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.network import Network
 
+HALT_AFTER_S = 4
+
 
 @pytest.fixture(scope="module")
 def scratch() -> Iterator[Path]:
@@ -19,5 +21,6 @@ def scratch() -> Iterator[Path]:
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators that run."""
     with Network(scratch / "network") as network:
+        network.set(halt_after_s=HALT_AFTER_S)
         network.start()
         yield network

@@ -1,0 +1,106 @@
+"""One load on a network of four validators, ours or the yardstick's, from the first request to the last block."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bench.kvstore import KvstoreNetwork, kvstore_requests
+from bench.load import Request, run_loads
+from bench.machine import cpu_seconds
+from bench.workload import Submission, bench_genesis
+from cairn.cometbft import TomlValue
+from tests.support.network import Network, NetworkNode
+
+NODES = 4
+CONNECTIONS = 16
+"""To each node."""
+CONFIRM_TIMEOUT_S = 300
+
+ROOM: dict[str, TomlValue] = {"mempool.size": 100_000, "mempool.cache_size": 200_000}
+"""For all of the load at once: CometBFT refuses what has no room, and the yardstick has nothing else to keep it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRun:
+    per_second: float
+    """Confirmed, over the time from the first request until all are in blocks."""
+    cpu_us: float
+    """Of all processes of all nodes, for one transaction."""
+    engine_us: float
+    """The share of CometBFT."""
+
+
+def run_kvstore(scratch: Path, count: int, size_bytes: int) -> NetworkRun:
+    network = Network(scratch, NODES, ROOM, linked=False)
+    with KvstoreNetwork(network) as kvstore:
+        loads = list(zip(kvstore.ports, kvstore_requests(count, size_bytes, NODES), strict=True))
+        return _measure(loads, kvstore.confirmed, lambda: kvstore.pids, lambda: kvstore.pids)
+
+
+@contextmanager
+def run_cairn(scratch: Path, accounts: int, load: Sequence[Submission]) -> Iterator[tuple[Network, NetworkRun]]:
+    """The network stays up within the `with` block."""
+    with Network(scratch, NODES, ROOM, linked=False) as network:
+        network.genesis = msgspec.structs.replace(network.genesis, alloc=bench_genesis(accounts).alloc)
+        network.start()
+        loads = [(port_of(node), share(load, node.index)) for node in network.nodes]
+        counter = BlockCounter(network.nodes[0])
+        yield network, _measure(loads, counter.confirmed, lambda: _pids(network), lambda: _pids(network, "cometbft"))
+
+
+def port_of(node: NetworkNode) -> int:
+    return urlsplit(node.url).port or 0
+
+
+def share(load: Sequence[Submission], index: int) -> list[Request]:
+    """The requests for one node: a sender's all go to the same one, as a wallet's would."""
+    return [(tx.request, tx.tx_hash.hex().encode()) for tx in load[index::NODES]]
+
+
+class BlockCounter:
+    """Counts the transactions of a node's blocks, each block once."""
+
+    def __init__(self, node: NetworkNode) -> None:
+        self._node = node
+        self._next = 0
+        self._txs = 0
+
+    def confirmed(self) -> int:
+        for height in range(self._next, self._node.height() + 1):
+            self._txs += len(self._node.block(height)["transactions"])
+            self._next = height + 1
+        return self._txs
+
+
+def _pids(network: Network, name: str = "") -> list[int]:
+    """Of every process of every node, or of those with this name."""
+    found = []
+    for node in network.nodes:
+        assert node.process is not None
+        found += [pid for pid, named in node.process.children().items() if name in named]
+        found += [] if name else [node.process.process.pid]
+    return found
+
+
+def _measure(
+    loads: Sequence[tuple[int, Sequence[Request]]],
+    confirmed: Callable[[], int],
+    pids: Callable[[], list[int]],
+    engine_pids: Callable[[], list[int]],
+) -> NetworkRun:
+    count = sum(len(requests) for _, requests in loads)
+    before, engine_before = cpu_seconds(pids()), cpu_seconds(engine_pids())
+    started = time.perf_counter()
+    run_loads(loads, CONNECTIONS)
+    while confirmed() < count:
+        if time.perf_counter() - started > CONFIRM_TIMEOUT_S:
+            raise RuntimeError(f"{confirmed()} of {count} are confirmed after {CONFIRM_TIMEOUT_S} s")
+        time.sleep(0.05)
+    seconds = time.perf_counter() - started
+    cpu_s, engine_s = cpu_seconds(pids()) - before, cpu_seconds(engine_pids()) - engine_before
+    return NetworkRun(count / seconds, cpu_s / count * 1e6, engine_s / count * 1e6)
