@@ -8,6 +8,7 @@ NodeError
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable)
+├── InvalidSnapshot     a peer's: what it offers as the state is not that; InvalidChunk: a part of it is not what it said
 ├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
     ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
@@ -139,6 +140,14 @@ class StoreUnavailable(Unavailable):
 
 class JournalUnavailable(StoreUnavailable):
     """The part that the disk refuses is the mempool's journal."""
+
+
+class InvalidSnapshot(NodeError):
+    """What was offered as a snapshot of the state is none, or not of this chain; nothing of it is kept."""
+
+
+class InvalidChunk(InvalidSnapshot):
+    """A part of a snapshot is not the one that the snapshot names; another copy may be."""
 
 
 class InvalidConfig(NodeError):

@@ -1,9 +1,14 @@
-"""A full check of the store: every block applied again from genesis, and every stored byte compared with the result."""
+"""A full check of the store: every block that is kept applied again, and every stored byte compared with the result.
 
-from cairn.domain.codec import decode_record
+Where the blocks start after genesis, the state that they start from is checked against the first one's state root.
+"""
+
+from cairn.domain.codec import block_hash, decode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.governance import Governance, decode_governance
+from cairn.domain.governance import Governance, decode_governance, encode_governance
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block
 from cairn.domain.txs import build_tx
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx
@@ -12,13 +17,16 @@ from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 
 
-def audit_chain(database: Database, head_height: int, genesis: Genesis) -> BlockOutcome:
-    """Replay the chain up to its head; returns the head's outcome. Raises `Corrupt` at the first difference."""
-    replay = _Replay(database, head_height)
-    outcome = genesis_outcome(genesis)
-    replay.compare(outcome)
+def audit_chain(database: Database, base: int, head_height: int, genesis: Genesis) -> Lattice:
+    """Replay the chain from its base up to its head; returns the state's sum. Raises `Corrupt` at a difference."""
+    replay = _Replay(database, base, head_height)
+    if base == 0:
+        outcome = genesis_outcome(genesis)
+        replay.compare(outcome)
+    else:
+        outcome = replay.load_base(genesis.rules.chain_id)
     governance = outcome.governance
-    for height in range(1, head_height + 1):
+    for height in range(base + 1, head_height + 1):
         parent = outcome.block
         block = replay.load_block(height, genesis.rules.chain_id)
         change = replay.load_governance_change(height, governance)
@@ -29,15 +37,16 @@ def audit_chain(database: Database, head_height: int, genesis: Genesis) -> Block
         replay.compare(outcome)
         governance = outcome.governance or governance
     replay.compare_totals()
-    return outcome
+    return outcome.lattice
 
 
 class _Replay:
     """The state as the replay has it, compared step by step with what is stored."""
 
-    def __init__(self, database: Database, head_height: int) -> None:
+    def __init__(self, database: Database, base: int, head_height: int) -> None:
         self._database = database
-        self._chain = ChainReader(database, head_height)
+        self._base = base
+        self._chain = ChainReader(database, head_height, base)
         self._accounts: dict[Address, Account] = {}
         self._last_used: dict[Address, int] = {}
         self._totals = dict.fromkeys((keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS), 0)
@@ -45,6 +54,33 @@ class _Replay:
 
     def account(self, address: Address) -> Account:
         return self._accounts.get(address, EMPTY_ACCOUNT)
+
+    def load_base(self, chain_id: int) -> BlockOutcome:
+        """The oldest block that is kept, with the state that it left, checked against its header."""
+        base = self._base
+        block = self.load_block(base, chain_id)
+        hashes = [tx.hash for tx in block.txs]
+        self._expect(base, "hash", block.hash, block_hash(block.header))
+        self._expect(base, "root of the transactions", block.header.tx_root, tx_root(hashes))
+        self._compare_block(block)
+        for address, version in self._chain.accounts_at(base):
+            self._accounts[address] = version.account
+            self._last_used[address] = version.last_used
+        lattice = Lattice.empty().updated((key, EMPTY_ACCOUNT, account) for key, account in self._accounts.items())
+        governance = self._governance_at(base)
+        if governance is not None:
+            lattice = lattice.with_record(None, encode_governance(governance))
+        self._expect(base, "state root", lattice.root, block.header.state_root)
+        return BlockOutcome(block, {}, lattice, governance)
+
+    def _governance_at(self, height: int) -> Governance | None:
+        """The validators as of `height`. Their changes are few, so all of them are looked at."""
+        found: bytes | None = None
+        for key, value in self._database.scan(keys.META):
+            # Keys end in heights, so the last one that fits is the newest.
+            if key[:-8] == keys.GOVERNANCE_KEY and key <= keys.governance_key(height):
+                found = value
+        return None if found is None else decode_governance(found)
 
     def load_block(self, height: int, chain_id: int) -> Block:
         """A stored block, with the signature of every transaction checked."""
@@ -72,7 +108,17 @@ class _Replay:
 
     def compare(self, outcome: BlockOutcome) -> None:
         """Compare all that the block leaves in the store, and move the state on."""
-        block, chain = outcome.block, self._chain
+        block = outcome.block
+        height = block.header.height
+        self._compare_block(block)
+        self._compare_versions(height, block.txs, outcome.accounts)
+        for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES):
+            self._totals[family] += 1
+        self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
+        self._totals[keys.TX_INDEX] += len(block.txs)
+
+    def _compare_block(self, block: Block) -> None:
+        chain = self._chain
         height = block.header.height
         self._expect(height, "header", chain.find_header(height), (block.hash, block.header))
         self._expect(height, "entry in the block index", chain.find_height(block.hash), height)
@@ -80,11 +126,6 @@ class _Replay:
         self._expect(height, "list of transaction hashes", chain.tx_hashes(height), hashes)
         for position, tx in enumerate(block.txs):
             self._expect(height, "entry in the transaction index", chain.find_location(tx.hash), (height, position))
-        self._compare_versions(height, block.txs, outcome.accounts)
-        for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES):
-            self._totals[family] += 1
-        self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
-        self._totals[keys.TX_INDEX] += len(block.txs)
 
     def _compare_versions(self, height: int, txs: tuple[Tx, ...], changed: dict[Address, Account]) -> None:
         positions: dict[Address, list[int]] = {address: [] for address in changed}
@@ -105,9 +146,10 @@ class _Replay:
         self._totals[keys.ACCOUNTS] += len(positions)
 
     def compare_totals(self) -> None:
-        """All that must be there is there; now nothing else may be."""
+        """All that must be there is there; now nothing else may be, but for what is yet to be pruned."""
+        first = self._base + 1 if self._base else 0
         for family, expected in self._totals.items():
-            found = sum(1 for _ in self._database.scan(family))
+            found = sum(1 for key, value in self._database.scan(family) if keys.height_of(family, key, value) >= first)
             if found != expected:
                 raise Corrupt(f"the store has {found} entries in {family}, and {expected} follow from its blocks")
 

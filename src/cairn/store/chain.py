@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from cairn.domain.codec import block_hash, encode_record
-from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
+from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, Block, BlockHash, Header
+from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, BlockHash, Header
 from cairn.store import keys
 from cairn.store.audit import audit_chain
 from cairn.store.directory import (
@@ -22,9 +22,12 @@ from cairn.store.directory import (
     watermark_path,
 )
 from cairn.store.keys import NEVER, StoredHead
+from cairn.store.prune import keep_only, remove_blocks
 from cairn.store.reader import ChainReader
 from cairn.store.recent import Known, RecentAccounts
+from cairn.store.restore import Restore
 from cairn.store.rocks import Batch, Database
+from cairn.store.snapshot import Manifest, Pause
 from cairn.store.watermark import Watermark
 
 CACHED_ACCOUNTS = 65_536
@@ -115,11 +118,72 @@ class ChainStore(ChainReader):
         except OSError as failure:
             raise StoreUnavailable(f"cannot copy the chain to {path}: {failure}") from failure
 
-    def audit(self) -> None:
-        """Replay every block and compare all that is stored. Raises `Corrupt`; takes as long as the chain is."""
-        head = audit_chain(self._database, self.visible, self.genesis)
-        if head.lattice != self.lattice:
+    def audit(self) -> int:
+        """Replay every block that is kept and compare all that is stored. Takes as long as the chain is.
+
+        Returns the height that it started from. Raises `Corrupt`.
+        """
+        base = self.base
+        if audit_chain(self._database, base, self.visible, self.genesis) != self.lattice:
             raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {self.visible}")
+        return base
+
+    # Where the chain starts here: at genesis, until older blocks are pruned, or after a snapshot was restored.
+
+    def prune(self, base: int, pause: Pause) -> None:
+        """Remove the blocks below `base`, or go on removing them; it may run beside commits, in a thread of its own."""
+        if base > self.base:
+            self._raise_base(base)
+        remove_blocks(self._database, self.base, pause)
+
+    def _raise_base(self, height: int) -> None:
+        """Show nothing below `height` any more."""
+        assert height <= self.visible, f"the base cannot be {height} when the head is {self.visible}"
+        batch = Batch(self._database)
+        batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
+        # Unsynced: whatever is removed comes later in the same log, so it cannot outlive this.
+        self._database.write(batch, sync=False)
+        self.base = height
+        self._watermark.tell_oldest(height)
+
+    def begin_restore(self, manifest: Manifest, trusted: BlockHash) -> Restore:
+        """Take in a snapshot whose block has the hash `trusted`, instead of the chain's first block.
+
+        Nothing of it shows before `finish_restore`. Raises `InvalidSnapshot`.
+        """
+        if self.visible != self.base:
+            raise InvalidSnapshot(
+                f"{self.directory} holds the blocks up to {self.visible}: a snapshot needs an empty directory"
+            )
+        restore = Restore(self._database, manifest, trusted, self.genesis)
+        if restore.height <= self.visible:
+            raise InvalidSnapshot(f"the snapshot is of block {restore.height}; block {self.visible} is here already")
+        self.abandon_restore()
+        batch = Batch(self._database)
+        batch.put(keys.META, keys.RESTORE_KEY, keys.encode_height(restore.height))
+        self._database.write(batch)
+        return restore
+
+    def abandon_restore(self) -> None:
+        """Remove what a restore has left, if there was one."""
+        if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
+            keep_only(self._database, self.visible)
+
+    def finish_restore(self, restore: Restore) -> None:
+        """Go on from the snapshot's block. Raises `InvalidSnapshot` when the state is not what its header says."""
+        outcome = restore.outcome()
+        height = outcome.block.header.height
+        batch = Batch(self._database)
+        batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
+        batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
+        self._add_block(batch, outcome)
+        self._database.write(batch)
+        # The base first: a follower must not look for the blocks in between.
+        self.base = height
+        self._watermark.tell_oldest(height)
+        self._show(outcome)
+        self._recent = RecentAccounts(CACHED_ACCOUNTS)
+        keep_only(self._database, height)
 
     def close(self) -> None:
         """Let go of the directory; after a clean stop there is no log to replay."""
@@ -128,11 +192,16 @@ class ChainStore(ChainReader):
         self._lock.release()
 
     def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
-        block = outcome.block
-        height = block.header.height
         self._add_block(batch, outcome)
         known = self._add_versions(batch, outcome)
         self._database.write(batch)
+        self._show(outcome)
+        self._recent.keep_all(known)
+
+    def _show(self, outcome: BlockOutcome) -> None:
+        """Make a block that is on disk the head."""
+        block = outcome.block
+        height = block.header.height
         # After the block, so that it never promises too much; before anybody hears of the block, so that nobody was
         # told of a block that could be lost unnoticed.
         self._watermark.advance(height)
@@ -141,7 +210,6 @@ class ChainStore(ChainReader):
         self.governance = outcome.governance or self.governance
         if outcome.changes_state:
             self.state_block_hash = block.hash
-        self._recent.keep_all(known)
 
     def _add_block(self, batch: Batch, outcome: BlockOutcome) -> None:
         block = outcome.block
@@ -173,7 +241,7 @@ class ChainStore(ChainReader):
         """Add a version of every account that the block changes or names; returns what is then known of them."""
         height = outcome.block.header.height
         changed = outcome.accounts
-        positions = _positions_of(outcome.block)
+        positions = keys.positions_of(outcome.block.txs)
         suffix = keys.version_suffix(height)
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, Known] = {}
@@ -222,11 +290,20 @@ class ChainStore(ChainReader):
         self.state_block_hash = self._load_state_block()
         governance = self._database.get(keys.META, keys.GOVERNANCE_KEY)
         self.governance = None if governance is None else decode_governance(governance)
+        self.base = self._load_base()
+        self._watermark.tell_oldest(self.base)
         self.head_hash, self.head_header = self._check_links(stored)
         if self.lattice.root != self.head_header.state_root:
             raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
         # What was recovered from the log has been written out again and synced by the opening, so it may be promised.
         self._watermark.advance(stored.height)
+        if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
+            # The node ended in the middle of a restore: before its last step nothing of it counts, after it all.
+            keep_only(self._database, self.visible)
+
+    def _load_base(self) -> int:
+        found = self._database.get(keys.META, keys.BASE_KEY)
+        return 0 if found is None else keys.decode_height(found)
 
     def _load_state_block(self) -> BlockHash:
         found = self._database.get(keys.META, keys.STATE_BLOCK_KEY)
@@ -238,7 +315,7 @@ class ChainStore(ChainReader):
         """Check the newest blocks against their hashes and each other; returns the head."""
         expected = stored.hash
         head: tuple[BlockHash, Header] | None = None
-        for height in range(stored.height, max(-1, stored.height - CHECKED_LINKS), -1):
+        for height in range(stored.height, max(self.base - 1, stored.height - CHECKED_LINKS), -1):
             found = self.find_header(height)
             if found is None or found[0] != expected or block_hash(found[1]) != expected:
                 raise Corrupt(f"block {height} in the store is not the one with hash 0x{expected.hex()}")
@@ -246,7 +323,7 @@ class ChainStore(ChainReader):
             head = head or found
             expected = found[1].previous_hash
         assert head is not None
-        if stored.height < CHECKED_LINKS and expected != ZERO_HASH:
+        if self.base == 0 and stored.height < CHECKED_LINKS and expected != ZERO_HASH:
             raise Corrupt(f"block 0 in the store follows a block with hash 0x{expected.hex()}")
         return head
 
@@ -280,22 +357,3 @@ def _recover(path: Path, promised: int) -> Database:
                 f"and cannot be read"
             ) from flaw
         return Database.open_primary(path, strict=False)
-
-
-def _positions_of(block: Block) -> dict[Address, bytearray]:
-    """For each account, the positions of the transactions that it sends or receives, as a version holds them."""
-    positions: dict[Address, bytearray] = {}
-    for position, tx in enumerate(block.txs):
-        packed = keys.encode_position(position)
-        sender, to = tx.sender, tx.to
-        if sender in positions:
-            positions[sender] += packed
-        else:
-            positions[sender] = bytearray(packed)
-        if to == sender:
-            continue
-        if to in positions:
-            positions[to] += packed
-        else:
-            positions[to] = bytearray(packed)
-    return positions

@@ -5,6 +5,7 @@ DIR/FORMAT       the format version of everything beside it
 DIR/chain/       RocksDB
 DIR/watermark    the newest height that is known to be on disk
 DIR/journal/     the mempool's journal
+DIR/snapshots/   the newest snapshots of the state, for other nodes to start from
 """
 
 import fcntl
@@ -24,6 +25,10 @@ def chain_path(directory: Path) -> Path:
 
 def watermark_path(directory: Path) -> Path:
     return directory / "watermark"
+
+
+def snapshots_path(directory: Path) -> Path:
+    return directory / "snapshots"
 
 
 class DirectoryLock:

@@ -86,7 +86,6 @@ class FollowerStore(ChainReader):
                 if attempt and attempt % REOPEN_AFTER == 0:
                     self._reopen()
                 if self._take_in() and self._shows(target):
-                    self.visible = target
                     return target
             except NodeError as error:
                 # A file that was there is gone: the primary has moved on, or it is damage, and then it stays so.
@@ -106,8 +105,21 @@ class FollowerStore(ChainReader):
         return self._manifest_stamp() == before
 
     def _shows(self, target: int) -> bool:
-        first = max(self.visible + 1, target - CHECKED_BLOCKS + 1)
-        return target >= 0 and all(self._is_whole(height) for height in range(first, target + 1))
+        """Show the blocks up to `target`, if they are all there."""
+        # Read after the blocks were taken in: nothing is removed before its height was told, so whatever is missing
+        # from them by now is below this.
+        base = self._watermark.oldest()
+        if self.visible >= 0 and base > max(self.visible, self.base):
+            # All that was shown is gone: a snapshot was restored. An attempt before it may have left other versions of
+            # the same accounts, removed since; a secondary that saw those may not see what took their place.
+            self._reopen()
+            self.base = base
+            return False
+        first = max(self.visible + 1, base, target - CHECKED_BLOCKS + 1)
+        if target < base or not all(self._is_whole(height) for height in range(first, target + 1)):
+            return False
+        self.visible, self.base = target, base
+        return True
 
     def _is_whole(self, height: int) -> bool:
         """Whether each column family has its part of a block: a batch reaches a family wholly or not at all."""

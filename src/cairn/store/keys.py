@@ -7,6 +7,9 @@
                  "state block"                    hash of the newest block that changed the state 32
                  "governance"                     the validators as of the head, on a chain that has any
                  "governance" | height 8          the validators from this block on
+                 "base"                           the oldest height that is kept, when that is not genesis 8
+                 "cleared"                        blocks below the base and from this height on are yet to be removed 8
+                 "restore"                        height of the snapshot that is being restored 8
                  "probe"                          the last check's number 8
     headers      height 8                         block hash 32 | canonical header
     block_index  block hash 32                    height 8
@@ -15,8 +18,9 @@
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
 
-Outside `meta`, which only the writer reads, no key is ever written twice. A RocksDB secondary may go on showing an old
-value of an overwritten key after a flush (facebook/rocksdb#15051); a key that has one value for ever cannot be stale.
+Outside `meta`, which only the writer reads, no key is ever written twice; at most it is removed. A RocksDB secondary
+may go on showing an old value of an overwritten key after a flush (facebook/rocksdb#15051); a key that has one value
+for ever cannot be stale, and what is removed is below the base, where nobody looks.
 So an account is not one record that changes: each block that touches it adds a version, the newest one first.
 
 `positions` of a version are those of the block's transactions that the account sends or receives: the versions are the
@@ -26,6 +30,7 @@ that a proposer's history need not step over every block that only paid it fees.
 Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
 """
 
+from collections.abc import Iterable
 from struct import Struct, error
 from typing import Final
 
@@ -34,7 +39,7 @@ import msgspec
 from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
 from cairn.domain.errors import Corrupt
 from cairn.domain.lattice import SUM_SIZE
-from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header
+from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx
 
 META: Final = "meta"
 HEADERS: Final = "headers"
@@ -49,6 +54,9 @@ GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"
 STATE_BLOCK_KEY: Final = b"state block"
 GOVERNANCE_KEY: Final = b"governance"
+BASE_KEY: Final = b"base"
+CLEARED_KEY: Final = b"cleared"
+RESTORE_KEY: Final = b"restore"
 PROBE_KEY: Final = b"probe"
 
 HASH_SIZE: Final = 32
@@ -135,6 +143,11 @@ def version_key(address: Address, height: int) -> bytes:
     return address + _HEIGHT.pack(MAX_UINT64 - height)
 
 
+def after_versions(address: Address) -> bytes:
+    """A key behind all versions of an account and before those of any other."""
+    return address + b"\xff" * 9
+
+
 def decode_version_key(key: bytes) -> tuple[Address, int]:
     address, inverted = _VERSION_KEY.unpack(key)
     return Address(address), MAX_UINT64 - inverted
@@ -155,6 +168,25 @@ def decode_version(key: bytes, value: bytes) -> Version:
     return Version(decode_version_key(key)[1], account, previous, positions)
 
 
+def positions_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
+    """For each account, the positions of the transactions that it sends or receives, as a version holds them."""
+    positions: dict[Address, bytearray] = {}
+    for position, tx in enumerate(txs):
+        packed = encode_position(position)
+        sender, to = tx.sender, tx.to
+        if sender in positions:
+            positions[sender] += packed
+        else:
+            positions[sender] = bytearray(packed)
+        if to == sender:
+            continue
+        if to in positions:
+            positions[to] += packed
+        else:
+            positions[to] = bytearray(packed)
+    return positions
+
+
 def chunk_count(tx_count: int) -> int:
     return -(-tx_count // CHUNK_RECORDS)
 
@@ -162,6 +194,13 @@ def chunk_count(tx_count: int) -> int:
 def chunk_bytes(tx_count: int, chunk: int) -> int:
     """How long a chunk of a block of `tx_count` transactions must be."""
     return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
+
+
+def height_of(family: str, key: bytes, value: bytes) -> int:
+    """The height of the block that an entry of any family but `meta` belongs to."""
+    if family == ACCOUNTS:
+        return decode_version_key(key)[1]
+    return decode_height((value if family in (BLOCK_INDEX, TX_INDEX) else key)[:8])
 
 
 def governance_key(height: int) -> bytes:

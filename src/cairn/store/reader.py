@@ -19,12 +19,14 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class ChainReader:
-    """What is in the blocks up to `visible`, and the accounts as that block left them."""
+    """What is in the blocks from `base` to `visible`, and the accounts as the newest of them left them."""
 
-    def __init__(self, database: Database, visible: int) -> None:
+    def __init__(self, database: Database, visible: int, base: int = 0) -> None:
         self._database = database
         self.visible = visible
         """The newest height that this reader shows."""
+        self.base = base
+        """The oldest: blocks below it were pruned, or never came here."""
 
     def head(self) -> Head:
         found = self.find_header(self.visible)
@@ -33,7 +35,7 @@ class ChainReader:
         return Head(self.visible, *found)
 
     def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
-        if not 0 <= height <= self.visible:
+        if not self.base <= height <= self.visible:
             return None
         value = self._database.get(keys.HEADERS, keys.encode_height(height))
         return None if value is None else keys.decode_stored_header(value)
@@ -43,11 +45,12 @@ class ChainReader:
         if value is None:
             return None
         height = keys.decode_height(value)
-        return height if height <= self.visible else None
+        return height if self.base <= height <= self.visible else None
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of a block's transactions, one after the other. Raises `Corrupt` when the block is not there."""
-        value = self._database.get(keys.TX_HASHES, keys.encode_height(height)) if height <= self.visible else None
+        shown = self.base <= height <= self.visible
+        value = self._database.get(keys.TX_HASHES, keys.encode_height(height)) if shown else None
         if value is None:
             raise Corrupt(f"block {height} has no transaction hashes in the store")
         return value
@@ -57,10 +60,10 @@ class ChainReader:
         if value is None:
             return None
         location = keys.decode_location(value)
-        return location if location[0] <= self.visible else None
+        return location if self.base <= location[0] <= self.visible else None
 
     def find_record(self, height: int, position: int) -> bytes | None:
-        if not 0 <= height <= self.visible or position < 0:
+        if not self.base <= height <= self.visible or position < 0:
             return None
         chunk, within = divmod(position, keys.CHUNK_RECORDS)
         value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
@@ -85,15 +88,34 @@ class ChainReader:
         return EMPTY_ACCOUNT if version is None else version.account
 
     def history(self, address: Address, before: Location | None, limit: int) -> list[Location]:
-        """Where the account's transactions are, newest first: those before `before`, at most `limit`."""
+        """Where the account's transactions are, newest first: those before `before`, at most `limit`.
+
+        Nothing below the base is known any more, though the account's last version from there may be kept.
+        """
         top = (self.visible, NEVER) if before is None or before[0] > self.visible else before
         found: list[Location] = []
         version = self._find_version(address, top[0])
-        while version is not None and len(found) < limit:
+        while version is not None and version.height >= self.base and len(found) < limit:
             height = version.height
             found += [(height, position) for position in reversed(version.positions) if (height, position) < top]
             version = self._previous_version(address, version)
         return found[:limit]
+
+    def accounts_at(self, height: int) -> Iterator[tuple[Address, Version]]:
+        """Every account as of `height`, in the order of addresses, as one consistent view of the time it starts."""
+        cursor = self._database.cursor(keys.ACCOUNTS)
+        entry = cursor.seek(b"")
+        while entry is not None:
+            address, newest = keys.decode_version_key(entry[0])
+            if newest > height:
+                entry = cursor.seek(keys.version_key(address, height))
+                if entry is None or not entry[0].startswith(address):
+                    continue
+            yield address, keys.decode_version(*entry)
+            entry = cursor.next()
+            # Most accounts have few versions: a step is cheaper than a search, unless it leads nowhere new.
+            if entry is not None and entry[0].startswith(address):
+                entry = cursor.seek(keys.after_versions(address))
 
     def _find_version(self, address: Address, height: int) -> Version | None:
         """The account as of `height`."""
@@ -104,7 +126,7 @@ class ChainReader:
 
     def _previous_version(self, address: Address, version: Version) -> Version | None:
         """The newest earlier version that has transactions."""
-        if version.previous == NEVER:
+        if version.previous == NEVER or version.previous < self.base:
             return None
         key = keys.version_key(address, version.previous)
         value = self._database.get(keys.ACCOUNTS, key)

@@ -1,6 +1,6 @@
 """RocksDB behind a small port: how it is opened, tuned and read, and what its errors mean to us."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
+    RdictIter,
     ReadOptions,
     SliceTransform,
     WriteBatch,
@@ -38,12 +39,43 @@ class Batch:
     def put(self, family: str, key: bytes, value: bytes) -> None:
         self.raw.put(key, value, self._handles[family])
 
+    def delete(self, family: str, key: bytes) -> None:
+        self.raw.delete(key, self._handles[family])
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
     def put_sorted(self, family: str, pairs: list[tuple[bytes, bytes]]) -> None:
         """Put many at once. Neighbours are cheaper to insert, here and in every follower, than keys in any order."""
         pairs.sort()
         put, handle = self.raw.put, self._handles[family]
         for key, value in pairs:
             put(key, value, handle)
+
+
+class Cursor:
+    """A walk over one family as it was when the walk began."""
+
+    def __init__(self, path: Path, entries: RdictIter) -> None:
+        self._path = path
+        self._entries = entries
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first entry at or behind `key`."""
+        return self._moved(lambda: self._entries.seek(key))
+
+    def next(self) -> tuple[bytes, bytes] | None:
+        return self._moved(self._entries.next)
+
+    def _moved(self, move: Callable[[], None]) -> tuple[bytes, bytes] | None:
+        try:
+            move()
+            if self._entries.valid():
+                return self._entries.key(), self._entries.value()
+            self._entries.status()
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        return None
 
 
 class Database:
@@ -60,8 +92,9 @@ class Database:
             self.handles = {name: self._rocks.get_column_family_handle(name) for name in FAMILIES}
         except Exception as error:
             raise _opening_failure(path, error) from error
-        self._write_options = WriteOptions()
-        self._write_options.sync = True
+        self._synced = WriteOptions()
+        self._synced.sync = True
+        self._unsynced = WriteOptions()
         self._same_prefix = ReadOptions()
         self._same_prefix.set_verify_checksums(True)
         self._same_prefix.set_prefix_same_as_start(True)
@@ -127,12 +160,18 @@ class Database:
         except Exception as error:
             raise _failure(self._path, error) from error
 
-    def write(self, batch: Batch) -> None:
-        """Write and sync. Raises `StoreUnavailable`, or `Corrupt` when a background job found damage."""
+    def cursor(self, family: str) -> Cursor:
+        return Cursor(self._path, self._families[family].iter(self._whole_order))
+
+    def write(self, batch: Batch, *, sync: bool = True) -> None:
+        """Write and sync; unsynced, a crash may undo it, though never without all that was written later.
+
+        Raises `StoreUnavailable`, or `Corrupt` when a background job found damage.
+        """
         if self._failure is not None:
             raise self._failure
         try:
-            self._rocks.write(batch.raw, self._write_options)
+            self._rocks.write(batch.raw, self._synced if sync else self._unsynced)
         except Exception as error:
             self._failure = _failure(self._path, error)
             raise self._failure from error

@@ -1,0 +1,103 @@
+"""Removing old blocks, in small batches, while the chain goes on.
+
+First the base is raised, and told to followers: from then on nobody asks for what is below it. Then the blocks are
+removed one after the other, from the oldest. Of an account the newest version at or below the base stays: it is the
+account's state until it is touched again. What it replaced is removed with the block that touched the account, so a
+block costs as much to remove as it has transactions, whatever the size of the chain and of the state.
+
+The batches are not synced. A crash may undo the last of them; `cleared` in `meta`, in the same batch as the last trace
+of a block, says where to go on, and a removal that is done twice is the same.
+"""
+
+from collections.abc import Iterable
+
+from cairn.domain.codec import decode_record
+from cairn.domain.types import Address
+from cairn.store import keys
+from cairn.store.reader import ChainReader
+from cairn.store.rocks import Batch, Database
+from cairn.store.snapshot import Pause
+
+SLICE_TXS = 128
+"""Transactions that are removed before others get their turn: about a millisecond."""
+SWEEP_KEYS = 4_096
+
+
+def remove_blocks(database: Database, base: int, pause: Pause) -> None:
+    """Remove all blocks below `base`, which followers know of. Raises `StoreUnavailable`."""
+    stored = database.get(keys.META, keys.CLEARED_KEY)
+    for height in range(0 if stored is None else keys.decode_height(stored), base):
+        pause()
+        _remove_block(database, height, base, pause)
+
+
+def keep_only(database: Database, height: int) -> None:
+    """Remove everything but one block and the state as of it, and the mark of the restore that this ends."""
+    batch = Batch(database)
+    for key, _ in database.scan(keys.ACCOUNTS):
+        if keys.decode_version_key(key)[1] != height:
+            batch.delete(keys.ACCOUNTS, key)
+            if len(batch) >= SWEEP_KEYS:
+                database.write(batch, sync=False)
+                batch = Batch(database)
+    reader = ChainReader(database, height, height)
+    for key, _ in database.scan(keys.HEADERS):
+        other = keys.decode_height(key)
+        if other != height:
+            reader.base = reader.visible = other
+            hashes = reader.tx_hashes(other)
+            _remove_index(batch, hashes)
+            _remove_bodies(batch, reader, other, hashes)
+    batch.delete(keys.META, keys.RESTORE_KEY)
+    database.write(batch)
+
+
+def _remove_block(database: Database, height: int, base: int, pause: Pause) -> None:
+    reader = ChainReader(database, height)
+    found = reader.find_header(height)
+    batch = Batch(database)
+    if found is not None:
+        hashes = reader.tx_hashes(height)
+        touched: set[Address] = {found[1].proposer} if hashes else set()
+        txs = [decode_record(record) for record in reader.records(height)]
+        for start in range(0, len(txs), SLICE_TXS):
+            if start:
+                database.write(batch, sync=False)
+                batch = Batch(database)
+                pause()
+            part = txs[start : start + SLICE_TXS]
+            touched.update(address for tx in part for address in (tx.sender, tx.to))
+            _remove_replaced(database, batch, touched, base)
+            touched = set()
+            _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
+        # The last batch: while any trace is left the block can be read, and its removal taken up again.
+        _remove_bodies(batch, reader, height, hashes)
+    batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height + 1))
+    database.write(batch, sync=False)
+
+
+def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], base: int) -> None:
+    """Remove all versions of these accounts but the newest at or below the base, and those above."""
+    cursor = database.cursor(keys.ACCOUNTS)
+    for address in sorted(addresses):
+        entry = cursor.seek(keys.version_key(address, base))
+        while entry is not None and entry[0].startswith(address):
+            entry = cursor.next()
+            if entry is not None and entry[0].startswith(address):
+                batch.delete(keys.ACCOUNTS, entry[0])
+
+
+def _remove_index(batch: Batch, hashes: bytes) -> None:
+    for start in range(0, len(hashes), keys.HASH_SIZE):
+        batch.delete(keys.TX_INDEX, hashes[start : start + keys.HASH_SIZE])
+
+
+def _remove_bodies(batch: Batch, reader: ChainReader, height: int, hashes: bytes) -> None:
+    found = reader.find_header(height)
+    assert found is not None, f"block {height} was there a moment ago"
+    key = keys.encode_height(height)
+    for chunk in range(keys.chunk_count(len(hashes) // keys.HASH_SIZE)):
+        batch.delete(keys.TXS, keys.encode_location(height, chunk))
+    batch.delete(keys.TX_HASHES, key)
+    batch.delete(keys.BLOCK_INDEX, found[0])
+    batch.delete(keys.HEADERS, key)

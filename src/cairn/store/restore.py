@@ -1,0 +1,163 @@
+"""Restoring a snapshot: nothing of it is believed before it follows from the one hash that is trusted.
+
+The trusted hash is that of the snapshot's block, so its header can be checked before anything is fetched. The parts
+are checked against their digests as they come, so that a bad one can be fetched again; digests and accounts together
+against the header's state root at the end. Until then the accounts lie in the store as versions of a height above the
+head, which nobody reads; a mark in `meta` says so, and an opening that finds it removes them.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+from cairn.domain.codec import TX_RECORD_SIZE, block_hash, decode_record
+from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
+from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.governance import Governance, decode_governance, encode_governance
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import tx_root
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.txs import build_tx
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Block, BlockHash, Tx
+from cairn.store import keys
+from cairn.store.keys import NEVER
+from cairn.store.rocks import Batch, Database
+from cairn.store.snapshot import ACCOUNT_SIZE, Manifest, decode_accounts, tx_chunk_count
+
+
+class Restore:
+    """A snapshot on its way into the store."""
+
+    def __init__(self, database: Database, manifest: Manifest, trusted: BlockHash, genesis: Genesis) -> None:
+        """Raises `InvalidSnapshot` unless the manifest is of the trusted block of this chain."""
+        self._database = database
+        self._manifest = manifest
+        self._hash = trusted
+        self._header = header = manifest.decode_header()
+        self._chain_id = genesis.rules.chain_id
+        if manifest.genesis != genesis_digest(genesis):
+            raise InvalidSnapshot(
+                f"the snapshot belongs to genesis 0x{manifest.genesis.hex()}, not to 0x{genesis_digest(genesis).hex()}"
+            )
+        if block_hash(header) != trusted:
+            raise InvalidSnapshot(
+                f"the snapshot is of block 0x{block_hash(header).hex()}; the network's is 0x{trusted.hex()}"
+            )
+        self._tx_chunks = tx_chunk_count(header)
+        self._txs: list[Tx] = []
+        self._positions: dict[Address, bytearray] = {}
+        self._next = 0
+        self._lattice = Lattice.empty()
+        self._account_count = 0
+        self._last_address = b""
+
+    @property
+    def height(self) -> int:
+        return self._header.height
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part is there."""
+        return self._next == len(self._manifest.chunks)
+
+    def add_chunk(self, index: int, chunk: bytes) -> None:
+        """Take in the next part.
+
+        Raises `InvalidChunk` when it is not the one that the manifest names; `InvalidSnapshot` when it is, but the
+        manifest cannot be true.
+        """
+        if index != self._next or self.is_complete:
+            raise InvalidChunk(f"part {index} of the snapshot came when {self._next} was due")
+        digest = hashlib.sha256(chunk).digest()
+        if digest != self._manifest.chunks[index]:
+            raise InvalidChunk(
+                f"part {index} of the snapshot has the digest {digest.hex()}, not {self._manifest.chunks[index].hex()}"
+            )
+        if index < self._tx_chunks:
+            self._add_txs(index, chunk)
+        else:
+            self._add_accounts(index, chunk)
+        self._next += 1
+
+    def outcome(self) -> BlockOutcome:
+        """The snapshot's block with the state that it leaves. Raises `InvalidSnapshot` if the two do not agree."""
+        if not self.is_complete:
+            raise InvalidSnapshot(f"{self._next} parts of the snapshot are here; it has {len(self._manifest.chunks)}")
+        if self._account_count != self._manifest.account_count:
+            raise InvalidSnapshot(
+                f"the snapshot holds {self._account_count} accounts; it names {self._manifest.account_count}"
+            )
+        self._check_txs()
+        governance, lattice = self._governance(), self._lattice
+        if governance is not None:
+            lattice = lattice.with_record(None, self._manifest.governance)
+        if lattice.root != self._header.state_root:
+            raise InvalidSnapshot(
+                f"the state in the snapshot has the root 0x{lattice.root.hex()}; "
+                f"block {self.height} commits to 0x{self._header.state_root.hex()}"
+            )
+        self._add_silent_versions()
+        return BlockOutcome(Block(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
+
+    def _add_txs(self, index: int, chunk: bytes) -> None:
+        if len(chunk) % TX_RECORD_SIZE:
+            raise InvalidSnapshot(f"part {index} of the snapshot does not consist of whole transactions")
+        for start in range(0, len(chunk), TX_RECORD_SIZE):
+            tx = decode_record(chunk[start : start + TX_RECORD_SIZE])
+            try:
+                again = build_tx(
+                    tx.sender, tx.to, tx.value, tx.gas, tx.gas_price, tx.nonce, tx.signature, self._chain_id
+                )
+            except Rejected as error:
+                raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} is not valid: {error.detail}") from error
+            if again != tx:
+                raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} comes under a hash that is not its own")
+            self._txs.append(tx)
+        self._positions = keys.positions_of(self._txs)
+
+    def _add_accounts(self, index: int, chunk: bytes) -> None:
+        if len(chunk) % ACCOUNT_SIZE:
+            raise InvalidSnapshot(f"part {index} of the snapshot does not consist of whole accounts")
+        if index == self._tx_chunks:
+            self._check_txs()
+        changes: list[tuple[Address, Account, Account]] = []
+        for address, account in decode_accounts(chunk):
+            if address <= self._last_address or account.is_empty:
+                raise InvalidSnapshot(f"account 0x{address.hex()} is empty, or not in its place in the snapshot")
+            self._last_address = address
+            changes.append((address, EMPTY_ACCOUNT, account))
+        self._lattice = self._lattice.updated(changes)
+        self._account_count += len(changes)
+        self._write_versions((address, account) for address, _, account in changes)
+
+    def _add_silent_versions(self) -> None:
+        """Accounts that a transaction names though they hold nothing: only their history knows them."""
+        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
+
+    def _write_versions(self, accounts: Iterable[tuple[Address, Account]]) -> None:
+        batch = Batch(self._database)
+        for address, account in accounts:
+            # Once only: what is left at the end are those that came with no account.
+            used = self._positions.pop(address, b"")
+            batch.put(keys.ACCOUNTS, keys.version_key(address, self.height), keys.encode_version(account, NEVER) + used)
+        # Unsynced: the batch that makes the block the head is synced, and comes later in the same log.
+        self._database.write(batch, sync=False)
+
+    def _check_txs(self) -> None:
+        found = tx_root([tx.hash for tx in self._txs])
+        if found != self._header.tx_root or len(self._txs) * TRANSFER_GAS != self._header.gas_used:
+            raise InvalidSnapshot(
+                f"the transactions in the snapshot have the root 0x{found.hex()}; "
+                f"block {self.height} commits to 0x{self._header.tx_root.hex()}"
+            )
+
+    def _governance(self) -> Governance | None:
+        record = self._manifest.governance
+        if not record:
+            return None
+        try:
+            governance = decode_governance(record)
+        except Corrupt as error:
+            raise InvalidSnapshot(f"the snapshot's validators cannot be read: {error.detail}") from None
+        if encode_governance(governance) != record:
+            raise InvalidSnapshot("the snapshot's validators are not in their one canonical form")
+        return governance

@@ -1,0 +1,213 @@
+"""Snapshots: the whole state as one block left it, in parts that another node can fetch, check and start from.
+
+    DIR/snapshots/HEIGHT/manifest      what the parts are, and their SHA-256 digests
+    DIR/snapshots/HEIGHT/000000 ...    the parts, about 1 MiB each:
+        first   the block's transactions, 217 bytes each, in its order
+        then    every account that is not empty, in the order of addresses:   address 20 | balance 32 | nonce 8
+
+A snapshot is only ever of a block that changed the state: its hash is the app hash that the validators sign, so all of
+its header can be trusted, and through the header's two roots everything else. Of an empty block after it they sign no
+hash of ours. The same height gives the same bytes on every node, whatever that node keeps of the past.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain as chained
+from pathlib import Path
+from struct import Struct
+
+import msgspec
+
+from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
+from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable
+from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
+from cairn.store.directory import make_directory, sync_directory, write_file
+from cairn.store.reader import ChainReader
+
+FORMAT = 1
+CHUNK_BYTES = 1 << 20
+KEPT = 2
+"""The newest ones that are kept: a node that fetches the last but one can finish."""
+SLICE = 128
+"""Accounts that are read before others get their turn: some tenths of a millisecond."""
+
+MANIFEST_NAME = "manifest"
+
+_ACCOUNT = Struct(">20s32sQ")
+ACCOUNT_SIZE = _ACCOUNT.size
+
+Pause = Callable[[], None]
+"""Called every now and then by long work, to let others run; it may raise to end the work."""
+
+
+class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a snapshot consists of. Peers compare it before they fetch anything."""
+
+    genesis: bytes
+    """Digest of the chain's genesis."""
+    header: bytes
+    """The block's canonical header."""
+    governance: bytes
+    """The validators' canonical record; empty on a chain without."""
+    account_count: int
+    chunks: tuple[bytes, ...]
+    """SHA-256 of each part."""
+
+    @property
+    def digest(self) -> bytes:
+        """Names the snapshot among peers."""
+        return hashlib.sha256(encode_manifest(self)).digest()
+
+    def decode_header(self) -> Header:
+        """Raises `InvalidSnapshot`."""
+        try:
+            return decode_header(self.header)
+        except (Rejected, Corrupt, ValueError) as error:
+            raise InvalidSnapshot(f"the snapshot's header cannot be read: {error}") from None
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    return msgspec.msgpack.encode(manifest)
+
+
+def decode_manifest(raw: bytes) -> Manifest:
+    """Raises `InvalidSnapshot`."""
+    try:
+        manifest = msgspec.msgpack.decode(raw, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise InvalidSnapshot(f"the snapshot's manifest cannot be read: {error}") from None
+    if encode_manifest(manifest) != raw:
+        raise InvalidSnapshot("the snapshot's manifest is not in its one canonical form")
+    return manifest
+
+
+def encode_account(address: Address, account: Account) -> bytes:
+    return _ACCOUNT.pack(address, account.balance.to_bytes(32, "big"), account.nonce)
+
+
+def decode_accounts(chunk: bytes) -> Iterator[tuple[Address, Account]]:
+    """The accounts in a part of whole records."""
+    for address, balance, nonce in _ACCOUNT.iter_unpack(chunk):
+        yield Address(address), Account(int.from_bytes(balance, "big"), nonce)
+
+
+def tx_chunk_count(header: Header) -> int:
+    """How many of the parts hold the block's transactions."""
+    each = CHUNK_BYTES // TX_RECORD_SIZE
+    return -(-(header.gas_used // TRANSFER_GAS) // each)
+
+
+class SnapshotDirectory:
+    """The snapshots that this node has to offer."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def heights(self) -> list[int]:
+        """Of all that are complete, ascending."""
+        if not self._path.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in self._path.iterdir() if entry.name.isdigit())
+
+    def find_manifest(self, height: int) -> Manifest | None:
+        """None when the snapshot is not there, or not readable any more."""
+        try:
+            return decode_manifest((self._path / str(height) / MANIFEST_NAME).read_bytes())
+        except (OSError, InvalidSnapshot):
+            return None
+
+    def find_chunk(self, height: int, index: int) -> bytes | None:
+        """A part, if it is there and still what it was: a damaged one would make peers distrust this node."""
+        manifest = self.find_manifest(height)
+        if manifest is None or not 0 <= index < len(manifest.chunks):
+            return None
+        try:
+            chunk = (self._path / str(height) / _chunk_name(index)).read_bytes()
+        except OSError:
+            return None
+        return chunk if hashlib.sha256(chunk).digest() == manifest.chunks[index] else None
+
+    def take(self, reader: ChainReader, height: int, genesis: bytes, governance: bytes, pause: Pause) -> Manifest:
+        """Write the snapshot of the state as of `height`, a block that changed it, and remove the oldest ones.
+
+        `governance` is the validators' record as of that block. Raises `StoreUnavailable` or `Corrupt`.
+        """
+        found = reader.find_header(height)
+        if found is None:
+            raise Corrupt(f"block {height} has no header in the store")
+        draft = self._path / f"{height}.new"
+        try:
+            make_directory(self._path)
+            self._remove_drafts()
+            draft.mkdir(mode=0o700)
+            accounts = _Counted(_account_records(reader, height, pause))
+            parts = chained(_cut(reader.records(height), TX_RECORD_SIZE), _cut(accounts, ACCOUNT_SIZE))
+            digests = tuple(_save(draft / _chunk_name(index), part) for index, part in enumerate(parts))
+            manifest = Manifest(genesis, encode_header(found[1]), governance, accounts.count, digests)
+            write_file(draft / MANIFEST_NAME, encode_manifest(manifest))
+            draft.rename(self._path / str(height))
+            sync_directory(self._path)
+            self._remove_old()
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot write a snapshot to {draft}: {failure}") from failure
+        return manifest
+
+    def _remove_drafts(self) -> None:
+        for draft in self._path.glob("*.new"):
+            shutil.rmtree(draft)
+
+    def _remove_old(self) -> None:
+        for height in self.heights()[:-KEPT]:
+            # Renamed first: half of a snapshot must not look like one.
+            draft = self._path / f"{height}.new"
+            (self._path / str(height)).rename(draft)
+            shutil.rmtree(draft)
+
+
+class _Counted:
+    """An iterable that remembers how many items it gave."""
+
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self._items = items
+        self.count = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for item in self._items:
+            self.count += 1
+            yield item
+
+
+def _account_records(reader: ChainReader, height: int, pause: Pause) -> Iterator[bytes]:
+    for number, (address, version) in enumerate(reader.accounts_at(height)):
+        if number % SLICE == 0:
+            pause()
+        if not version.account.is_empty:
+            yield encode_account(address, version.account)
+
+
+def _cut(records: Iterable[bytes], record_size: int) -> Iterator[bytes]:
+    """Whole records, as many as fit in a part."""
+    part: list[bytes] = []
+    for record in records:
+        part.append(record)
+        if len(part) == CHUNK_BYTES // record_size:
+            yield b"".join(part)
+            part = []
+    if part:
+        yield b"".join(part)
+
+
+def _save(path: Path, chunk: bytes) -> bytes:
+    """Put a part on disk; returns its digest."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(chunk)
+        stream.flush()
+        os.fdatasync(stream.fileno())
+    return hashlib.sha256(chunk).digest()
+
+
+def _chunk_name(index: int) -> str:
+    return f"{index:06d}"
