@@ -48,7 +48,7 @@ def run_core(
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys).run(core_socket, lifeline))
+        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket).run(core_socket, lifeline))
     except Fatal as failure:
         print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
         return EXIT_FATAL
@@ -58,11 +58,19 @@ def run_core(
 class CoreProcess:
     """The core in whatever phase it is: what the workers are connected to."""
 
-    def __init__(self, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]) -> None:
+    def __init__(
+        self,
+        genesis: Genesis,
+        data_dir: Path,
+        settings: Settings,
+        dev_keys: Mapping[Address, bytes],
+        abci_socket: Path | None = None,
+    ) -> None:
         self._genesis = genesis
         self._data_dir = data_dir
         self._settings = settings
         self._dev_keys = dev_keys
+        self._abci_socket = abci_socket
         self._core: Core | None = None
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
@@ -85,7 +93,7 @@ class CoreProcess:
     async def _serve(self) -> None:
         """One life of an opened chain, up to the stop or to a write that the disk refuses."""
         try:
-            core = Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys)
+            core = Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys, self._abci_socket)
         except StoreUnavailable as failure:
             await self._unavailable(failure)
             return

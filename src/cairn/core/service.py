@@ -32,6 +32,8 @@ from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.application import Application
 from cairn.engine.embedded import EmbeddedEngine
+from cairn.engine.network.engine import NetworkEngine
+from cairn.engine.port import OK, Engine
 from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
@@ -60,6 +62,7 @@ class Core:
         feed: Feed,
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
+        abci_socket: Path | None,
     ) -> None:
         self._chain = chain
         self._pool = pool
@@ -76,19 +79,47 @@ class Core:
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
         self.feed = feed
-        self.engine = EmbeddedEngine(
-            Application(chain, feed),
-            pool,
+        self.engine = self._build_engine(Application(chain, feed), abci_socket)
+
+    def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
+        settings = self._settings
+        if settings.engine == "embedded":
+            return EmbeddedEngine(
+                application,
+                self._pool,
+                self._committed,
+                block_time_s=settings.block_time_s,
+                empty_blocks=settings.empty_blocks,
+                proposer=settings.proposer,
+                clock=time.time,
+            )
+        assert abci_socket is not None, "CometBFT must be able to reach this node"
+        return NetworkEngine(
+            application,
+            self._chain,
+            self._pool,
             self._committed,
-            block_time_s=settings.block_time_s,
-            empty_blocks=settings.empty_blocks,
-            proposer=settings.proposer,
-            clock=time.time,
+            self._dropped,
+            abci_socket=abci_socket,
+            rpc_address=settings.cometbft_rpc,
+            halt_after_s=settings.halt_after_s,
+            price_bump_percent=pool_limits(settings).price_bump_percent,
+            retain_blocks=settings.retain_blocks,
         )
 
     @classmethod
-    def open(cls, genesis: Genesis, data_dir: Path, settings: Settings, dev_keys: Mapping[Address, bytes]) -> "Core":
-        """Open the store, then bring the mempool back from the journal."""
+    def open(
+        cls,
+        genesis: Genesis,
+        data_dir: Path,
+        settings: Settings,
+        dev_keys: Mapping[Address, bytes],
+        abci_socket: Path | None = None,
+    ) -> "Core":
+        """Open the store, then bring the mempool back from the journal.
+
+        `abci_socket` is where to listen for CometBFT, when that is the engine.
+        """
         chain = ChainStore.open(data_dir, genesis)
         try:
             journal = Journal.open(data_dir / "journal")
@@ -97,7 +128,7 @@ class Core:
         except BaseException:
             chain.close()
             raise
-        return cls(chain, pool, journal, Feed(), settings, dev_keys)
+        return cls(chain, pool, journal, Feed(), settings, dev_keys, abci_socket)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())
@@ -133,7 +164,7 @@ class Core:
             chain_id=self._rules.chain_id,
             gas_price=self._rules.gas_price,
             block_gas_limit=self._rules.block_gas_limit,
-            engine="embedded",
+            engine=self.engine.name,
             store_path=str(self._chain.directory),
             signs_for=list(self._keys),
         )
@@ -152,7 +183,7 @@ class Core:
         except (TxRejected, MempoolFull) as refused:
             reply(refused)
             return
-        if admitted.added:
+        if admitted.added or self.engine.adopt(tx.hash):
             self._journal.append_add(received_at, tx, record)
             self._note_drops(admitted.dropped)
         # A transaction that is known may still wait for the sync that the first submission of it asked for.
@@ -228,17 +259,16 @@ class Core:
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)
-        drops = self._pool.confirm(txs)
+        self._dropped(self._pool.confirm(txs))
+
+    def _dropped(self, drops: Drops) -> None:
         if drops:
             self._note_drops(drops)
             self._flush_soon()
 
     def _expire(self) -> None:
         self._expiry = self._loop.call_later(EXPIRY_INTERVAL_S, self._expire)
-        drops = self._pool.expire(int(time.time()))
-        if drops:
-            self._note_drops(drops)
-            self._flush_soon()
+        self._dropped(self._pool.expire(int(time.time())))
 
     def _engine_ended(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled():
@@ -286,7 +316,9 @@ class Core:
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""
-        return Checks(store=self._tried(self._chain.probe), mempool=self._tried(self._journal.probe))
+        store, journal = self._tried(self._chain.probe), self._tried(self._journal.probe)
+        # Nothing leaves the mempool while the engine makes no blocks.
+        return Checks(store=store, mempool=self.engine.condition() if journal == OK else journal)
 
     def _tried(self, probe: Callable[[], None]) -> str:
         try:
@@ -294,7 +326,7 @@ class Core:
         except (StoreUnavailable, Corrupt) as failure:
             self._fail(failure)
             return failure.detail
-        return "ok"
+        return OK
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from cairn.domain.genesis import Genesis
 from cairn.domain.lattice import Lattice
-from cairn.domain.transition import BlockOutcome, StateView, build_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange, StateView, build_block
 from cairn.domain.types import Address, BlockHash, Header, Rules, Tx
 from cairn.feed.feed import Feed
 
@@ -36,20 +36,31 @@ class Application:
         self._finalized: BlockOutcome | None = None
         self.rules: Rules = chain.genesis.rules
 
+    def build(
+        self, txs: Sequence[Tx], timestamp: int, proposer: Address, governance: GovernanceChange | None = None
+    ) -> BlockOutcome:
+        """Apply `txs` on top of the head. Nothing is kept. Raises `InvalidBlock`."""
+        chain = self._chain
+        return build_block(
+            chain.head_header, chain.head_hash, chain.lattice, chain, txs, timestamp, proposer, self.rules, governance
+        )
+
+    def hold(self, outcome: BlockOutcome) -> None:
+        """Keep what `build` gave, for `commit`; nothing is written yet."""
+        self._finalized = outcome
+
     def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
         """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
-        chain = self._chain
         # What was held is void from here on, also when this block turns out invalid.
         self._finalized = None
-        self._finalized = build_block(
-            chain.head_header, chain.head_hash, chain.lattice, chain, txs, timestamp, proposer, self.rules
-        )
+        self._finalized = self.build(txs, timestamp, proposer)
         return self._finalized
 
-    def commit(self) -> None:
-        """Write what `finalize` gave last."""
+    def commit(self) -> BlockOutcome:
+        """Write what is held."""
         outcome, self._finalized = self._finalized, None
         assert outcome is not None, "nothing was finalized since the last commit"
         self._chain.commit(outcome)
         # Last: nobody hears of a block that is not on disk.
         self._feed.announce(outcome.block.header.height)
+        return outcome

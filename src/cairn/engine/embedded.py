@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address
+from cairn.domain.types import Address, TxHash
 from cairn.engine.application import Application
+from cairn.engine.port import OK
 from cairn.mempool.pool import Mempool
 
 
@@ -15,6 +16,8 @@ class EmbeddedEngine:
     A block is selected, applied and committed without a pause for anything else, so the mempool cannot replace or
     drop what a block in the making holds.
     """
+
+    name = "embedded"
 
     def __init__(
         self,
@@ -53,6 +56,14 @@ class EmbeddedEngine:
         """Let `run` return. A block is never left half made."""
         self._stopped.set()
         self._woken.set()
+
+    def condition(self) -> str:
+        """Always well: a failure ends `run`."""
+        return OK
+
+    def adopt(self, tx_hash: TxHash) -> bool:
+        """Nobody else hands anything in."""
+        return False
 
     def produce(self) -> BlockOutcome:
         """Make one block, now, of what the pool offers."""

@@ -10,20 +10,26 @@ sender's own chain only. A transaction whose lead is its own bid leads a run: it
 
 import msgspec
 
-from cairn.domain.types import MAX_UINT256, Tx
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Tx
 
 WAITING = -1
 """The lead of a transaction that is not executable: an earlier nonce of its sender is missing."""
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """`lead` follows what happens to the sender's chain; the rest never changes."""
+    """`lead` follows what happens to the sender's chain; `local` may become true; the rest never changes."""
 
     tx: Tx
     received_at: int
     """Unix time in whole seconds."""
     bid: int
     lead: int = WAITING
+    local: bool = True
+    """This node answers for it; False for one that only other nodes have taken in."""
+
+    @property
+    def seq(self) -> int:
+        return self.bid & MAX_UINT64
 
 
 def bid_of(gas_price: int, seq: int) -> int:

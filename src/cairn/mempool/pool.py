@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -75,6 +75,11 @@ class Mempool:
         """How many wait for a missing nonce."""
         return self._order.waiting_count
 
+    @property
+    def next_seq(self) -> int:
+        """What the next one to come in gets."""
+        return self._next_seq
+
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
         lane = self._order.find_lane(sender)
@@ -90,6 +95,21 @@ class Mempool:
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
         return [entry.tx for entry in islice(self._order.mining_order(), gas_limit // TRANSFER_GAS)]
+
+    def mining_order(self) -> Iterator[Entry]:
+        """All that can be mined as things stand; the pool must not change meanwhile."""
+        return self._order.mining_order()
+
+    def entries_since(self, seq: int) -> list[Entry]:
+        """What came in with `seq` or later, the newest first."""
+        return list(takewhile(lambda entry: entry.seq >= seq, reversed(self._entries.values())))
+
+    def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
+        """What of a sender can be mined, by nonce, from `nonce` on."""
+        lane = self._order.find_lane(sender)
+        if lane is None:
+            return iter(())
+        return islice(lane.ready, max(0, nonce - lane.nonce), None)
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
         """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
@@ -132,9 +152,9 @@ class Mempool:
 
     # What comes in.
 
-    def admit(self, tx: Tx, received_at: int) -> Admitted:
+    def admit(self, tx: Tx, received_at: int, local: bool = True) -> Admitted:
         """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed."""
-        return self._admit(tx, received_at, self._limits.nonce_gap)
+        return self._admit(tx, received_at, self._limits.nonce_gap, local)
 
     def restore(self, tx: Tx, received_at: int) -> Admitted:
         """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
@@ -143,7 +163,7 @@ class Mempool:
         """
         return self._admit(tx, received_at, None)
 
-    def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None) -> Admitted:
+    def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None, local: bool = True) -> Admitted:
         known = self._entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == WAITING)
@@ -154,7 +174,7 @@ class Mempool:
             lane = self._order.new_lane(tx.sender, account.nonce)
         old = lane.find(tx.nonce)
         self._check(tx, account, lane, old, nonce_gap)
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq))
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local)
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             self._order.replace(lane, old, entry)
@@ -235,6 +255,14 @@ class Mempool:
                 if lane.cost <= account.balance:
                     break
         return dropped
+
+    def remove(self, tx_hash: TxHash) -> list[Drop]:
+        """Let one go that no block will take."""
+        entry = self._entries.get(tx_hash)
+        if entry is None:
+            return []
+        self._order.remove(self._order.lane_of(entry), entry)
+        return [self._forget(entry, "evicted")]
 
     def expire(self, now: int) -> list[Drop]:
         """Drop what was received `lifetime_s` ago or earlier."""

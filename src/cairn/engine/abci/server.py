@@ -24,8 +24,16 @@ log = structlog.get_logger("cairn.abci")
 class AbciServer:
     """Listens for one CometBFT. Its connections carry no labels: a request goes to the handler by its type."""
 
-    def __init__(self, handler: AbciHandler, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        handler: AbciHandler,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        on_connected: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_connected` is called when CometBFT connects after it was away, before its first request is read."""
         self._handler = handler
+        self._on_connected = on_connected
         self._max_frame_bytes = max_frame_bytes
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
@@ -58,6 +66,7 @@ class AbciServer:
     def joined(self, connection: "_Connection") -> None:
         if not self._connections:
             log.debug("CometBFT connected")
+            self._on_connected()
         self._connections.add(connection)
 
     def left(self, connection: "_Connection") -> None:

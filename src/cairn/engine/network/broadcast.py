@@ -1,0 +1,201 @@
+"""Hands the transactions that this node answers for to CometBFT, until they are confirmed or dropped.
+
+A transaction is sent as soon as it can be mined; those that wait for a nonce wait with us. Code 0 is no promise that
+CometBFT keeps it, and its mempool is empty after its restart. So every while the pool is walked through, and what
+CometBFT's mempool is not known to hold is sent again.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Iterable, Iterator
+
+import structlog
+
+from cairn.domain.codec import encode_tx
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import Tx, TxHash
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
+from cairn.engine.network.senders import Senders
+from cairn.mempool.entry import WAITING, Entry
+from cairn.mempool.pool import Mempool
+
+SCAN_INTERVAL_S = 1.0
+RESEND_AFTER_S = 3.0
+BATCH = 256
+IN_CACHE = "tx already exists in cache"
+"""CometBFT's words for a transaction that it knows."""
+FULL = "mempool is full"
+
+log = structlog.get_logger("cairn.network")
+
+
+class Broadcaster:
+    def __init__(self, pool: Mempool, overlay: Overlay, senders: Senders, rpc: Rpc, chain_id: int) -> None:
+        self._pool = pool
+        self._overlay = overlay
+        self._senders = senders
+        self._rpc = rpc
+        self._chain_id = chain_id
+        self._batch = BATCH
+        self._woken = asyncio.Event()
+        self._stopped = False
+        self._next_seq = 0
+        """All that came in before it has been looked at."""
+        self._sent: dict[TxHash, float] = {}
+        """When each was handed over last."""
+        self._due: dict[TxHash, Tx] = {}
+        """To be sent, each sender's by nonce."""
+        self._scan_at = 0.0
+        self._blocked = False
+        """CometBFT's mempool was full; it may have room again after a block."""
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._woken.set()
+
+    def committed(self, outcome: BlockOutcome) -> None:
+        for tx in outcome.block.txs:
+            self._sent.pop(tx.hash, None)
+        # A block may close a gap in front of what waits here, or make room.
+        if self._blocked:
+            self._blocked = False
+            self._scan_at = 0.0
+            self._woken.set()
+        self._follow({tx.sender: tx for tx in outcome.block.txs}.values())
+
+    def _follow(self, confirmed: Iterable[Tx]) -> None:
+        for tx in confirmed:
+            entry = next(self._pool.ready_from(tx.sender, tx.nonce + 1), None)
+            if entry is not None and entry.local and entry.tx.hash not in self._sent:
+                self._scan_at = 0.0
+                self._woken.set()
+                return
+
+    def returned(self, tx: Tx) -> None:
+        """CometBFT's mempool refused it or threw it out."""
+        self._sent.pop(tx.hash, None)
+
+    def restarted(self) -> None:
+        """CometBFT starts with an empty mempool."""
+        self._sent.clear()
+        self._scan_at = 0.0
+        self._woken.set()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._stopped:
+            wait_s = max(0.0, self._scan_at - loop.time())
+            if not self._woken.is_set() and wait_s:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), wait_s)
+            self._woken.clear()
+            if loop.time() >= self._scan_at:
+                self._scan_at = loop.time() + SCAN_INTERVAL_S
+                self._gather(self._overdue(loop.time()))
+            elif not self._blocked:
+                self._gather(self._new())
+            if self._due:
+                await self._send_due()
+
+    # What to send.
+
+    def _gather(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._due[entry.tx.hash] = entry.tx
+
+    def _new(self) -> Iterator[Entry]:
+        """What came in since the last look and can be mined, with what it made ready of earlier ones."""
+        new = self._pool.entries_since(self._next_seq)
+        if new:
+            self._next_seq = new[0].seq + 1
+        # By nonce over all senders is by nonce for each.
+        for entry in sorted(new, key=lambda entry: entry.tx.nonce):
+            if not entry.local or entry.lead == WAITING or entry.tx.hash in self._sent:
+                continue
+            yield entry
+            yield from self._made_ready(entry)
+
+    def _made_ready(self, entry: Entry) -> Iterator[Entry]:
+        for later in self._pool.ready_from(entry.tx.sender, entry.tx.nonce + 1):
+            if later.tx.hash in self._sent or later.tx.hash in self._due or not later.local:
+                return
+            yield later
+
+    def _overdue(self, now: float) -> Iterator[Entry]:
+        """All that can be mined and that CometBFT's mempool seems not to hold."""
+        pool, sent = self._pool, self._sent
+        self._next_seq = max(self._next_seq, pool.next_seq)
+        self._sent = sent = {tx_hash: at for tx_hash, at in sent.items() if pool.find(tx_hash) is not None}
+        for entry in pool.mining_order():
+            if not entry.local:
+                continue
+            sent_at = sent.get(entry.tx.hash)
+            if sent_at is None or (now - sent_at > RESEND_AFTER_S and not self._overlay.holds(entry.tx)):
+                yield entry
+
+    # Sending.
+
+    async def _send_due(self) -> None:
+        """Send all that is due, in order, as far as CometBFT takes it; the rest is found by the next scan."""
+        due, self._due = list(self._due.values()), {}
+        start = 0
+        while start < len(due) and not self._stopped:
+            # What left the pool while others were sent need not go out any more.
+            batch = [tx for tx in due[start : start + self._batch] if self._pool.find(tx.hash) is not None]
+            try:
+                taken = not batch or await self._send(batch)
+            except RpcAway as away:
+                self._forget(batch)
+                log.debug("cannot broadcast", reason=str(away))
+                return
+            if taken is None:
+                continue
+            start += self._batch
+            if not taken:
+                return
+
+    async def _send(self, txs: list[Tx]) -> bool | None:
+        """Whether CometBFT takes more; None when the batch was too large and must be sent again in smaller ones."""
+        now = asyncio.get_running_loop().time()
+        raws = []
+        for tx in txs:
+            raw = encode_tx(tx, self._chain_id)
+            raws.append(raw)
+            # Our own CheckTx then has nothing to recover.
+            self._senders.remember(raw, tx)
+            self._sent[tx.hash] = now
+        errors = await self._rpc.broadcast(raws)
+        if len(errors) != len(txs):
+            self._forget(txs)
+            self._shrink(errors)
+            return None
+        return self._settle(txs, errors)
+
+    def _settle(self, txs: list[Tx], errors: list[RpcError | None]) -> bool:
+        for position, error in enumerate(errors):
+            if error is None or IN_CACHE in error.data:
+                continue
+            # Those after it of the same sender cannot have been taken; those of others will be found known.
+            self._forget(txs[position:])
+            if FULL in error.data:
+                self._blocked = True
+            else:
+                log.warning("CometBFT does not take a transaction", reason=str(error))
+            return False
+        return True
+
+    def _shrink(self, errors: list[RpcError | None]) -> None:
+        limit = re.search(r"exceeds maximum \((\d+)\)", str(errors[0]) if errors else "")
+        if limit is None or int(limit[1]) >= self._batch:
+            raise RpcAway(f"a batch was answered with {errors}")
+        self._batch = int(limit[1])
+        log.warning("CometBFT takes only small batches: set rpc.max_request_batch_size to 0", batch=self._batch)
+
+    def _forget(self, txs: Iterable[Tx]) -> None:
+        for tx in txs:
+            self._sent.pop(tx.hash, None)

@@ -1,0 +1,42 @@
+"""The number that tells other nodes and CometBFT why a transaction was refused. Part of consensus: never renumber."""
+
+from cairn.domain.errors import (
+    GasPriceTooLow,
+    GasTooHigh,
+    GasTooLow,
+    InsufficientFunds,
+    InvalidBlock,
+    InvalidField,
+    InvalidSignature,
+    MempoolFull,
+    NodeError,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    SenderLimit,
+    UpdateRefused,
+)
+
+CODESPACE = "cairn"
+REFUSED = 1
+"""For a reason that has no number of its own."""
+
+_CODES: dict[type[NodeError], int] = {
+    InvalidField: 2,
+    InvalidSignature: 3,
+    GasTooLow: 4,
+    GasTooHigh: 5,
+    GasPriceTooLow: 6,
+    NonceTooLow: 7,
+    NonceTooHigh: 8,
+    InsufficientFunds: 9,
+    ReplacementUnderpriced: 10,
+    SenderLimit: 11,
+    MempoolFull: 12,
+    UpdateRefused: 13,
+    InvalidBlock: 14,
+}
+
+
+def code_of(refusal: NodeError) -> int:
+    return _CODES.get(type(refusal), REFUSED)

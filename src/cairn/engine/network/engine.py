@@ -1,0 +1,130 @@
+"""The network engine: the ABCI server, what is sent to CometBFT, and the watch over it, with one start and one stop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.engine.abci.server import AbciServer
+from cairn.engine.application import Application
+from cairn.engine.network.application import NetworkApplication, NetworkChain, SnapshotShelf
+from cairn.engine.network.broadcast import Broadcaster
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.rpc import Rpc
+from cairn.engine.network.senders import Senders
+from cairn.engine.network.watch import Watch
+from cairn.mempool.pool import Mempool
+
+RPC_TIMEOUT_S = 5.0
+STATUS_TIMEOUT_S = 2.0
+
+
+class NetworkEngine:
+    """One of many validators, or a full node. CometBFT is somebody else's child: it comes and goes."""
+
+    name = "cometbft"
+
+    def __init__(
+        self,
+        application: Application,
+        chain: NetworkChain,
+        pool: Mempool,
+        on_committed: Callable[[BlockOutcome], None],
+        on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
+        *,
+        abci_socket: Path,
+        rpc_address: str,
+        halt_after_s: float,
+        price_bump_percent: int,
+        retain_blocks: int,
+        snapshots: SnapshotShelf | None = None,
+    ) -> None:
+        """`on_committed` must take the block's transactions out of the pool; `on_dropped` hears what left it."""
+        rules = chain.genesis.rules
+        self._pool = pool
+        self._on_committed = on_committed
+        self._on_dropped = on_dropped
+        self._abci_socket = abci_socket
+        self._retain_blocks = retain_blocks
+        self._overlay = Overlay(chain, price_bump_percent)
+        self._senders = Senders(rules.chain_id)
+        self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
+        self._broadcaster = Broadcaster(pool, self._overlay, self._senders, self._calls[0], rules.chain_id)
+        self._watch = Watch(self._calls[1], lambda: chain.head_header.height, halt_after_s, time.monotonic)
+        self._application = NetworkApplication(
+            application, chain, pool, self._overlay, self._senders, self, time.time, snapshots
+        )
+        self._stopped = asyncio.Event()
+
+    # What the core drives.
+
+    async def run(self) -> None:
+        """Serve CometBFT until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
+        server = AbciServer(self._application, on_connected=self._connected)
+        await server.listen(self._abci_socket)
+        parts = [
+            asyncio.create_task(part) for part in (self._broadcaster.run(), self._watch.run(), self._ended(server))
+        ]
+        try:
+            # Whichever ends first, ends all; the last one alone may end without a fault.
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+            outcomes = await asyncio.gather(*parts, return_exceptions=True)
+            await server.close()
+            self._close()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _ended(self, server: AbciServer) -> None:
+        """Until `stop`, or until our own application fails CometBFT: that failure is raised."""
+        server.failed.add_done_callback(lambda _: self._stopped.set())
+        await self._stopped.wait()
+        if server.failed.done():
+            raise server.failed.result()
+
+    def _close(self) -> None:
+        self._application.close()
+        for rpc in self._calls:
+            rpc.close()
+
+    def wake(self) -> None:
+        self._broadcaster.wake()
+
+    def stop(self) -> None:
+        self._broadcaster.stop()
+        self._stopped.set()
+
+    def condition(self) -> str:
+        return self._watch.condition()
+
+    def adopt(self, tx_hash: TxHash) -> bool:
+        entry = self._pool.find(tx_hash)
+        if entry is None or entry.local:
+            return False
+        entry.local = True
+        return True
+
+    # What CometBFT brings about.
+
+    def _connected(self) -> None:
+        self._overlay.reset()
+        self._broadcaster.restarted()
+        self._watch.restarted()
+
+    def committed(self, outcome: BlockOutcome) -> int:
+        self._on_committed(outcome)
+        self._broadcaster.committed(outcome)
+        self._watch.committed()
+        height = outcome.block.header.height
+        return max(0, height - self._retain_blocks + 1) if self._retain_blocks else 0
+
+    def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
+        self._on_dropped(drops)
+
+    def refused(self, tx: Tx) -> None:
+        self._broadcaster.returned(tx)

@@ -1,0 +1,87 @@
+"""What the transactions in CometBFT's own mempool do to their senders: the state that the next one is checked against.
+
+After a commit it is empty, and CometBFT checks all that its mempool still holds again, in order.
+"""
+
+from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
+from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.transition import StateView
+from cairn.domain.types import Address, Tx
+
+
+class _Lane:
+    """One sender's transactions, without a hole, from the confirmed nonce on."""
+
+    __slots__ = ("cost", "nonce", "txs")
+
+    def __init__(self, nonce: int) -> None:
+        self.nonce = nonce
+        self.txs: list[Tx] = []
+        self.cost = 0
+
+
+class Overlay:
+    def __init__(self, state: StateView, price_bump_percent: int) -> None:
+        self._state = state
+        self._price_bump_percent = price_bump_percent
+        self._lanes: dict[Address, _Lane] = {}
+        self._update: ValidatorUpdate | None = None
+
+    def reset(self) -> None:
+        self._lanes.clear()
+        self._update = None
+
+    def holds(self, tx: Tx) -> bool:
+        lane = self._lanes.get(tx.sender)
+        if lane is None:
+            return False
+        place = tx.nonce - lane.nonce
+        return 0 <= place < len(lane.txs) and lane.txs[place].hash == tx.hash
+
+    def check(self, tx: Tx) -> None:
+        """Raise `TxRejected` unless `tx` is its sender's next one, or a better paid one in place of another."""
+        account = self._state.account(tx.sender)
+        lane = self._lanes.get(tx.sender)
+        held = () if lane is None else lane.txs
+        place = tx.nonce - account.nonce
+        if place < 0:
+            raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
+        if place > len(held):
+            raise NonceTooHigh(f"nonce is {tx.nonce}; the sender's next one is {account.nonce + len(held)}")
+        cost = tx.cost + (0 if lane is None else lane.cost)
+        if place < len(held):
+            old = held[place]
+            cost -= old.cost
+            self._check_replacement(tx, old)
+        if cost > account.balance:
+            raise InsufficientFunds(
+                f"the account holds {account.balance}; the sender's pending transactions and this one cost {cost}"
+            )
+
+    def _check_replacement(self, tx: Tx, old: Tx) -> None:
+        least_price = -(-old.gas_price * (100 + self._price_bump_percent) // 100)
+        if tx.hash != old.hash and tx.gas_price < max(least_price, old.gas_price + 1):
+            raise ReplacementUnderpriced(
+                f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.gas_price}"
+            )
+
+    def add(self, tx: Tx) -> None:
+        """Count `tx`, which `check` let pass."""
+        lane = self._lanes.get(tx.sender)
+        if lane is None:
+            lane = self._lanes[tx.sender] = _Lane(self._state.account(tx.sender).nonce)
+        place = tx.nonce - lane.nonce
+        if place < len(lane.txs):
+            lane.cost -= lane.txs[place].cost
+            lane.txs[place] = tx
+        else:
+            lane.txs.append(tx)
+        lane.cost += tx.cost
+
+    def check_update(self, update: ValidatorUpdate) -> None:
+        """One at a time: the next one builds on its outcome."""
+        if self._update is not None and self._update != update:
+            raise UpdateRefused("another validator update waits for its block")
+
+    def add_update(self, update: ValidatorUpdate) -> None:
+        self._update = update

@@ -1,0 +1,168 @@
+"""Which transactions make a block: chosen for a proposal of ours, judged in one of another's. Nothing here has effects.
+
+`Ledger` mirrors `build_block` one transaction at a time; the property tests hold the two against each other.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cairn.domain.errors import InvalidBlock, NonceTooHigh, Rejected, TxRejected, UpdateRefused
+from cairn.domain.governance import Governance, ValidatorUpdate
+from cairn.domain.rules import check_tx, validate_tx
+from cairn.domain.transition import StateView
+from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
+from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.network.senders import Parsed
+
+ApplyUpdate = Callable[[ValidatorUpdate], Governance]
+"""The governance after an update of the committed one. Raises `Rejected`."""
+
+
+class Content(NamedTuple):
+    """What a block's bytes come to."""
+
+    txs: list[Tx]
+    governance: Governance | None
+    refusals: list[Rejected | InvalidBlock | None]
+    """For each of the block's transactions: why it is left out, or None."""
+
+
+class Ledger:
+    """Accounts as a block in the making leaves them. Fees reach the proposer only after the block."""
+
+    def __init__(self, view: StateView, rules: Rules) -> None:
+        self._view = view
+        self._rules = rules
+        self._accounts: dict[Address, Account] = {}
+        self._room = rules.block_gas_limit // TRANSFER_GAS
+
+    @property
+    def is_full(self) -> bool:
+        return self._room == 0
+
+    def _account(self, address: Address) -> Account:
+        return self._accounts.get(address) or self._view.account(address)
+
+    def apply(self, tx: Tx) -> None:
+        """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when the block is full."""
+        if self._room == 0:
+            raise InvalidBlock(f"the block's gas limit of {self._rules.block_gas_limit} is used up")
+        validate_tx(tx, self._rules)
+        sender = self._account(tx.sender)
+        check_tx(sender, tx)
+        if tx.nonce != sender.nonce:
+            raise NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {sender.nonce}")
+        self._accounts[tx.sender] = Account(sender.balance - tx.cost, sender.nonce + 1)
+        recipient = self._account(tx.to)
+        self._accounts[tx.to] = Account(recipient.balance + tx.value, recipient.nonce)
+        self._room -= 1
+
+
+def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[list[Tx], Governance | None]:
+    """The content of a block that holds nothing else. Raises `Rejected`; nonces and funds are not looked at."""
+    txs: list[Tx] = []
+    governance: Governance | None = None
+    for item in parsed:
+        if isinstance(item, Tx):
+            txs.append(item)
+        elif isinstance(item, Rejected):
+            raise item
+        elif governance is not None:
+            raise UpdateRefused("a block has room for one validator update")
+        else:
+            governance = apply_update(item)
+    return txs, governance
+
+
+def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: ApplyUpdate) -> Content:
+    """The content of a decided block whatever is in it: what breaks a rule is left out."""
+    ledger = Ledger(view, rules)
+    content = Content([], None, [])
+    for item in parsed:
+        try:
+            if isinstance(item, Tx):
+                ledger.apply(item)
+                content.txs.append(item)
+            else:
+                _, governance = read_strictly([item], apply_update)
+                if content.governance is not None:
+                    raise UpdateRefused("a block has room for one validator update")
+                content = content._replace(governance=governance)
+            content.refusals.append(None)
+        except (Rejected, InvalidBlock) as refusal:
+            content.refusals.append(refusal)
+    return content
+
+
+class _Candidate(NamedTuple):
+    nonce: int
+    price_rank: int
+    """The inverse of the gas price: of two with one nonce, the better paid comes first."""
+    arrival: int
+    raw: bytes
+    tx: Tx
+
+
+def propose(
+    raws: Sequence[bytes],
+    parsed: Sequence[Parsed],
+    view: StateView,
+    rules: Rules,
+    max_bytes: int,
+    apply_update: ApplyUpdate,
+) -> list[bytes]:
+    """The transactions of a proposal: each sender's by nonce, the best price first among senders, none that fails."""
+    chosen: list[bytes] = []
+    room_bytes = max_bytes
+    update = _find_update(raws, parsed, apply_update)
+    if update is not None and (size_bytes := proposed_size_bytes(update)) <= room_bytes:
+        room_bytes -= size_bytes
+        chosen.append(update)
+    lanes = _sorted_lanes(raws, parsed)
+    heads = [(lane[-1].price_rank, lane[-1].arrival, sender) for sender, lane in lanes.items()]
+    heapq.heapify(heads)
+    ledger = Ledger(view, rules)
+    while heads and not ledger.is_full:
+        sender = heads[0][2]
+        lane = lanes[sender]
+        candidate = lane.pop()
+        size_bytes = proposed_size_bytes(candidate.raw)
+        if size_bytes <= room_bytes and _fits(ledger, candidate.tx):
+            room_bytes -= size_bytes
+            chosen.append(candidate.raw)
+        if lane:
+            heapq.heapreplace(heads, (lane[-1].price_rank, lane[-1].arrival, sender))
+        else:
+            heapq.heappop(heads)
+    return chosen
+
+
+def _fits(ledger: Ledger, tx: Tx) -> bool:
+    try:
+        ledger.apply(tx)
+    except TxRejected:
+        return False
+    return True
+
+
+def _find_update(raws: Sequence[bytes], parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> bytes | None:
+    for raw, item in zip(raws, parsed, strict=True):
+        if isinstance(item, ValidatorUpdate):
+            try:
+                apply_update(item)
+            except Rejected:
+                continue
+            return raw
+    return None
+
+
+def _sorted_lanes(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> dict[Address, list[_Candidate]]:
+    """Each sender's candidates, the next one last."""
+    lanes: dict[Address, list[_Candidate]] = {}
+    for arrival, (raw, tx) in enumerate(zip(raws, parsed, strict=True)):
+        if isinstance(tx, Tx):
+            lanes.setdefault(tx.sender, []).append(_Candidate(tx.nonce, -tx.gas_price, arrival, raw, tx))
+    for lane in lanes.values():
+        lane.sort(reverse=True)
+    return lanes

@@ -1,0 +1,146 @@
+"""CometBFT's JSON-RPC over one connection that is kept open: a few calls of ours, nothing more."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+
+import httptools
+import msgspec
+
+LARGEST_READ_BYTES = 65_536
+
+
+class RpcAway(Exception):
+    """CometBFT does not answer."""
+
+
+class RpcError(msgspec.Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+    data: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.data}"
+
+
+class _SyncInfo(msgspec.Struct, frozen=True):
+    latest_block_height: str
+    catching_up: bool
+
+
+class SyncStatus(msgspec.Struct, frozen=True):
+    sync_info: _SyncInfo
+
+    @property
+    def height(self) -> int:
+        return int(self.sync_info.latest_block_height)
+
+    @property
+    def catching_up(self) -> bool:
+        return self.sync_info.catching_up
+
+
+class _StatusAnswer(msgspec.Struct, frozen=True):
+    result: SyncStatus | None = None
+    error: RpcError | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    error: RpcError | None = None
+
+
+_STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
+_decode_status = msgspec.json.Decoder(_StatusAnswer).decode
+_decode_answers = msgspec.json.Decoder(list[_Answer] | _Answer).decode
+
+
+class Rpc:
+    """One call at a time; a call that fails closes the connection, and the next one opens another."""
+
+    def __init__(self, address: str, timeout_s: float) -> None:
+        """`address` is tcp://HOST:PORT or unix://PATH, as CometBFT writes it."""
+        self._address = address
+        self._timeout_s = timeout_s
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def status(self) -> SyncStatus:
+        """Raises `RpcAway`."""
+        try:
+            answer = _decode_status(await self._call(_STATUS))
+        except msgspec.MsgspecError as error:
+            raise RpcAway(f"not an answer to status: {error}") from None
+        if answer.result is None:
+            raise RpcAway(str(answer.error))
+        return answer.result
+
+    async def broadcast(self, raws: Sequence[bytes]) -> list[RpcError | None]:
+        """Hand transactions to CometBFT's mempool, in order; for each None, or why it was not even tried.
+
+        A single error for several means that the batch was too large. Raises `RpcAway`.
+        """
+        calls = [
+            b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
+            for raw in raws
+        ]
+        try:
+            answers = _decode_answers(await self._call(b"[%b]" % b",".join(calls)))
+        except msgspec.MsgspecError as error:
+            raise RpcAway(f"not an answer to broadcast_tx_async: {error}") from None
+        # A batch of one is answered without the list.
+        return [answer.error for answer in (answers if isinstance(answers, list) else [answers])]
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None
+
+    async def _call(self, body: bytes) -> bytes:
+        try:
+            return await asyncio.wait_for(self._exchange(body), self._timeout_s)
+        except (OSError, asyncio.IncompleteReadError, httptools.HttpParserError) as error:
+            self.close()
+            raise RpcAway(str(error) or type(error).__name__) from None
+        except BaseException:
+            self.close()
+            raise
+
+    async def _exchange(self, body: bytes) -> bytes:
+        reader, writer = await self._connected()
+        head = b"POST / HTTP/1.1\r\nHost: cometbft\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        answer = _HttpAnswer()
+        parser = httptools.HttpResponseParser(answer)
+        while not answer.complete:
+            data = await reader.read(LARGEST_READ_BYTES)
+            if not data:
+                raise ConnectionResetError("the connection was closed")
+            parser.feed_data(data)
+        if not parser.should_keep_alive():
+            self.close()
+        return b"".join(answer.parts)
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._reader is None or self._writer is None:
+            scheme, _, rest = self._address.partition("://")
+            if scheme == "unix":
+                self._reader, self._writer = await asyncio.open_unix_connection(rest)
+            else:
+                host, _, port = rest.rpartition(":")
+                self._reader, self._writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        return self._reader, self._writer
+
+
+class _HttpAnswer:
+    """What the parser calls back."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.complete = False
+
+    def on_body(self, body: bytes) -> None:
+        self.parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self.complete = True

@@ -1,0 +1,88 @@
+"""What the bytes of a transaction mean, remembered: recovering the sender is what checking a transaction costs."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from cairn.domain.codec import decode_tx
+from cairn.domain.errors import Rejected
+from cairn.domain.governance import UPDATE_PREFIX, ValidatorUpdate, decode_update
+from cairn.domain.types import Tx
+
+Meaning = Tx | ValidatorUpdate
+Parsed = Meaning | Rejected
+"""A transaction, a validator update, or the reason why the bytes are neither."""
+
+REMEMBERED = 32_768
+THREADS = 2
+FEW = 4
+"""So many are recovered sooner than a thread would have woken up."""
+CHUNK = 64
+"""How many a thread takes at once."""
+
+
+def parse(raw: bytes, chain_id: int) -> Parsed:
+    """Read bytes of anybody's making."""
+    try:
+        return decode_update(raw) if raw[:1] == UPDATE_PREFIX else decode_tx(raw, chain_id)
+    except Rejected as refusal:
+        return refusal
+
+
+class Senders:
+    """A bounded memory of transactions by their bytes. What is refused is not remembered: it may be anything."""
+
+    def __init__(self, chain_id: int, remembered: int = REMEMBERED) -> None:
+        self._chain_id = chain_id
+        self._remembered = remembered
+        self._known: dict[bytes, Meaning] = {}
+        # libsecp256k1 runs without the interpreter lock, so the event loop goes on meanwhile.
+        self._threads = ThreadPoolExecutor(THREADS, "senders")
+
+    def find(self, raw: bytes) -> Meaning | None:
+        return self._known.get(raw)
+
+    def remember(self, raw: bytes, meaning: Meaning) -> None:
+        known = self._known
+        known[raw] = meaning
+        if len(known) > self._remembered:
+            del known[next(iter(known))]
+
+    def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
+        """What all of them mean, when every one is remembered."""
+        known = self._known
+        found: list[Parsed] = []
+        for raw in raws:
+            meaning = known.get(raw)
+            if meaning is None:
+                return None
+            found.append(meaning)
+        return found
+
+    async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
+        """What each of them means, in their order."""
+        missing = [raw for raw in dict.fromkeys(raws) if raw not in self._known]
+        # Its own copy: what is remembered may be forgotten while others are recovered.
+        resolved: dict[bytes, Parsed] = {raw: known for raw in raws if (known := self._known.get(raw)) is not None}
+        resolved |= zip(missing, await self._parse_all(missing), strict=True)
+        for raw in missing:
+            meaning = resolved[raw]
+            if not isinstance(meaning, Rejected):
+                self.remember(raw, meaning)
+        return [resolved[raw] for raw in raws]
+
+    async def _parse_all(self, raws: list[bytes]) -> list[Parsed]:
+        if len(raws) <= FEW:
+            return self._parse_chunk(raws)
+        loop = asyncio.get_running_loop()
+        chunks = [raws[start : start + CHUNK] for start in range(0, len(raws), CHUNK)]
+        parsed = await asyncio.gather(
+            *(loop.run_in_executor(self._threads, self._parse_chunk, chunk) for chunk in chunks)
+        )
+        return [item for chunk in parsed for item in chunk]
+
+    def _parse_chunk(self, raws: list[bytes]) -> list[Parsed]:
+        return [parse(raw, self._chain_id) for raw in raws]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
