@@ -15,8 +15,9 @@ from cairn.api.hub import EventHub
 from cairn.api.websocket import EventsEndpoint
 from cairn.api.ws_protocol import EventsProtocol
 from cairn.config import Settings
-from cairn.core.gateway import Admission, Checks, CoreGateway, PendingPage, Standing, Status
+from cairn.core.gateway import Admission, Checks, CoreGateway, PendingPage, Standing, Status, ValidatorSet
 from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, BlockHash, Draft, Tx, TxHash
 
 
@@ -40,6 +41,7 @@ class MemoryChain:
         self._locations: dict[TxHash, tuple[int, int]] = {}
         self.broken: StoreUnavailable | Fatal | None = None
         self.failures: list[Fatal] = []
+        self.base = 0
 
     @property
     def height(self) -> int:
@@ -97,6 +99,12 @@ class KnownStandings(CoreGateway):
         raise StoreUnavailable("not here")
 
     async def status(self) -> Status:
+        raise StoreUnavailable("not here")
+
+    async def validators(self) -> ValidatorSet:
+        raise StoreUnavailable("not here")
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
         raise StoreUnavailable("not here")
 
     async def check(self) -> Checks:

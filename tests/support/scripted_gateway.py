@@ -3,8 +3,9 @@
 import asyncio
 from asyncio import Future
 
-from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, PendingPage, Standing, Status
+from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, PendingPage, Standing, Status, ValidatorSet
 from cairn.domain.errors import NodeError, StoreUnavailable
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
 INFO = ChainInfo(
@@ -29,6 +30,12 @@ class ScriptedGateway(CoreGateway):
         for tx, future in self.submitted:
             if not future.done():
                 future.set_result(Admission(tx.hash))
+
+    async def validators(self) -> ValidatorSet:
+        raise StoreUnavailable("not here")
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        raise StoreUnavailable("not here")
 
     async def check(self) -> Checks:
         self.checked += 1

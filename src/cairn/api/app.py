@@ -16,6 +16,7 @@ from cairn.api.intake import Intake
 from cairn.api.pages import Pages
 from cairn.api.probes import Probes
 from cairn.api.reads import Reads, encoded, json_response
+from cairn.api.validators import Validators
 from cairn.api.view import ChainView
 from cairn.api.websocket import EventsEndpoint
 from cairn.config import Settings
@@ -39,6 +40,7 @@ def make_app(
 
 def routes(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> list[BaseRoute]:
     probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
+    validators = Validators(gateway)
     submissions = Submissions(Intake(gateway, view), settings)
     return [
         Route("/health", probes.health),
@@ -54,6 +56,7 @@ def routes(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Setti
         Route("/chain", reads.get_chain),
         Route("/account/{address}", reads.get_account),
         Route("/account/{address}/txs", reads.list_account_txs),
+        Route("/validators", validators.serve, methods=["GET", "POST"]),
         Route("/openapi.json", pages.openapi),
         Route("/asyncapi.json", pages.asyncapi),
         Route("/docs", pages.docs),

@@ -120,6 +120,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.GasTooHigh: Answer(422, "The gas is more than a block has"),
     errors.GasPriceTooLow: Answer(422, "The gas price is below the chain's"),
     errors.NonceTooHigh: Answer(422, "The nonce is too far ahead"),
+    errors.UpdateRefused: Answer(422, "The validator update is refused"),
     UpgradeRequired: Answer(426, "This path speaks WebSocket"),
     RateLimited: Answer(429, "Too many requests", retry_after_s=1),
     errors.SenderLimit: Answer(429, "The sender has too many pending transactions", retry_after_s=5),
@@ -130,6 +131,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.ShuttingDown: Answer(503, "The node is shutting down", retry_after_s=5),
     errors.MempoolFull: Answer(503, "The mempool is full", retry_after_s=5),
     errors.StoreUnavailable: Answer(503, "The store is unavailable", retry_after_s=5),
+    errors.EngineUnavailable: Answer(503, "The engine is unavailable", retry_after_s=5),
     TooManyConnections: Answer(503, "Too many connections", retry_after_s=1),
 }
 _INTERNAL = ANSWERS[Internal]

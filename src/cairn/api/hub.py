@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 import structlog
+from websockets.frames import CloseCode
 
 from cairn.api.errors import FollowLimit
 from cairn.api.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
 from cairn.api.subscriber import Connection, Subscriber
 from cairn.config import Settings
 from cairn.core.gateway import Phase
-from cairn.domain.errors import Fatal, Unavailable
+from cairn.domain.errors import BlockNotFound, Fatal, Unavailable
 from cairn.domain.types import BlockHash, DropReason, TxHash
 
 CHUNK_FRAMES = 64
@@ -39,6 +40,10 @@ class BlockSource(Protocol):
     @property
     def height(self) -> int:
         """The newest visible height; -1 until the store is open."""
+
+    @property
+    def base(self) -> int:
+        """The oldest height that can still be read."""
 
     def block_hash(self, height: int) -> BlockHash: ...
 
@@ -100,7 +105,14 @@ class EventHub:
         self._enqueue(subscriber)
 
     def subscribe_blocks(self, subscriber: Subscriber, from_height: int | None) -> int:
-        """Start or move the cursor; without a height a running one stays where it is. Returns its height."""
+        """Start or move the cursor; without a height a running one stays where it is. Returns its height.
+
+        Raises `BlockNotFound` when the blocks from there on are not all kept.
+        """
+        if from_height is not None and from_height < self._source.base:
+            raise BlockNotFound(
+                f"block {from_height} is not kept by this node; events can be had from {self._source.base} on"
+            )
         if from_height is not None:
             subscriber.next_height = from_height
         elif subscriber.next_height is None:
@@ -200,6 +212,7 @@ class EventHub:
     def _step(self) -> None:
         try:
             if self._height < self._committed:
+                self._pass_gap()
                 self._announce(self._height + 1)
             self._serve_queue()
         except Fatal as failure:
@@ -214,6 +227,14 @@ class EventHub:
         self._step_due = False
         if self._queue or self._height < self._committed:
             self._schedule_step()
+
+    def _pass_gap(self) -> None:
+        """Go on at the oldest block there is, when all that the sockets were told of is gone."""
+        base = self._source.base
+        if self._height + 1 < base:
+            self._height = base - 1
+            for subscriber in self._subscribers:
+                self._enqueue(subscriber)
 
     def _announce(self, height: int) -> None:
         """Write the new block to every socket that has all before it; put the others in the queue."""
@@ -280,6 +301,13 @@ class EventHub:
                 _, _, tx_hash, frame = heapq.heappop(due)
                 subscriber.followed.remove(tx_hash)
                 frames.append(frame)
+            elif height is not None and height < self._source.base:
+                # It was promised every block from there on, so it must not be given later ones as if nothing were lost.
+                subscriber.next_height = None
+                subscriber.connection.close(
+                    CloseCode.TRY_AGAIN_LATER, f"block {height} is not kept: the oldest is {self._source.base}"
+                )
+                return False
             elif height is not None and height <= self._height:
                 frames.append(self._block_frame(height))
                 subscriber.next_height = height + 1

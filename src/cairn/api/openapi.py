@@ -113,7 +113,14 @@ def cursor(pattern: str, example: str) -> Json:
 
 
 def paths() -> Json:
-    return {**probe_paths(), **transaction_paths(), **block_paths(), **account_paths(), **description_paths()}
+    return {
+        **probe_paths(),
+        **transaction_paths(),
+        **block_paths(),
+        **account_paths(),
+        **validator_paths(),
+        **description_paths(),
+    }
 
 
 def probe_paths() -> Json:
@@ -264,6 +271,28 @@ def account_paths() -> Json:
     }
 
 
+def validator_paths() -> Json:
+    return {
+        "/validators": {
+            "get": operation(
+                "listValidators",
+                "Who makes the blocks, and who may change that. On networks only; a chain without validators has 404.",
+                "validators",
+                {200: answer("They, as of the newest block.", "Validators")},
+                [404],
+            ),
+            "post": operation(
+                "updateValidators",
+                "Submit a signed change of the validators. It has happened once the listed sequence is above it.",
+                "validators",
+                {202: answer("This node has checked it and handed it on.", "UpdateSubmitted")},
+                [404, 413, 415, 422],
+                requestBody=body_of("ValidatorUpdate"),
+            ),
+        }
+    }
+
+
 def description_paths() -> Json:
     def served(description: str, media_type: str, schema: Json) -> Json:
         return {
@@ -352,6 +381,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             {"name": "transactions", "description": "Submit, look up, list, prove."},
             {"name": "blocks", "description": "Blocks and the chain."},
             {"name": "accounts", "description": "Balances, nonces, history."},
+            {"name": "validators", "description": "Of a network: an extension of the interface."},
             {"name": "probes", "description": "Alive, started, ready."},
             {"name": "description", "description": "The interface's own description."},
         ],

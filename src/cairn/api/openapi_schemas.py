@@ -5,7 +5,9 @@ from typing import Any
 
 from cairn.api.errors import PROBLEM_TYPE
 from cairn.api.submission import MAX_BATCH, MAX_EXACT_DOUBLE
+from cairn.domain.governance import MAX_POWER
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address
+from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
 
 Json = dict[str, Any]
 
@@ -123,6 +125,45 @@ def submission_schemas(signs_for: Sequence[Address]) -> Json:
     }
 
 
+def validator_schemas() -> Json:
+    fields: Json = {
+        "publicKey": {"type": "string", "pattern": PUBLIC_KEY_PATTERN, "description": "Ed25519, in base64."},
+        "power": integer("How much its vote counts.", MAX_POWER),
+        "feeRecipient": ADDRESS,
+        "name": {"type": "string", "pattern": NAME_PATTERN, "description": "For people."},
+    }
+    sequence = integer("How many updates have been applied: the number that the next one must carry.")
+    address = {"type": "string", "pattern": "^[0-9A-F]{40}$", "description": "What CometBFT calls the validator."}
+    signature = {"type": "string", "pattern": SIGNATURE_PATTERN}
+    update = record(
+        "A change of one validator.",
+        chainId=integer("The chain that it is for.", minimum=1),
+        sequence=sequence,
+        validator=record("What it becomes; power 0 removes it.", **(fields | {"feeRecipient": ADDRESS_IN})),
+        signatures={
+            "type": "array",
+            "items": signature,
+            "maxItems": MAX_SIGNATURES,
+            "description": "Those of administrators, as many as the threshold; r, s, v (0 or 1).",
+        },
+    )
+    return {
+        "ValidatorUpdate": update,
+        "UpdateSubmitted": record(
+            "The update is on its way.", status=text("In one word.", "submitted"), sequence=sequence
+        ),
+        "Validators": record(
+            "The validators of the network.",
+            chainId=integer("Chain id (EIP-155)."),
+            blockHeight=HEIGHT,
+            sequence=sequence,
+            threshold=integer("How many administrators must sign an update; 0 when nobody can."),
+            admins={"type": "array", "items": ADDRESS, "description": "Whose signatures count."},
+            validators={"type": "array", "items": record("A validator.", address=address, **fields)},
+        ),
+    }
+
+
 def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
     confirmed: Json = {
         "txHash": HASH,
@@ -202,6 +243,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
                 limit=integer("Transactions that it holds at most."),
             ),
         ),
+        **validator_schemas(),
         "Probe": record("What the probe found.", status=text("In one word.")),
         "Readiness": record(
             "What the probe found, part by part.",

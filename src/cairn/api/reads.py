@@ -90,6 +90,8 @@ class Reads:
                 await self._view.reach(standing.height)
         answer = self._view.find_confirmed(tx_hash)
         if answer is None:
+            if standing.height < self._view.base:
+                raise TxNotFound(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
             raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not say so")
         return answer, False
 
@@ -164,10 +166,11 @@ class Reads:
         self._view.get_info()
         await self._fresh()
         head = self._view.height
+        base = self._view.base
         newest = head if after is None else min(head, after - 1)
-        heights = range(newest, max(-1, newest - limit), -1)
-        headers = {"X-Total-Count": str(head + 1)}
-        headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > 0 else None)
+        heights = range(newest, max(base - 1, newest - limit), -1)
+        headers = {"X-Total-Count": str(head - base + 1)}
+        headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > base else None)
         return encoded([block_summary(*self._view.get_header(height)) for height in heights], headers)
 
     # Accounts and the chain.
@@ -199,6 +202,10 @@ class Reads:
         cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
         items = []
         for number, (height, position) in enumerate(shown, start=1):
+            # Others had their turn, and the oldest blocks may have been removed meanwhile.
+            if height < self._view.base:
+                cursor = None
+                break
             items.append(self._view.confirmed_at(height, position))
             if number % TURN_ITEMS == 0:
                 await asyncio.sleep(0)

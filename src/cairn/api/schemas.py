@@ -98,6 +98,31 @@ class ProofView(msgspec.Struct, frozen=True):
     header: HeaderView
 
 
+class ValidatorView(msgspec.Struct, frozen=True):
+    address: str
+    """What CometBFT calls it."""
+    publicKey: str
+    power: int
+    feeRecipient: Hex
+    name: str
+
+
+class ValidatorsView(msgspec.Struct, frozen=True):
+    """Who makes the blocks, and who may change that; an extension for networks."""
+
+    chainId: int
+    blockHeight: int
+    sequence: int
+    threshold: int
+    admins: list[Hex]
+    validators: list[ValidatorView]
+
+
+class UpdateSubmitted(msgspec.Struct, frozen=True):
+    status: str
+    sequence: int
+
+
 class ProbeStatus(msgspec.Struct, frozen=True):
     status: str
 

@@ -12,7 +12,7 @@ from cairn.api.answers import block_json, confirmed_json
 from cairn.api.cache import AnswerCache
 from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.codec import decode_record
-from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable, Unavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable, Unavailable
 from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, TxHash
 from cairn.store.follower import FollowerStore
 
@@ -135,7 +135,7 @@ class ChainView:
             if not future.done():
                 future.set_result(None)
         if self._waiting and before >= 0:
-            for height in range(before + 1, self.height + 1):
+            for height in range(max(before + 1, self.base), self.height + 1):
                 for tx_hash in split_hashes(self.tx_hashes(height)):
                     self._wake(tx_hash)
         for listener in self._listeners:
@@ -198,8 +198,20 @@ class ChainView:
             raise self.why_unavailable()
         return self._store
 
+    @property
+    def base(self) -> int:
+        """The oldest height that is kept here; it may rise whenever this worker's store moves on."""
+        return self._reader().base
+
+    def check_kept(self, height: int) -> None:
+        """Raises `BlockNotFound` for a height that is no longer kept here, or never was."""
+        base = self.base
+        if height < base:
+            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {base}")
+
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
-        """Of a height that is known to exist."""
+        """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
+        self.check_kept(height)
         found = self.find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
@@ -221,7 +233,8 @@ class ChainView:
         return self._reader().find_height(block_hash)
 
     def tx_hashes(self, height: int) -> bytes:
-        """The hashes of the block's transactions, 32 bytes each, in their order."""
+        """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
+        self.check_kept(height)
         return self._reader().tx_hashes(height)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
@@ -247,6 +260,7 @@ class ChainView:
         return answer
 
     def confirmed_at(self, height: int, position: int) -> bytes:
+        self.check_kept(height)
         record = self._reader().find_record(height, position)
         if record is None:
             raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from cairn.domain.governance import Admins, Governance, ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 
 Phase = Literal["starting", "ready", "unavailable", "draining"]
@@ -79,6 +80,16 @@ class Checks(msgspec.Struct, frozen=True):
     mempool: str
 
 
+class ValidatorSet(msgspec.Struct, frozen=True):
+    """Who makes the blocks of a network, and who may change that."""
+
+    chain_id: int
+    height: int
+    """The block as of which this is so."""
+    governance: Governance
+    admins: Admins | None
+
+
 class CoreGateway(Protocol):
     """Every call may raise `Unavailable`."""
 
@@ -101,6 +112,12 @@ class CoreGateway(Protocol):
 
     async def check(self) -> Checks:
         """Try the store and the mempool's journal for real."""
+
+    async def validators(self) -> ValidatorSet:
+        """Raises `NotFound` on a chain that has none."""
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        """Check an update and hand it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
 
 
 class CoreListener(Protocol):

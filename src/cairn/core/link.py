@@ -16,9 +16,11 @@ from cairn.core.gateway import (
     Phase,
     Standing,
     Status,
+    ValidatorSet,
 )
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Starting, StoreUnavailable
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
 RETRY_S = 0.05
@@ -87,6 +89,12 @@ class LinkClient:
 
     async def check(self) -> Checks:
         return await self._call(wire.RunChecks(), Checks)
+
+    async def validators(self) -> ValidatorSet:
+        return await self._call(wire.GetValidators(), ValidatorSet)
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        return await self._call(wire.SubmitUpdate(update), type(None))
 
 
 class _Connection(asyncio.Protocol):

@@ -12,7 +12,7 @@ import structlog
 import uvloop
 
 from cairn.config import Settings
-from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status
+from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status, ValidatorSet
 from cairn.core.server import LinkServer
 from cairn.core.service import Core, Reply
 from cairn.domain.errors import (
@@ -25,6 +25,7 @@ from cairn.domain.errors import (
     Unavailable,
 )
 from cairn.domain.genesis import Genesis
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
 EXIT_FATAL = 3
@@ -196,6 +197,12 @@ class CoreProcess:
         if self._core is None:
             return self._failed_checks
         return await self._core.check()
+
+    async def validators(self) -> ValidatorSet:
+        return await self._open_core().validators()
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        await self._accepting_core().submit_update(update)
 
 
 def checks_after(failure: StoreUnavailable) -> Checks:

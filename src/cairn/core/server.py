@@ -134,3 +134,8 @@ class _Connection(asyncio.Protocol):
                 return await self._core.status()
             case wire.RunChecks():
                 return await self._core.check()
+            case wire.GetValidators():
+                return await self._core.validators()
+            case wire.SubmitUpdate():
+                await self._core.submit_update(call.update)
+                return None

@@ -23,10 +23,13 @@ from cairn.core.gateway import (
     Phase,
     Standing,
     Status,
+    ValidatorSet,
 )
+from cairn.core.validators import submit_update, validator_set
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
 from cairn.domain.genesis import Genesis
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
@@ -313,6 +316,12 @@ class Core:
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
         )
+
+    async def validators(self) -> ValidatorSet:
+        return validator_set(self._chain)
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        await submit_update(self._chain, update, self._settings.cometbft_rpc)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""

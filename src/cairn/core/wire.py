@@ -15,6 +15,7 @@ import msgspec
 
 from cairn.core.gateway import Phase
 from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, TxHash
 
 HEAD = struct.Struct(">IIB")
@@ -63,7 +64,15 @@ class RunChecks(msgspec.Struct, frozen=True, tag="check"):
     pass
 
 
-Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks
+class GetValidators(msgspec.Struct, frozen=True, tag="validators"):
+    pass
+
+
+class SubmitUpdate(msgspec.Struct, frozen=True, tag="submitUpdate"):
+    update: ValidatorUpdate
+
+
+Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks | GetValidators | SubmitUpdate
 
 
 class PhaseNotice(msgspec.Struct, frozen=True):

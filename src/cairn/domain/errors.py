@@ -7,7 +7,8 @@ NodeError
 │   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
-├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable)
+├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable),
+│                       EngineUnavailable
 ├── InvalidSnapshot     a peer's: what it offers as the state is not that; InvalidChunk: a part of it is not what it said
 ├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
@@ -148,6 +149,12 @@ class InvalidSnapshot(NodeError):
 
 class InvalidChunk(InvalidSnapshot):
     """A part of a snapshot is not the one that the snapshot names; another copy may be."""
+
+
+class EngineUnavailable(Unavailable):
+    """What orders the transactions does not answer."""
+
+    code = "ENGINE_UNAVAILABLE"
 
 
 class InvalidConfig(NodeError):

@@ -1,0 +1,40 @@
+"""The validators of a network: read from the chain, changed by updates that administrators have signed."""
+
+from cairn.core.gateway import ValidatorSet
+from cairn.domain.errors import EngineUnavailable, NotFound, UpdateRefused
+from cairn.domain.governance import ValidatorUpdate, apply_update, encode_update
+from cairn.engine.network.rpc import Rpc, RpcAway
+from cairn.store.chain import ChainStore
+
+RPC_TIMEOUT_S = 5.0
+IN_CACHE = "tx already exists in cache"
+"""CometBFT's words for what it has been given before."""
+
+
+def validator_set(chain: ChainStore) -> ValidatorSet:
+    """As of the newest block. Raises `NotFound` on a chain that has no validators."""
+    if chain.governance is None:
+        raise NotFound("this chain has no validators")
+    genesis = chain.genesis
+    return ValidatorSet(genesis.chain_id, chain.head_header.height, chain.governance, genesis.admins)
+
+
+async def submit_update(chain: ChainStore, update: ValidatorUpdate, rpc_address: str) -> None:
+    """Check an update and hand it to CometBFT. It is not kept here: whoever submitted it looks whether it happened.
+
+    Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
+    """
+    current = validator_set(chain)
+    if current.admins is None:
+        raise UpdateRefused("genesis names no administrators: the validators of this chain never change")
+    apply_update(current.governance, current.admins, update, current.chain_id)
+    rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
+    try:
+        errors = await rpc.broadcast([encode_update(update)])
+    except (RpcAway, TimeoutError) as away:
+        raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
+    finally:
+        rpc.close()
+    for error in errors:
+        if error is not None and IN_CACHE not in error.data:
+            raise EngineUnavailable(f"CometBFT does not take it: {error}")
