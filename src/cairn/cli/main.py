@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from cairn import __version__
+from cairn.cli import validators
 from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
@@ -126,6 +127,7 @@ def init(
 
 
 app.command("testnet")(make_testnet)
+app.add_typer(validators.app, name="validators")
 
 
 def run_node(

@@ -8,7 +8,12 @@ import typer
 
 from cairn.domain.errors import InvalidConfig
 
+EXIT_FAILED = 1
 EXIT_CONFIG = 2
+
+
+class CommandFailed(Exception):
+    """What the command was to bring about did not happen, through no fault of its options."""
 
 
 @contextmanager
@@ -19,6 +24,9 @@ def reported_errors() -> Iterator[None]:
     except InvalidConfig as error:
         print(f"cairn: {error.detail}", file=sys.stderr)
         raise typer.Exit(EXIT_CONFIG) from None
+    except CommandFailed as failure:
+        print(f"cairn: {failure}", file=sys.stderr)
+        raise typer.Exit(EXIT_FAILED) from None
 
 
 def warn(text: str) -> None:
