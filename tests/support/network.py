@@ -6,10 +6,7 @@ import json
 import signal
 import socket
 import subprocess
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +17,6 @@ from cairn.cli.network import engine_genesis
 from cairn.cometbft import TomlValue, edit_toml
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesis
-from tests.support.follower import Follower
 from tests.support.links import Links, State
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.public import PublicNode
@@ -253,50 +249,3 @@ def make_homes(directory: Path, validators: int, args: Sequence[str] = ()) -> No
         env=clean_environment(),
     )
     assert made.returncode == 0, made.stderr
-
-
-@contextmanager
-def followers(nodes: Sequence[NetworkNode]) -> Iterator[list[Follower]]:
-    """A follower of each node's events."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(Follower(node.url)) for node in nodes]
-
-
-def chain_of(node: NetworkNode, top: int) -> list[dict[str, Any]]:
-    """Every block up to `top`, as the node shows it."""
-    return [node.block(height) for height in range(top + 1)]
-
-
-def assert_agreement(nodes: Sequence[NetworkNode], timeout_s: float = 30) -> list[dict[str, Any]]:
-    """Every node shows the same blocks, byte for byte, up to where the highest is now; they link back to genesis."""
-    top = max(node.height() for node in nodes)
-    for node in nodes:
-        node.await_height(top, timeout_s)
-    first, *others = (chain_of(node, top) for node in nodes)
-    for node, other in zip(nodes[1:], others, strict=True):
-        for mine, theirs in zip(first, other, strict=True):
-            assert theirs == mine, f"node {node.index} differs from node {nodes[0].index}"
-    for parent, block in pairwise(first):
-        assert (block["blockHeight"], block["previousHash"]) == (parent["blockHeight"] + 1, parent["hash"])
-    return first
-
-
-def assert_each_once(chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
-    """Nothing accepted is missing from the chain, and nothing is in it twice."""
-    held = Counter(tx_hash for block in chain for tx_hash in block["transactions"])
-    assert set(held.values()) <= {1}, "a transaction is in two blocks"
-    lost = set(accepted) - held.keys()
-    assert not lost, f"{len(lost)} of {len(accepted)} accepted transactions are lost"
-
-
-def assert_told_once(follower: Follower, chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
-    """The follower heard of every block in order, and of every accepted transaction, once."""
-    follower.await_height(chain[-1]["blockHeight"], 10)
-    told = follower.blocks[: len(chain)]
-    assert told == [(block["blockHeight"], block["hash"]) for block in chain]
-    follower.await_confirmed(set(accepted), 10)
-    assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
-    heights = {tx_hash: block["blockHeight"] for block in chain for tx_hash in block["transactions"]}
-    for tx_hash in accepted:
-        assert follower.heights[tx_hash] == heights[tx_hash]
-    assert not follower.errors

@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from cairn.domain.types import Address
-from tests.support.network import Network, assert_agreement, assert_each_once
+from tests.support.network import Network
 from tests.support.node_process import clean_environment
+from tests.support.promises import assert_agreement, assert_each_once
 from tests.support.replay import replay_chain
 from tests.support.steady_load import sign_dev_transfer
 

@@ -1,57 +1,19 @@
 """Nodes killed, parted and frozen under load: the rest goes on while it may, and nothing is lost, doubled or forked."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
 
-from tests.support.network import (
-    Network,
-    NetworkNode,
-    assert_agreement,
-    assert_each_once,
-    assert_told_once,
-    followers,
-)
-from tests.support.steady_load import SteadyLoad
+from tests.support.network import Network, NetworkNode
+from tests.support.promises import assert_goes_on, under_load
 
-PER_SECOND = 8
-GOES_ON_BLOCKS = 5
 HALTED_S = 3
+FROZEN_S = 4
 RECOVERY_S = 10
 """From the return of what was missing to the next block."""
-SETTLE_S = 30
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@contextmanager
-def under_load(network: Network) -> Iterator[SteadyLoad]:
-    """Transfers through every node while the block runs; afterwards nothing of what was promised is broken."""
-    with followers(network.nodes) as told:
-
-        def follow(tx_hash: str) -> None:
-            for follower in told:
-                follower.follow(tx_hash)
-
-        with SteadyLoad([node.url for node in network.nodes], PER_SECOND, follow) as load:
-            time.sleep(1)
-            yield load
-        assert load.accepted
-        for follower in told:
-            follower.await_confirmed(load.accepted, SETTLE_S)
-        chain = assert_agreement(network.nodes)
-        assert_each_once(chain, load.accepted)
-        for follower in told:
-            assert_told_once(follower, chain, load.accepted)
-
-
-def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 20) -> None:
-    """New blocks, not only one that was under way."""
-    target = max(node.height() for node in nodes) + GOES_ON_BLOCKS
-    for node in nodes:
-        node.await_height(target, timeout_s)
 
 
 def assert_halts(nodes: Sequence[NetworkNode]) -> int:
@@ -118,6 +80,7 @@ def test_a_frozen_node_stops_nobody_and_catches_up(network: Network) -> None:
     with under_load(network):
         frozen.freeze()
         try:
+            time.sleep(FROZEN_S)
             assert_goes_on(others)
         finally:
             frozen.thaw()

@@ -1,0 +1,49 @@
+"""A node killed at each point between a decided block and the end of its commit, under load, again and again."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import altered_node
+from tests.support.altered_node import CRASH_POINTS
+from tests.support.network import Network
+from tests.support.node_process import wait_until
+from tests.support.promises import assert_goes_on, under_load
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def crashing(alteration: str, directory: Path) -> list[str]:
+    directory.mkdir()
+    # -P: the modules beside it must not stand in for the standard library's.
+    return [sys.executable, "-P", altered_node.__file__, alteration, str(directory)]
+
+
+def points_reached(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_the_whole_node_killed_at_each_point(network: Network, scratch: Path) -> None:
+    victim = network.nodes[3]
+    program = crashing("crash-node", scratch / "nodes")
+    with under_load(network):
+        victim.kill()
+        for number in range(len(CRASH_POINTS)):
+            victim.launch(program)
+            victim.await_gone()
+            assert len(points_reached(scratch / "nodes")) == number + 1
+        victim.start()
+        assert_goes_on(network.nodes)
+    assert points_reached(scratch / "nodes") == set(CRASH_POINTS)
+
+
+def test_the_core_alone_killed_at_each_point(network: Network, scratch: Path) -> None:
+    victim = network.nodes[3]
+    program = crashing("crash-core", scratch / "cores")
+    with under_load(network):
+        victim.kill()
+        victim.launch(program)
+        wait_until(lambda: points_reached(scratch / "cores") == set(CRASH_POINTS), 120, "every crash point")
+        victim.await_ready()
+        assert_goes_on(network.nodes)

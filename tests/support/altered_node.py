@@ -1,0 +1,204 @@
+"""`cairn` with an application that does what none should: `python altered_node.py ALTERATION DIR run --home HOME`.
+
+crash-node DIR    SIGKILL for the whole node at the next of the crash points, one in each life
+crash-core DIR    the same for the core alone, which the supervisor starts again
+hostile DIR       proposes blocks that break a rule, one rule after the other
+
+What was done so far is one file each in DIR.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cairn.cli.main import app
+from cairn.domain.codec import encode_tx
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.governance import ValidatorUpdate, encode_update, sign_update
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
+from cairn.engine.abci.messages import FinalizeBlockRequest, PrepareProposalRequest, ProcessProposalRequest
+from cairn.engine.application import Application
+from cairn.engine.network.application import NetworkApplication
+from cairn.store.chain import ChainStore
+
+CRASH_POINTS = (
+    "finalize-begins",
+    "finalize-ends",
+    "commit-begins",
+    "stored",
+    "announced",
+    "commit-ends",
+    "commit-answered",
+)
+"""In the order of a block's life. What is stored is on disk; announced, the workers have heard of it."""
+
+SENDER, KEY = DEV_KEYS[9]
+RECIPIENT = Address(b"\x66" * 20)
+SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+def note(directory: Path, done: str) -> None:
+    with (directory / done).open("x") as file:
+        os.fsync(file.fileno())
+
+
+# Crashes.
+
+
+class Crash:
+    """Ends the process at one point of the life of a block that holds a transaction."""
+
+    def __init__(self, directory: Path, whole_node: bool) -> None:
+        self._directory = directory
+        self._whole_node = whole_node
+        self._due = False
+
+    def arm(self, request: FinalizeBlockRequest) -> None:
+        self._due = bool(request.txs)
+
+    def reach(self, point: str) -> None:
+        done = len(list(self._directory.iterdir()))
+        if self._due and done < len(CRASH_POINTS) and CRASH_POINTS[done] == point:
+            note(self._directory, point)
+            if self._whole_node:
+                os.killpg(0, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after(crash: Crash, point: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def altered(self: object, *args: object) -> Any:
+        result = method(self, *args)
+        crash.reach(point)
+        return result
+
+    return altered
+
+
+def alter_to_crash(directory: Path, whole_node: bool) -> None:
+    crash = Crash(directory, whole_node)
+    finalize_block, commit = NetworkApplication.finalize_block, NetworkApplication.commit
+
+    def begin_finalize(self: NetworkApplication, request: FinalizeBlockRequest) -> Any:
+        crash.arm(request)
+        crash.reach("finalize-begins")
+        return finalize_block(self, request)
+
+    def begin_commit(self: NetworkApplication) -> int:
+        crash.reach("commit-begins")
+        retain_height = commit(self)
+        crash.reach("commit-ends")
+        # The answer is written when this returns, before the loop turns.
+        asyncio.get_running_loop().call_soon(crash.reach, "commit-answered")
+        return retain_height
+
+    altered: dict[tuple[type, str], Callable[..., Any]] = {
+        (NetworkApplication, "finalize_block"): begin_finalize,
+        (NetworkApplication, "_finalize"): after(crash, "finalize-ends", NetworkApplication._finalize),
+        (NetworkApplication, "commit"): begin_commit,
+        (ChainStore, "commit"): after(crash, "stored", ChainStore.commit),
+        (Application, "commit"): after(crash, "announced", Application.commit),
+    }
+    for (owner, name), method in altered.items():
+        setattr(owner, name, method)
+
+
+# Lies.
+
+
+class Liar:
+    """Makes the transactions that break one rule each, on top of the chain as it is."""
+
+    def __init__(self, application: NetworkApplication) -> None:
+        self._chain = application._chain
+        self._rules = application._rules
+        self._account = self._chain.account(SENDER)
+
+    def _sign(self, **changes: Any) -> Tx:
+        fields: dict[str, Any] = {
+            "sender": SENDER,
+            "to": RECIPIENT,
+            "value": 1,
+            "gas": TRANSFER_GAS,
+            "gas_price": self._rules.gas_price,
+            "nonce": self._account.nonce,
+        }
+        return sign_draft(Draft(**(fields | changes)), KEY, self._rules.chain_id)
+
+    def _raw(self, **changes: Any) -> bytes:
+        return encode_tx(self._sign(**changes), self._rules.chain_id)
+
+    def lies(self) -> dict[str, list[bytes]]:
+        good = self._raw()
+        return {
+            "nonce-ahead": [self._raw(nonce=self._account.nonce + 1)],
+            "nonce-repeated": [good, self._raw(value=2)],
+            "twice-the-same": [good, good],
+            "overspend": [self._raw(value=self._account.balance)],
+            "gas-too-low": [self._raw(gas=TRANSFER_GAS - 1)],
+            "gas-too-high": [self._raw(gas=self._rules.block_gas_limit + 1)],
+            "price-too-low": [self._raw(gas_price=self._rules.gas_price - 1)],
+            "another-chain": [encode_tx(self._sign(), self._rules.chain_id + 1)],
+            "forged-signature": [self._forged()],
+            "signature-turned-over": [self._turned_over()],
+            "no-transaction": [b"\xc0nonsense"],
+            "update-of-a-stranger": [self._update()],
+            "one-good-one-bad": [good, self._raw(nonce=self._account.nonce + 7)],
+        }
+
+    def _forged(self) -> bytes:
+        """Another amount under the signature that the owner gave."""
+        tx = msgspec.structs.replace(self._sign(), value=10**18)
+        return encode_tx(tx, self._rules.chain_id)
+
+    def _turned_over(self) -> bytes:
+        """The other form of a good signature, which would give one transfer two hashes."""
+        tx = self._sign()
+        s = SECP256K1_N - int.from_bytes(tx.signature[32:64], "big")
+        signature = tx.signature[:32] + s.to_bytes(32, "big") + bytes([1 - tx.signature[64]])
+        return encode_tx(msgspec.structs.replace(tx, signature=signature), self._rules.chain_id)
+
+    def _update(self) -> bytes:
+        """More power for the first validator, signed by two accounts that may not."""
+        governance = self._chain.governance
+        assert governance is not None
+        stronger = msgspec.structs.replace(governance.validators[0], power=1_000)
+        update = ValidatorUpdate(governance.sequence, stronger)
+        return encode_update(sign_update(update, [KEY, DEV_KEYS[8][1]], self._rules.chain_id))
+
+
+def alter_to_lie(directory: Path) -> None:
+    def propose(self: NetworkApplication, request: PrepareProposalRequest) -> Sequence[bytes]:
+        lies = Liar(self).lies()
+        told = {path.name for path in directory.iterdir()}
+        untold = [name for name in lies if name not in told]
+        if not untold:
+            return [raw for lie in lies.values() for raw in lie]
+        note(directory, untold[0])
+        return lies[untold[0]]
+
+    def believe(self: NetworkApplication, request: ProcessProposalRequest) -> bool | Awaitable[bool]:
+        return True
+
+    for name, method in (("prepare_proposal", propose), ("process_proposal", believe)):
+        setattr(NetworkApplication, name, method)
+
+
+def main() -> None:
+    _, alteration, directory, *args = sys.argv
+    sys.argv = [sys.argv[0], *args]
+    if alteration == "hostile":
+        alter_to_lie(Path(directory))
+    else:
+        alter_to_crash(Path(directory), whole_node=alteration == "crash-node")
+    app()
+
+
+if __name__ == "__main__":
+    main()
