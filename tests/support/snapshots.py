@@ -1,0 +1,94 @@
+"""Signed chains, and their snapshots carried from one store to another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis, genesis_digest
+from cairn.domain.governance import Validator, encode_governance
+from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import Address, BlockHash, Draft, Tx
+from cairn.store.chain import ChainStore
+from cairn.store.directory import snapshots_path
+from cairn.store.snapshot import Manifest, SnapshotDirectory
+
+CHAIN_ID = 1337
+GWEI = 10**9
+PEOPLE = [address for address, _ in DEV_KEYS]
+VALIDATORS = tuple(Validator(bytes([number]) * 32, 10, PEOPLE[number], f"v{number}") for number in range(1, 4))
+
+
+def network_genesis() -> Genesis:
+    dev = dev_genesis()
+    return Genesis(dev.chain_id, dev.timestamp, dev.gas_price, dev.block_gas_limit, dev.alloc, VALIDATORS)
+
+
+def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequence[Tx] = ()) -> Tx:
+    """A signed transfer by a dev account; `after` are those that come before it in its block."""
+    address, key = DEV_KEYS[sender]
+    nonce = chain.account(address).nonce + sum(tx.sender == address for tx in after)
+    return sign_draft(Draft(address, to, value, 21_000, GWEI, nonce), key, CHAIN_ID)
+
+
+def add_block(
+    chain: ChainStore, txs: Sequence[Tx] = (), proposer: Address = PEOPLE[9], change: GovernanceChange | None = None
+) -> BlockOutcome:
+    outcome = build_block(
+        chain.head_header,
+        chain.head_hash,
+        chain.lattice,
+        chain,
+        txs,
+        chain.head_header.timestamp + 1,
+        proposer,
+        chain.genesis.rules,
+        change,
+    )
+    chain.commit(outcome)
+    return outcome
+
+
+def grow_signed(chain: ChainStore, blocks: int, strangers: int = 2) -> None:
+    """Blocks of transfers to dev accounts and to `strangers` new accounts each."""
+    for _ in range(blocks):
+        txs: list[Tx] = []
+        for number in range(strangers):
+            stranger = Address(bytes(16) + (1_000 * (chain.visible + 1) + number).to_bytes(4, "big"))
+            txs.append(pay(chain, number % 9, stranger, 5, txs))
+        txs.append(pay(chain, 0, PEOPLE[1], 7, txs))
+        add_block(chain, txs)
+
+
+@dataclass
+class Parcel:
+    """A snapshot outside of any store."""
+
+    manifest: Manifest
+    trusted: BlockHash
+    chunks: list[bytes] = field(default_factory=list)
+
+
+def take_snapshot(chain: ChainStore, height: int | None = None) -> Parcel:
+    """The snapshot of the newest block that changed the state, or of `height`."""
+    if height is None:
+        height = chain.find_height(chain.state_block_hash)
+    assert height is not None
+    governance = b"" if chain.governance is None else encode_governance(chain.governance)
+    shelf = SnapshotDirectory(snapshots_path(chain.directory))
+    manifest = shelf.take(chain, height, genesis_digest(chain.genesis), governance, lambda: None)
+    found = chain.find_header(height)
+    assert found is not None
+    chunks = [shelf.find_chunk(height, index) for index in range(len(manifest.chunks))]
+    return Parcel(manifest, found[0], [chunk for chunk in chunks if chunk is not None])
+
+
+def restore_snapshot(chain: ChainStore, parcel: Parcel) -> None:
+    restore = chain.begin_restore(parcel.manifest, parcel.trusted)
+    for index, chunk in enumerate(parcel.chunks):
+        restore.add_chunk(index, chunk)
+    chain.finish_restore(restore)
+
+
+def open_chain(directory: Path) -> ChainStore:
+    return ChainStore.open(directory, network_genesis())

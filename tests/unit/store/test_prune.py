@@ -1,0 +1,165 @@
+"""Removing old blocks."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt
+from cairn.domain.types import Address, TxHash
+from cairn.store import keys, prune
+from cairn.store.chain import ChainStore
+from cairn.store.follower import FollowerStore
+from cairn.store.rocks import Batch
+from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[ChainStore]:
+    store = open_chain(tmp_path / "data")
+    yield store
+    store.close()
+
+
+def rest() -> None:
+    pass
+
+
+def count(chain: ChainStore, family: str) -> int:
+    return len(list(chain._database.scan(family)))
+
+
+def test_blocks_below_the_base_are_gone_and_the_state_is_not(chain: ChainStore) -> None:
+    grow_signed(chain, 9)
+    old_hash, _ = chain.find_header(3) or (None, None)
+    old_tx = TxHash(chain.tx_hashes(3)[:32])
+    accounts = {address: version.account for address, version in chain.accounts_at(9)}
+    assert old_hash is not None
+    chain.prune(6, rest)
+    assert chain.base == 6
+    assert [height for height in range(10) if chain.find_header(height)] == [6, 7, 8, 9]
+    assert chain.find_height(old_hash) is None
+    assert chain.find_location(old_tx) is None
+    assert chain.find_record(3, 0) is None
+    with pytest.raises(Corrupt):
+        chain.tx_hashes(5)
+    assert {address: version.account for address, version in chain.accounts_at(9)} == accounts
+    assert count(chain, keys.HEADERS) == count(chain, keys.BLOCK_INDEX) == count(chain, keys.TX_HASHES) == 4
+    assert count(chain, keys.TX_INDEX) == 4 * 3
+    assert count(chain, keys.TXS) == 4
+    # One version at or below the base for each account, and those of the three blocks above.
+    assert count(chain, keys.ACCOUNTS) == (10 + 6 * 2) + 3 * (2 + 3)
+    assert chain.audit() == 6
+
+
+def test_history_ends_at_the_base(chain: ChainStore) -> None:
+    grow_signed(chain, 6)
+    whole = chain.history(PEOPLE[1], None, 100)
+    chain.prune(4, rest)
+    assert chain.history(PEOPLE[1], None, 100) == [place for place in whole if place[0] >= 4]
+    assert chain.history(PEOPLE[1], (4, 2), 100) == [(4, 1)]
+    assert chain.history(PEOPLE[1], (4, 1), 100) == []
+    stranger = Address(bytes(16) + (1_000).to_bytes(4, "big"))
+    assert chain.account(stranger).balance == 5
+    assert chain.history(stranger, None, 10) == []
+
+
+def test_an_idle_account_keeps_its_last_version_until_it_is_touched_again(chain: ChainStore) -> None:
+    stranger = Address(b"s" * 20)
+
+    def heights() -> list[int]:
+        stored = (keys.decode_version_key(key) for key, _ in chain._database.scan(keys.ACCOUNTS))
+        return [height for address, height in stored if address == stranger]
+
+    add_block(chain, [pay(chain, 0, stranger)])
+    for _ in range(4):
+        add_block(chain)
+    chain.prune(5, rest)
+    assert heights() == [1]
+    add_block(chain, [pay(chain, 0, stranger)])
+    add_block(chain)
+    assert heights() == [6, 1]
+    chain.prune(7, rest)
+    assert heights() == [6]
+    assert chain.account(stranger).balance == 2
+    assert chain.audit() == 7
+
+
+def test_a_new_opening_goes_on(chain: ChainStore) -> None:
+    grow_signed(chain, 8)
+    chain.prune(5, rest)
+    chain.close()
+    again = open_chain(chain.directory)
+    assert (again.base, again.visible) == (5, 8)
+    grow_signed(again, 2)
+    again.prune(9, rest)
+    assert again.audit() == 9
+    again.close()
+
+
+def test_a_removal_that_was_cut_off_anywhere_is_taken_up(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "SLICE_TXS", 2)
+    grow_signed(chain, 6, strangers=5)
+    original = chain.directory
+    for cut in range(1, 18):
+        copy = original.with_name(f"copy-{cut}")
+        chain.checkpoint(copy)
+        pruned = open_chain(copy)
+        left = [cut]
+
+        def stop(left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise InterruptedError
+
+        try:
+            pruned.prune(4, stop)
+        except InterruptedError:
+            assert pruned.audit() == 4
+            shutil.copytree(copy, copy.with_name(f"crashed-{cut}"))
+            pruned.close()
+            pruned = open_chain(copy.with_name(f"crashed-{cut}"))
+        pruned.prune(4, rest)
+        assert pruned.audit() == 4
+        assert count(pruned, keys.HEADERS) == 3
+        assert count(pruned, keys.TX_INDEX) == 3 * 6
+        assert count(pruned, keys.ACCOUNTS) == (10 + 4 * 5) + 2 * (5 + 6)
+        pruned.close()
+
+
+def test_followers_never_look_below_the_base(chain: ChainStore, tmp_path: Path) -> None:
+    grow_signed(chain, 8)
+    follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    chain.prune(6, rest)
+    # Not told yet: it goes on showing what it has.
+    assert follower.base == 0
+    assert follower.find_header(2) is not None
+    grow_signed(chain, 1)
+    assert follower.catch_up() == 9
+    assert follower.base == 6
+    assert follower.find_header(5) is None
+    assert follower.history(PEOPLE[1], None, 100)[-1][0] == 6
+    assert follower.account(PEOPLE[1]) == chain.account(PEOPLE[1])
+    follower.close()
+
+
+def test_a_snapshot_of_a_pruned_chain_is_the_same(chain: ChainStore) -> None:
+    grow_signed(chain, 6)
+    parcel = take_snapshot(chain)
+    shutil.rmtree(chain.directory / "snapshots")
+    chain.prune(6, rest)
+    assert take_snapshot(chain) == parcel
+
+
+def test_an_audit_of_a_pruned_chain_finds_what_is_wrong(chain: ChainStore) -> None:
+    grow_signed(chain, 5)
+    chain.prune(3, rest)
+    for address, version in chain.accounts_at(3):
+        if version.height == 3:
+            wrong = keys.version_key(address, 3)
+    batch = Batch(chain._database)
+    batch.delete(keys.ACCOUNTS, wrong)
+    chain._database.write(batch)
+    with pytest.raises(Corrupt, match="block 3: the stored state root is"):
+        chain.audit()

@@ -1,0 +1,265 @@
+"""Restoring: only what follows from the trusted hash, all of it or nothing."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cairn.domain.codec import encode_header
+from cairn.domain.errors import InvalidChunk, InvalidSnapshot
+from cairn.domain.governance import Governance, Validator
+from cairn.domain.types import Address, BlockHash
+from cairn.store import keys, snapshot
+from cairn.store.chain import ChainStore
+from cairn.store.follower import FollowerStore
+from cairn.store.snapshot import Manifest
+from tests.support.snapshots import (
+    PEOPLE,
+    VALIDATORS,
+    Parcel,
+    add_block,
+    grow_signed,
+    open_chain,
+    pay,
+    restore_snapshot,
+    take_snapshot,
+)
+
+NOBODY = Address(b"n" * 20)
+
+
+@pytest.fixture
+def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChainStore]:
+    monkeypatch.setattr(snapshot, "CHUNK_BYTES", 600)
+    store = open_chain(tmp_path / "data")
+    grow_signed(store, 5)
+    assert store.governance is not None
+    changed = Governance(1, (*VALIDATORS, Validator(b"\x09" * 32, 1, PEOPLE[5], "new")))
+    add_block(store, [pay(store, 2, PEOPLE[4])], change=(store.governance, changed))
+    add_block(store, [pay(store, 2, NOBODY, value=0)])
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def joining(tmp_path: Path) -> Iterator[ChainStore]:
+    store = open_chain(tmp_path / "joining")
+    yield store
+    store.close()
+
+
+def is_at_genesis(store: ChainStore) -> bool:
+    fresh = store.visible == store.base == 0 and store.account(PEOPLE[0]).nonce == 0
+    return fresh and all(keys.decode_version_key(key)[1] == 0 for key, _ in store._database.scan(keys.ACCOUNTS))
+
+
+def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) -> None:
+    restore_snapshot(joining, take_snapshot(chain))
+    assert (joining.visible, joining.base) == (7, 7)
+    assert joining.head() == chain.head()
+    assert joining.lattice == chain.lattice
+    assert joining.governance == chain.governance
+    assert joining.state_block_hash == chain.state_block_hash
+    assert [address for address, _ in joining.accounts_at(7)] == [address for address, _ in chain.accounts_at(7)]
+    for address, version in chain.accounts_at(7):
+        assert joining.account(address) == version.account
+        assert joining.history(address, None, 10) == [
+            place for place in chain.history(address, None, 10) if place[0] == 7
+        ]
+    for _ in range(3):
+        txs = [pay(chain, 0, NOBODY, 3), pay(chain, 1, PEOPLE[2])]
+        assert add_block(chain, txs).block == add_block(joining, txs).block
+    assert joining.audit() == 7
+
+
+def test_blocks_below_are_not_found(chain: ChainStore, joining: ChainStore) -> None:
+    old = [chain.find_header(height) for height in range(7)]
+    restore_snapshot(joining, take_snapshot(chain))
+    for height, found in enumerate(old):
+        assert found is not None
+        assert joining.find_header(height) is None
+        assert joining.find_height(found[0]) is None
+    assert joining.find_header(7) == chain.find_header(7)
+    assert list(joining.records(7)) == list(chain.records(7))
+    assert joining.find_location(next(iter(chain.records(7)))[:32]) == (7, 0)  # type: ignore[arg-type]
+    # Nothing of genesis is left behind either.
+    for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS, keys.TX_INDEX):
+        assert len(list(joining._database.scan(family))) == 1
+
+
+def test_it_opens_anew_and_follows(chain: ChainStore, joining: ChainStore, tmp_path: Path) -> None:
+    follower = FollowerStore.open(joining.directory, tmp_path / "scratch")
+    assert (follower.visible, follower.base) == (0, 0)
+    restore_snapshot(joining, take_snapshot(chain))
+    assert follower.catch_up() == 7
+    assert (follower.base, follower.head()) == (7, chain.head())
+    assert follower.account(PEOPLE[0]) == chain.account(PEOPLE[0])
+    joining.close()
+    again = open_chain(joining.directory)
+    assert (again.visible, again.base, again.head()) == (7, 7, chain.head())
+    txs = [pay(again, 4, NOBODY)]
+    assert add_block(again, txs).block == add_block(chain, txs).block
+    assert follower.catch_up() == 8
+    assert follower.history(PEOPLE[4], None, 5) == [(8, 0)]
+    late = FollowerStore.open(joining.directory, tmp_path / "late")
+    assert (late.base, late.visible) == (7, 8)
+    for store in (follower, late, again):
+        store.close()
+
+
+def test_a_snapshot_of_a_restored_chain_is_the_same(chain: ChainStore, joining: ChainStore) -> None:
+    parcel = take_snapshot(chain)
+    restore_snapshot(joining, parcel)
+    assert take_snapshot(joining) == parcel
+
+
+def test_a_crash_before_the_end_leaves_a_chain_at_genesis(chain: ChainStore, joining: ChainStore) -> None:
+    parcel = take_snapshot(chain)
+    restore = joining.begin_restore(parcel.manifest, parcel.trusted)
+    for index, chunk in enumerate(parcel.chunks):
+        restore.add_chunk(index, chunk)
+        assert joining.visible == 0
+        copy = joining.directory.with_name(f"copy-{index}")
+        shutil.copytree(joining.directory, copy)
+        crashed = open_chain(copy)
+        assert is_at_genesis(crashed)
+        assert crashed.audit() == 0
+        restore_snapshot(crashed, parcel)
+        assert crashed.head() == chain.head()
+        crashed.close()
+    joining.finish_restore(restore)
+    assert joining.head() == chain.head()
+
+
+def test_a_crash_after_the_end_leaves_nothing_of_genesis(
+    chain: ChainStore, joining: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel = take_snapshot(chain)
+
+    def crash(*_: object) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cairn.store.chain.keep_only", crash)
+        with pytest.raises(InterruptedError):
+            restore_snapshot(joining, parcel)
+    shutil.copytree(joining.directory, joining.directory.with_name("copy"))
+    crashed = open_chain(joining.directory.with_name("copy"))
+    assert (crashed.visible, crashed.base) == (7, 7)
+    assert len(list(crashed._database.scan(keys.HEADERS))) == 1
+    assert {keys.decode_version_key(key)[1] for key, _ in crashed._database.scan(keys.ACCOUNTS)} == {7}
+    crashed.close()
+
+
+def test_a_newer_snapshot_may_replace_one_that_was_never_gone_on_from(chain: ChainStore, joining: ChainStore) -> None:
+    older, newer = take_snapshot(chain, 6), take_snapshot(chain)
+    restore_snapshot(joining, older)
+    restore_snapshot(joining, newer)
+    assert (joining.base, joining.head()) == (7, chain.head())
+    assert {keys.decode_version_key(key)[1] for key, _ in joining._database.scan(keys.ACCOUNTS)} == {7}
+    with pytest.raises(InvalidSnapshot, match="the snapshot is of block 6; block 7 is here already"):
+        restore_snapshot(joining, older)
+    add_block(joining)
+    with pytest.raises(InvalidSnapshot, match="holds the blocks up to 8: a snapshot needs an empty directory"):
+        restore_snapshot(joining, newer)
+
+
+def test_every_flipped_byte_is_refused(chain: ChainStore, joining: ChainStore) -> None:
+    parcel = take_snapshot(chain)
+    restore = joining.begin_restore(parcel.manifest, parcel.trusted)
+    for index, chunk in enumerate(parcel.chunks):
+        for offset in range(0, len(chunk), 41):
+            flipped = bytearray(chunk)
+            flipped[offset] ^= 0x10
+            with pytest.raises(InvalidChunk, match=f"part {index} of the snapshot has the digest"):
+                restore.add_chunk(index, bytes(flipped))
+        with pytest.raises(InvalidChunk, match=f"part {index + 1} of the snapshot came when {index} was due"):
+            restore.add_chunk(index + 1, chunk)
+        restore.add_chunk(index, chunk)
+    with pytest.raises(InvalidChunk, match="came when"):
+        restore.add_chunk(len(parcel.chunks), b"")
+    joining.finish_restore(restore)
+    assert joining.head() == chain.head()
+
+
+def replaced(parcel: Parcel, index: int, chunk: bytes) -> Parcel:
+    """A snapshot whose manifest agrees with the false part."""
+    chunks = [*parcel.chunks]
+    chunks[index] = chunk
+    digests = tuple(hashlib.sha256(part).digest() for part in chunks)
+    return Parcel(msgspec.structs.replace(parcel.manifest, chunks=digests), parcel.trusted, chunks)
+
+
+def with_manifest(**changes: object) -> Callable[[Parcel], Parcel]:
+    return lambda parcel: Parcel(
+        msgspec.structs.replace(parcel.manifest, **changes),
+        parcel.trusted,
+        parcel.chunks,
+    )
+
+
+def richer(parcel: Parcel) -> Parcel:
+    last = bytearray(parcel.chunks[-1])
+    last[51] ^= 1
+    return replaced(parcel, len(parcel.chunks) - 1, bytes(last))
+
+
+def without_last(parcel: Parcel) -> Parcel:
+    shorter = replaced(parcel, len(parcel.chunks) - 1, parcel.chunks[-1][:-60])
+    return with_manifest(account_count=parcel.manifest.account_count - 1)(shorter)
+
+
+def with_other_header(parcel: Parcel) -> Parcel:
+    header = msgspec.structs.replace(parcel.manifest.decode_header(), timestamp=1)
+    return with_manifest(header=encode_header(header))(parcel)
+
+
+def with_forged_tx(parcel: Parcel) -> Parcel:
+    record = bytearray(parcel.chunks[0])
+    record[-2] ^= 1
+    return replaced(parcel, 0, bytes(record))
+
+
+FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
+    (richer, "the state in the snapshot has the root 0x.*; block 7 commits to 0x"),
+    (without_last, "the state in the snapshot has the root"),
+    (with_manifest(account_count=3), "holds 20 accounts; it names 3"),
+    (with_manifest(governance=b""), "the state in the snapshot has the root"),
+    (with_manifest(governance=b"{}"), "validators cannot be read"),
+    (with_manifest(governance=b'{"sequence": 0,"validators":[]}'), "not in their one canonical form"),
+    (with_manifest(genesis=bytes(32)), "the snapshot belongs to genesis 0x00.*, not to 0x"),
+    (with_manifest(header=b"?"), "header cannot be read"),
+    (with_other_header, "the snapshot is of block 0x.*; the network's is 0x"),
+    (with_forged_tx, "is not valid|a hash that is not its own"),
+    (lambda parcel: replaced(parcel, 0, b""), "the transactions in the snapshot have the root"),
+    (lambda parcel: replaced(parcel, 0, parcel.chunks[0][:-1]), "part 0 .* whole transactions"),
+    (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* whole accounts"),
+    (lambda parcel: replaced(parcel, 2, parcel.chunks[1]), "account 0x.* is empty, or not in its place"),
+    (lambda parcel: replaced(parcel, 1, b"\xff" * 20 + bytes(40)), "account 0xff.* is empty, or not in its place"),
+]
+
+
+@pytest.mark.parametrize(("falsify", "message"), FALSE)
+def test_a_false_snapshot_is_refused_and_leaves_nothing(
+    chain: ChainStore, joining: ChainStore, falsify: Callable[[Parcel], Parcel], message: str
+) -> None:
+    parcel = take_snapshot(chain)
+    with pytest.raises(InvalidSnapshot, match=message):
+        restore_snapshot(joining, falsify(parcel))
+    joining.abandon_restore()
+    assert is_at_genesis(joining)
+    restore_snapshot(joining, parcel)
+    assert joining.head() == chain.head()
+
+
+def test_an_unfinished_one_cannot_be_finished(chain: ChainStore, joining: ChainStore) -> None:
+    parcel = take_snapshot(chain)
+    restore = joining.begin_restore(parcel.manifest, parcel.trusted)
+    with pytest.raises(InvalidSnapshot, match="0 parts of the snapshot are here; it has"):
+        joining.finish_restore(restore)
+    with pytest.raises(InvalidSnapshot, match="the network's is 0x00"):
+        joining.begin_restore(parcel.manifest, BlockHash(bytes(32)))
+    assert isinstance(parcel.manifest, Manifest)

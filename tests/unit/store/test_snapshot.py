@@ -1,0 +1,153 @@
+"""Snapshots as they are written and kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
+from cairn.domain.genesis import genesis_digest
+from cairn.domain.types import Address
+from cairn.store import snapshot
+from cairn.store.chain import ChainStore
+from cairn.store.directory import snapshots_path
+from cairn.store.snapshot import (
+    KEPT,
+    Manifest,
+    SnapshotDirectory,
+    decode_accounts,
+    decode_manifest,
+    encode_manifest,
+    tx_chunk_count,
+)
+from tests.support.disk import files_of, flip_byte
+from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[ChainStore]:
+    store = open_chain(tmp_path / "data")
+    yield store
+    store.close()
+
+
+def test_it_holds_the_block_and_every_account_that_is_not_empty(chain: ChainStore) -> None:
+    grow_signed(chain, 3)
+    nobody = Address(b"n" * 20)
+    add_block(chain, [pay(chain, 3, nobody, value=0)])
+    parcel = take_snapshot(chain)
+    header = parcel.manifest.decode_header()
+    assert header == chain.head_header
+    assert tx_chunk_count(header) == 1
+    assert parcel.chunks[0] == b"".join(chain.records(4))
+    accounts = dict(decode_accounts(b"".join(parcel.chunks[1:])))
+    assert parcel.manifest.account_count == len(accounts) == 10 + 6
+    assert nobody not in accounts
+    assert list(accounts) == sorted(accounts)
+    assert all(chain.account(address) == account for address, account in accounts.items())
+
+
+def test_a_later_chain_gives_the_same_bytes_for_the_same_height(chain: ChainStore) -> None:
+    grow_signed(chain, 2)
+    first = take_snapshot(chain, 2)
+    before = files_of(snapshots_path(chain.directory) / "2")
+    grow_signed(chain, 3)
+    (snapshots_path(chain.directory) / "2").rename(chain.directory / "away")
+    again = take_snapshot(chain, 2)
+    assert again == first
+    assert files_of(snapshots_path(chain.directory) / "2") == before
+
+
+def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "CHUNK_BYTES", 500)
+    grow_signed(chain, 1, strangers=4)
+    parcel = take_snapshot(chain)
+    assert [len(chunk) for chunk in parcel.chunks] == [434, 434, 217, 480, 360]
+
+
+def test_only_the_newest_are_kept(chain: ChainStore) -> None:
+    shelf = SnapshotDirectory(snapshots_path(chain.directory))
+    assert shelf.heights() == []
+    for _ in range(KEPT + 2):
+        grow_signed(chain, 1)
+        take_snapshot(chain)
+    assert shelf.heights() == [3, 4]
+    assert sorted(path.name for path in snapshots_path(chain.directory).iterdir()) == ["3", "4"]
+
+
+def test_what_a_crash_left_unfinished_is_no_snapshot_and_goes(chain: ChainStore) -> None:
+    path = snapshots_path(chain.directory)
+    (path / "7.new").mkdir(parents=True)
+    (path / "7.new" / "000000").write_bytes(b"half")
+    assert SnapshotDirectory(path).heights() == []
+    grow_signed(chain, 1)
+    take_snapshot(chain)
+    assert [entry.name for entry in path.iterdir()] == ["1"]
+
+
+def test_a_damaged_part_is_not_given_away(chain: ChainStore) -> None:
+    grow_signed(chain, 1)
+    take_snapshot(chain)
+    path = snapshots_path(chain.directory)
+    shelf = SnapshotDirectory(path)
+    assert shelf.find_chunk(1, 1) is not None
+    flip_byte(path / "1" / "000001", 30)
+    assert shelf.find_chunk(1, 1) is None
+    assert shelf.find_chunk(1, 2) is None
+    assert shelf.find_chunk(2, 0) is None
+    (path / "1" / "000000").unlink()
+    assert shelf.find_chunk(1, 0) is None
+    flip_byte(path / "1" / "manifest", 0)
+    assert shelf.find_manifest(1) is None
+
+
+def test_a_disk_that_refuses_is_named(chain: ChainStore) -> None:
+    grow_signed(chain, 1)
+    snapshots_path(chain.directory).write_text("in the way")
+    with pytest.raises(StoreUnavailable, match="cannot write a snapshot to .*1.new"):
+        take_snapshot(chain)
+
+
+def test_there_is_none_of_a_block_that_there_is_not(chain: ChainStore) -> None:
+    shelf = SnapshotDirectory(snapshots_path(chain.directory))
+    with pytest.raises(Corrupt, match="block 4 has no header"):
+        shelf.take(chain, 4, genesis_digest(chain.genesis), b"", lambda: None)
+
+
+def test_a_pause_may_end_the_work(chain: ChainStore) -> None:
+    grow_signed(chain, 1)
+
+    def stop() -> None:
+        raise InterruptedError("enough")
+
+    shelf = SnapshotDirectory(snapshots_path(chain.directory))
+    with pytest.raises(StoreUnavailable):
+        shelf.take(chain, 1, genesis_digest(chain.genesis), b"", stop)
+    assert shelf.heights() == []
+
+
+def test_a_manifest_has_one_form() -> None:
+    manifest = Manifest(b"g" * 32, b"header", b"", 1, (b"d" * 32,))
+    raw = encode_manifest(manifest)
+    assert decode_manifest(raw) == manifest
+    assert len(manifest.digest) == 32
+    for wrong in (b"", b"\xc1", raw + b"\0", raw[:-1]):
+        with pytest.raises(InvalidSnapshot, match="manifest"):
+            decode_manifest(wrong)
+    # The same number in more bytes than it needs.
+    longer = raw.replace(b"\x01\x91", b"\xcc\x01\x91")
+    assert longer != raw
+    with pytest.raises(InvalidSnapshot, match="canonical"):
+        decode_manifest(longer)
+    with pytest.raises(InvalidSnapshot, match="header cannot be read"):
+        manifest.decode_header()
+
+
+def test_accounts_are_read_as_of_a_height(chain: ChainStore) -> None:
+    states = []
+    for _ in range(4):
+        states.append({address: version.account for address, version in chain.accounts_at(chain.visible)})
+        grow_signed(chain, 1, strangers=3)
+    for height, expected in enumerate(states):
+        assert {address: version.account for address, version in chain.accounts_at(height)} == expected
+    assert PEOPLE[0] in states[0]
