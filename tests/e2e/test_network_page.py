@@ -1,0 +1,68 @@
+"""docs/network.md, command by command, on a real network."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.ports import free_base_port
+
+PAGE = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
+NODES = 5
+DOCUMENTED_BASE = 8650
+START_TIMEOUT_S = 60
+
+
+def console_steps(base_port: int) -> list[tuple[str, str]]:
+    """Each command of the page with the output shown below it, on ports that are free here."""
+    steps = []
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = step.partition("\n")
+            own_line = re.sub(r":(86\d0)", lambda port: f":{int(port[1]) - DOCUMENTED_BASE + base_port}", line)
+            steps.append((own_line, output))
+    return steps
+
+
+def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    own = shlex.quote(command([])[0])
+    return subprocess.run(
+        re.sub(r"^cairn ", f"{own} ", line),
+        shell=True,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        timeout=60,
+    )
+
+
+@pytest.mark.timeout(180)
+def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base_port = free_base_port(NODES)
+    (make, _), (start, _), *others = console_steps(base_port)
+    made = run(f"{make} --base-port {base_port}", tmp_path)
+    assert made.returncode == 0, made.stderr
+    monkeypatch.chdir(tmp_path)
+    with NodeProcess.start(start.split()[1:]) as network:
+        wait_until(lambda: network.stdout.count(": ready") >= NODES, START_TIMEOUT_S, network.stdout)
+        for line, shown in others:
+            done = run(line, tmp_path)
+            if shown:
+                assert (done.returncode, done.stderr) == (1, shown)
+            else:
+                assert done.returncode == 0, f"{line}: {done.stderr}"
+        validators = httpx.get(f"http://127.0.0.1:{base_port}/validators").json()
+        assert [each["name"] for each in sorted(validators["validators"], key=lambda each: str(each["name"]))] == [
+            "node1", "node2", "node3", "node4"
+        ]  # fmt: skip
+        assert network.stop(8) == 0
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", PAGE)
+    assert [link for link in links if not (Path(__file__).parents[2] / "docs" / link).exists()] == []

@@ -1,0 +1,118 @@
+"""`cairn testnet` for real: four validators agree, lose processes and go on, and stop without a trace."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, wait_until
+from tests.support.ports import free_base_port
+from tests.support.public import PublicNode
+from tests.support.wallet import dev_account, sign_transfer
+
+VALIDATORS = 4
+START_TIMEOUT_S = 60
+
+
+def make(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(["testnet", str(directory), *options]), capture_output=True, text=True, env=clean_environment()
+    )
+
+
+@pytest.fixture(scope="module")
+def directory(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("testnet") / "net"
+    made = make(path, f"--validators={VALIDATORS}", f"--base-port={free_base_port(VALIDATORS)}")
+    assert made.returncode == 0, made.stderr
+    assert "THE KEYS OF THE DEV ACCOUNTS ARE PUBLIC" in made.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def nodes(directory: Path) -> Iterator[list[NodeProcess]]:
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(NodeProcess.start(["run", "--home", str(directory / f"node{index}")]))
+            for index in range(VALIDATORS)
+        ]
+        for node in started:
+            wait_listening(node)
+        yield started
+
+
+def wait_listening(node: NodeProcess) -> None:
+    wait_until(lambda: "Listening on" in node.stdout or not node.is_running, START_TIMEOUT_S, node.stderr)
+    assert node.is_running, node.stderr
+
+
+def pid_of(node: NodeProcess, name: str) -> int:
+    return next((pid for pid, called in node.children().items() if called == name), 0)
+
+
+def transfer_through(node: NodeProcess, nonce: int) -> str:
+    public = PublicNode(node.url, "cometbft")
+    return public.submit(sign_transfer(dev_account(3), dev_account(4).address, value=7, nonce=nonce))
+
+
+def test_a_transfer_through_one_is_in_the_same_block_of_all(nodes: list[NodeProcess]) -> None:
+    tx_hash = transfer_through(nodes[0], nonce=0)
+    blocks = [PublicNode(node.url, "cometbft").await_confirmed(tx_hash)["blockHash"] for node in nodes]
+    assert len(set(blocks)) == 1
+
+
+@pytest.mark.parametrize(("name", "index"), [("cometbft", 1), ("cairn-core", 2)])
+def test_a_killed_process_comes_back_and_its_node_catches_up(nodes: list[NodeProcess], name: str, index: int) -> None:
+    node = nodes[index]
+    engine, killed = pid_of(node, "cometbft"), pid_of(node, name)
+    os.kill(killed, signal.SIGKILL)
+    # Without a core, CometBFT leaves or is made to: either way another one starts.
+    wait_until(lambda: pid_of(node, "cometbft") not in (0, engine), 15, f"CometBFT: {node.stderr}")
+    tx_hash = transfer_through(nodes[0], nonce=index)
+    wait_until(lambda: node.probe("/ready") == 200, 20, f"/ready: {node.stderr}")
+    confirmed = {PublicNode(each.url, "cometbft").await_confirmed(tx_hash)["blockHash"] for each in nodes}
+    assert len(confirmed) == 1
+
+
+def test_no_process_outlives_a_killed_supervisor(nodes: list[NodeProcess], directory: Path) -> None:
+    pids = nodes[3].pids()
+    os.kill(nodes[3].process.pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), 5, "the end of all")
+    nodes[3].close()
+    nodes[3] = NodeProcess.start(["run", "--home", str(directory / "node3")])
+    wait_listening(nodes[3])
+
+
+def test_a_stop_ends_every_process_of_every_node_within_5_s(nodes: list[NodeProcess]) -> None:
+    """The last test: it stops what the others use."""
+    pids = [pid for node in nodes for pid in node.pids()]
+    assert len(pids) == VALIDATORS * 4
+    for node in nodes:
+        node.process.terminate()
+    assert [node.wait_exit(5) for node in nodes] == [0] * VALIDATORS
+    assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def test_run_starts_all_and_stops_them_when_told(cometbft_tools: Path, tmp_path: Path) -> None:
+    base = free_base_port(2)
+    options = ["--validators", "2", "--base-port", str(base), "--run"]
+    with NodeProcess.start(["testnet", str(tmp_path / "net"), *options]) as network:
+        wait_until(lambda: network.stdout.count(": ready") >= 2, START_TIMEOUT_S, network.stdout + network.stderr)
+        height = PublicNode(f"http://127.0.0.1:{base}", "cometbft").read("/chain")["head"]["blockHeight"]
+        assert height >= 1
+        supervisors = sorted(network.children())
+        assert len(supervisors) == 2
+        network.process.send_signal(signal.SIGINT)
+        assert network.wait_exit(8) == 0
+        assert not any(map(is_alive, supervisors))
+
+
+def test_a_directory_in_use_is_left_alone(cometbft_tools: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    made = make(tmp_path)
+    assert (made.returncode, made.stderr) == (2, f"cairn: {tmp_path} is not empty; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -1,0 +1,27 @@
+"""Ports for networks whose nodes count theirs from one base."""
+
+import random
+import socket
+
+from cairn.cli.network import PORTS_BETWEEN_NODES
+
+FIRST, LAST = 15_000, 32_000
+"""Below those that systems hand out to clients."""
+
+
+def free_base_port(nodes: int) -> int:
+    """A base whose nodes' ports nobody listens on now."""
+    while True:
+        base = random.randrange(FIRST, LAST, 100)
+        if all(is_free(base + PORTS_BETWEEN_NODES * node + port) for node in range(nodes) for port in range(3)):
+            return base
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
