@@ -107,6 +107,7 @@ class Core:
             rpc_address=settings.cometbft_rpc,
             halt_after_s=settings.halt_after_s,
             price_bump_percent=pool_limits(settings).price_bump_percent,
+            snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
         )
 

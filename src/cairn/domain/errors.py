@@ -9,7 +9,7 @@ NodeError
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable),
 │                       EngineUnavailable
-├── InvalidSnapshot     a peer's: what it offers as the state is not that; InvalidChunk: a part of it is not what it said
+├── InvalidSnapshot     a peer's: what it offers is not the state; InvalidChunk: one part is not what it named
 ├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
     ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse

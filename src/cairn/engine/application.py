@@ -56,6 +56,11 @@ class Application:
         self._finalized = self.build(txs, timestamp, proposer)
         return self._finalized
 
+    def jump(self) -> None:
+        """The chain was replaced by a later one: what is held is void."""
+        self._finalized = None
+        self._feed.jump(self._chain.head_header.height)
+
     def commit(self) -> BlockOutcome:
         """Write what is held."""
         outcome, self._finalized = self._finalized, None

@@ -9,7 +9,7 @@ Listener = Callable[[int], None]
 
 
 class Feed:
-    """Every listener hears of every height after its subscription, in order."""
+    """Every listener hears of every height after its subscription, in order, but for those that a jump leaves out."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -21,6 +21,14 @@ class Feed:
     def announce(self, height: int) -> None:
         """Tell that the block at `height`, and all before it, are on disk."""
         assert self._height is None or height == self._height + 1, f"height {height} announced after {self._height}"
+        self._tell(height)
+
+    def jump(self, height: int) -> None:
+        """Tell that the chain goes on from `height`, and that nothing is kept of the blocks before it."""
+        assert self._height is None or height > self._height, f"a jump to height {height} from {self._height}"
+        self._tell(height)
+
+    def _tell(self, height: int) -> None:
         self._height = height
         for listener in self._listeners:
             listener(height)

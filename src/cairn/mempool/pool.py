@@ -244,6 +244,12 @@ class Mempool:
                 dropped += self._settle(lane, self._state.account(sender))
         return dropped
 
+    def settle_all(self) -> list[Drop]:
+        """Let go what the state has no place for, after it moved on by more than a block."""
+        senders = {entry.tx.sender: None for entry in self._entries.values()}
+        lanes = [lane for sender in senders if (lane := self._order.find_lane(sender)) is not None]
+        return [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
+
     def _settle(self, lane: Lane, account: Account) -> list[Drop]:
         departed = self._order.advance(lane, account.nonce)
         dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]

@@ -9,13 +9,16 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
 from cairn.engine.application import Application
-from cairn.engine.network.application import NetworkApplication, NetworkChain, SnapshotShelf
+from cairn.engine.network.application import NetworkApplication
 from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc
 from cairn.engine.network.senders import Senders
+from cairn.engine.network.snapshots import Snapshots
 from cairn.engine.network.watch import Watch
 from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+from cairn.store.directory import snapshots_path
 
 RPC_TIMEOUT_S = 5.0
 STATUS_TIMEOUT_S = 2.0
@@ -29,7 +32,7 @@ class NetworkEngine:
     def __init__(
         self,
         application: Application,
-        chain: NetworkChain,
+        chain: ChainStore,
         pool: Mempool,
         on_committed: Callable[[BlockOutcome], None],
         on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
@@ -38,8 +41,8 @@ class NetworkEngine:
         rpc_address: str,
         halt_after_s: float,
         price_bump_percent: int,
+        snapshot_interval: int,
         retain_blocks: int,
-        snapshots: SnapshotShelf | None = None,
     ) -> None:
         """`on_committed` must take the block's transactions out of the pool; `on_dropped` hears what left it."""
         rules = chain.genesis.rules
@@ -47,14 +50,17 @@ class NetworkEngine:
         self._on_committed = on_committed
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
-        self._retain_blocks = retain_blocks
         self._overlay = Overlay(chain, price_bump_percent)
         self._senders = Senders(rules.chain_id)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         self._broadcaster = Broadcaster(pool, self._overlay, self._senders, self._calls[0], rules.chain_id)
         self._watch = Watch(self._calls[1], lambda: chain.head_header.height, halt_after_s, time.monotonic)
+        self._blocks = application
+        self._snapshots = Snapshots(
+            chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored
+        )
         self._application = NetworkApplication(
-            application, chain, pool, self._overlay, self._senders, self, time.time, snapshots
+            application, chain, pool, self._overlay, self._senders, self, time.time, self._snapshots
         )
         self._stopped = asyncio.Event()
 
@@ -88,6 +94,7 @@ class NetworkEngine:
             raise server.failed.result()
 
     def _close(self) -> None:
+        self._snapshots.close()
         self._application.close()
         for rpc in self._calls:
             rpc.close()
@@ -120,8 +127,14 @@ class NetworkEngine:
         self._on_committed(outcome)
         self._broadcaster.committed(outcome)
         self._watch.committed()
-        height = outcome.block.header.height
-        return max(0, height - self._retain_blocks + 1) if self._retain_blocks else 0
+        return self._snapshots.after_commit()
+
+    def _restored(self) -> None:
+        """The chain starts from a snapshot: what was pending against the state before may have no place in it."""
+        self._overlay.reset()
+        self._on_dropped(self._pool.settle_all())
+        self._blocks.jump()
+        self._watch.committed()
 
     def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
         self._on_dropped(drops)
