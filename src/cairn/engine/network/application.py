@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from cairn import __version__
-from cairn.domain.errors import Fatal, InvalidBlock, MempoolFull, Rejected, UpdateRefused, WrongGenesis
+from cairn.domain.errors import Fatal, InvalidBlock, MempoolFull, NonceTooHigh, Rejected, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import genesis_digest, parse_genesis
 from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
 from cairn.domain.rules import validate_tx
@@ -25,6 +25,7 @@ from cairn.engine.network.codes import CODESPACE, REFUSED, code_of
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.proposal import propose, read_strictly, sift
 from cairn.engine.network.senders import Parsed, Senders
+from cairn.mempool.entry import WAITING
 from cairn.mempool.pool import Mempool
 
 APP_VERSION = 1
@@ -195,8 +196,8 @@ class NetworkApplication:
             self._overlay.check(tx)
             if not recheck and self._pool.find(tx.hash) is None:
                 self._list(tx)
-        except (Rejected, MempoolFull):
-            self._give_up(tx)
+        except (Rejected, MempoolFull) as refusal:
+            self._give_up(tx, refusal)
             raise
         self._overlay.add(tx)
 
@@ -206,10 +207,13 @@ class NetworkApplication:
         if admitted.dropped:
             self._events.dropped(admitted.dropped)
 
-    def _give_up(self, tx: Tx) -> None:
+    def _give_up(self, tx: Tx, refusal: Rejected | MempoolFull) -> None:
+        """CometBFT lets `tx` go; one of another node's leaves the pool too, unless it only came out of turn."""
         self._events.refused(tx)
         entry = self._pool.find(tx.hash)
-        if entry is not None and not entry.local:
+        if entry is None or entry.local:
+            return
+        if entry.lead == WAITING or not isinstance(refusal, NonceTooHigh):
             self._events.dropped(self._pool.remove(tx.hash))
 
     # Blocks.

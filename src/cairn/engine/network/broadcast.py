@@ -128,14 +128,15 @@ class Broadcaster:
 
     def _overdue(self, now: float) -> Iterator[Entry]:
         """All that can be mined and that CometBFT's mempool seems not to hold."""
-        pool, sent = self._pool, self._sent
-        self._next_seq = max(self._next_seq, pool.next_seq)
-        self._sent = sent = {tx_hash: at for tx_hash, at in sent.items() if pool.find(tx_hash) is not None}
+        pool = self._pool
+        self._next_seq = pool.next_seq
+        self._sent = sent = {tx_hash: at for tx_hash, at in self._sent.items() if pool.find(tx_hash) is not None}
         for entry in pool.mining_order():
-            if not entry.local:
-                continue
             sent_at = sent.get(entry.tx.hash)
-            if sent_at is None or (now - sent_at > RESEND_AFTER_S and not self._overlay.holds(entry.tx)):
+            if sent_at is None and not entry.local:
+                # Another node sends it; ours loses it only in a restart, and then the others soon send it again.
+                sent[entry.tx.hash] = now
+            elif sent_at is None or (now - sent_at > RESEND_AFTER_S and not self._overlay.holds(entry.tx)):
                 yield entry
 
     # Sending.

@@ -31,6 +31,10 @@ class _SyncInfo(msgspec.Struct, frozen=True):
 class SyncStatus(msgspec.Struct, frozen=True):
     sync_info: _SyncInfo
 
+    @classmethod
+    def of(cls, height: int, catching_up: bool) -> "SyncStatus":
+        return cls(_SyncInfo(str(height), catching_up))
+
     @property
     def height(self) -> int:
         return int(self.sync_info.latest_block_height)
@@ -111,13 +115,15 @@ class Rpc:
         writer.write(head % len(body) + body)
         await writer.drain()
         answer = _HttpAnswer()
-        parser = httptools.HttpResponseParser(answer)
+        parser = answer.parser
         while not answer.complete:
             data = await reader.read(LARGEST_READ_BYTES)
             if not data:
                 raise ConnectionResetError("the connection was closed")
             parser.feed_data(data)
-        if not parser.should_keep_alive():
+        # The two refer to each other: without this, large answers would stay until the collector comes round.
+        del answer.parser
+        if not answer.keep_alive:
             self.close()
         return b"".join(answer.parts)
 
@@ -136,8 +142,14 @@ class _HttpAnswer:
     """What the parser calls back."""
 
     def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
         self.parts: list[bytes] = []
+        self.keep_alive = False
         self.complete = False
+
+    def on_headers_complete(self) -> None:
+        # Asked later, the parser would speak of the next message.
+        self.keep_alive = self.parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         self.parts.append(body)

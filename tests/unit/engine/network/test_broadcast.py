@@ -1,0 +1,253 @@
+"""What is sent to CometBFT, in which order, and when again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from cairn.domain.codec import decode_tx, encode_tx
+from cairn.domain.genesis import dev_genesis, genesis_outcome
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import Account, Address, Block, Tx
+from cairn.engine.network import broadcast as module
+from cairn.engine.network.broadcast import Broadcaster
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
+from cairn.engine.network.senders import Senders
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
+
+IN_CACHE = RpcError(-32603, "Internal error", "tx already exists in cache")
+FULL = RpcError(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
+TOO_LARGE = RpcError(-32600, "Invalid Request", "batch request exceeds maximum (2) allowed number of requests")
+
+
+class Mempools(Rpc):
+    """Takes what it is sent, or answers as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__("unix:///nowhere", 1.0)
+        self.batches: list[list[Tx]] = []
+        self.answer: Callable[[Sequence[bytes]], list[RpcError | None]] = lambda raws: [None] * len(raws)
+
+    async def broadcast(self, raws: Sequence[bytes]) -> list[RpcError | None]:
+        await asyncio.sleep(0)
+        answer = self.answer(raws)
+        self.batches.append([decode_tx(raw, CHAIN_ID) for raw in raws])
+        return answer
+
+    @property
+    def sent(self) -> list[Tx]:
+        return [tx for batch in self.batches for tx in batch]
+
+
+class State:
+    def __init__(self) -> None:
+        self.nonces: dict[Address, int] = {}
+
+    def account(self, address: Address) -> Account:
+        return Account(10**22, self.nonces.get(address, 0))
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.state = State()
+        self.rpc = Mempools()
+        self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
+        self.overlay = Overlay(self.state, 10)
+        self.senders = Senders(CHAIN_ID)
+        self.broadcaster = Broadcaster(self.pool, self.overlay, self.senders, self.rpc, CHAIN_ID)
+
+    def admit(self, *nonces: int, sender: int = 0, local: bool = True) -> None:
+        for nonce in nonces:
+            self.pool.admit(signed(nonce, sender=sender), 0, local)
+        self.broadcaster.wake()
+
+    def commit(self, *txs: Tx) -> None:
+        for tx in txs:
+            self.state.nonces[tx.sender] = tx.nonce + 1
+        self.overlay.reset()
+        self.pool.confirm(txs)
+        genesis = genesis_outcome(dev_genesis())
+        self.broadcaster.committed(
+            BlockOutcome(Block(genesis.block.header, genesis.block.hash, txs), {}, genesis.lattice)
+        )
+
+    def take(self, *txs: Tx) -> None:
+        """CheckTx lets them pass."""
+        for tx in txs:
+            self.overlay.check(tx)
+            self.overlay.add(tx)
+
+    async def until_sent(self, *nonces: int) -> None:
+        """Wait until exactly these of the first sender were sent, and nothing else since the last call."""
+        for _ in range(200):
+            if len(self.rpc.sent) >= len(nonces):
+                break
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+        assert [tx.nonce for tx in self.rpc.sent] == list(nonces)
+        self.rpc.batches.clear()
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(module, "SCAN_INTERVAL_S", 3600.0)
+    return Scene()
+
+
+def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        running = asyncio.create_task(scene.broadcaster.run())
+        # The first look at everything is over.
+        await asyncio.sleep(0.01)
+        await story()
+        scene.broadcaster.stop()
+        await running
+        scene.senders.close()
+
+    asyncio.run(main())
+
+
+def rescan(scene: Scene) -> None:
+    scene.broadcaster._scan_at = 0.0
+    scene.broadcaster.wake()
+
+
+def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0, 1)
+        await scene.until_sent(0, 1)
+        scene.admit(3, 2)
+        await scene.until_sent(2, 3)
+        assert scene.senders.find(encode_tx(signed(2), CHAIN_ID)) == signed(2)
+
+    play(scene, story)
+
+
+def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(1, 2, 4)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.batches
+        scene.admit(0)
+        await scene.until_sent(0, 1, 2)
+
+    play(scene, story)
+
+
+def test_a_block_of_others_may_close_the_gap(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(1)
+        await asyncio.sleep(0.05)
+        scene.commit(signed(0, value=7))
+        await scene.until_sent(1)
+
+    play(scene, story)
+
+
+def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RESEND_AFTER_S", 0.05)
+
+    async def story() -> None:
+        scene.admit(0, local=False)
+        scene.take(signed(0))
+        scene.admit(1)
+        await scene.until_sent(1)
+        scene.take(signed(1))
+        rescan(scene)
+        await asyncio.sleep(0.1)
+        rescan(scene)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.batches
+        scene.overlay.reset()
+        rescan(scene)
+        await scene.until_sent(0, 1)
+
+    play(scene, story)
+
+
+def test_after_a_restart_of_cometbft_everything_goes_out_again(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0, 1)
+        await scene.until_sent(0, 1)
+        scene.broadcaster.restarted()
+        await scene.until_sent(0, 1)
+
+    play(scene, story)
+
+
+def test_what_is_refused_is_sent_again_and_what_is_confirmed_is_not(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0, 1, 2)
+        await scene.until_sent(0, 1, 2)
+        scene.commit(signed(0))
+        scene.broadcaster.returned(signed(2))
+        rescan(scene)
+        await scene.until_sent(2)
+
+    play(scene, story)
+
+
+def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
+    def away(raws: Sequence[bytes]) -> list[RpcError | None]:
+        raise RpcAway("nobody is there")
+
+    async def story() -> None:
+        scene.rpc.answer = away
+        scene.admit(0, 1)
+        await asyncio.sleep(0.05)
+        scene.rpc.answer = lambda raws: [None] * len(raws)
+        rescan(scene)
+        await scene.until_sent(0, 1)
+
+    play(scene, story)
+
+
+def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None:
+    async def story() -> None:
+        scene.rpc.answer = lambda raws: [None, None, *([FULL] * (len(raws) - 2))]
+        scene.admit(0, 1, 2, 3)
+        await scene.until_sent(0, 1, 2, 3)
+        scene.admit(4)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.batches
+        scene.rpc.answer = lambda raws: [None] * len(raws)
+        scene.commit(signed(0), signed(1))
+        await scene.until_sent(2, 3, 4)
+
+    play(scene, story)
+
+
+def test_known_ones_count_as_sent(scene: Scene) -> None:
+    async def story() -> None:
+        scene.rpc.answer = lambda raws: [IN_CACHE] * len(raws)
+        scene.admit(0, 1)
+        await scene.until_sent(0, 1)
+        rescan(scene)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.batches
+
+    play(scene, story)
+
+
+def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
+    async def story() -> None:
+        scene.rpc.answer = lambda raws: [TOO_LARGE] if len(raws) > 2 else [None] * len(raws)
+        scene.admit(*range(5))
+        await asyncio.sleep(0.1)
+        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
+
+    play(scene, story)
+
+
+def test_what_was_dropped_meanwhile_is_not_sent(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0)
+        scene.admit(0, sender=1)
+        scene.pool.remove(signed(0).hash)
+        await asyncio.sleep(0.05)
+        assert [tx.sender for tx in scene.rpc.sent] == [ACCOUNTS[1]]
+
+    play(scene, story)

@@ -1,0 +1,97 @@
+"""What CometBFT's mempool may hold: each sender's transactions in a row, and paid for."""
+
+import pytest
+
+from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
+from cairn.domain.governance import Validator, ValidatorUpdate
+from cairn.engine.network.overlay import Overlay
+from tests.support.transfers import Accounts, address, transfer
+
+
+@pytest.fixture
+def state() -> Accounts:
+    accounts = Accounts()
+    accounts.put(address(1), balance=10**9, nonce=3)
+    return accounts
+
+
+@pytest.fixture
+def overlay(state: Accounts) -> Overlay:
+    return Overlay(state, price_bump_percent=10)
+
+
+def add(overlay: Overlay, *nonces: int) -> None:
+    for nonce in nonces:
+        overlay.check(transfer(1, nonce))
+        overlay.add(transfer(1, nonce))
+
+
+def test_takes_only_the_next_nonce(overlay: Overlay) -> None:
+    add(overlay, 3, 4)
+    with pytest.raises(NonceTooLow, match="nonce is 2; the account's next one is 3"):
+        overlay.check(transfer(1, 2))
+    with pytest.raises(NonceTooHigh, match="nonce is 6; the sender's next one is 5"):
+        overlay.check(transfer(1, 6))
+    overlay.check(transfer(1, 5))
+
+
+def test_checking_alone_changes_nothing(overlay: Overlay) -> None:
+    overlay.check(transfer(1, 3))
+    with pytest.raises(NonceTooHigh):
+        overlay.check(transfer(1, 4))
+
+
+def test_after_a_commit_it_starts_from_the_confirmed_state(overlay: Overlay, state: Accounts) -> None:
+    add(overlay, 3, 4, 5)
+    state.put(address(1), 10**9, nonce=5)
+    overlay.reset()
+    add(overlay, 5, 6)
+    with pytest.raises(NonceTooLow):
+        overlay.check(transfer(1, 4))
+
+
+def test_a_replacement_pays_a_tenth_more(overlay: Overlay) -> None:
+    add(overlay, 3, 4)
+    with pytest.raises(ReplacementUnderpriced):
+        overlay.check(transfer(1, 3, gas_price=10, value=2))
+    better = transfer(1, 3, gas_price=11)
+    overlay.check(better)
+    overlay.add(better)
+    assert overlay.holds(better)
+    assert not overlay.holds(transfer(1, 3))
+    assert overlay.holds(transfer(1, 4))
+    overlay.check(transfer(1, 5))
+
+
+def test_the_same_one_again_is_no_replacement(overlay: Overlay) -> None:
+    add(overlay, 3)
+    overlay.check(transfer(1, 3))
+
+
+def test_all_of_a_sender_must_be_paid_for(overlay: Overlay, state: Accounts) -> None:
+    cost = transfer(1, 3).cost
+    state.put(address(1), balance=2 * cost, nonce=3)
+    add(overlay, 3, 4)
+    with pytest.raises(InsufficientFunds, match=f"holds {2 * cost}; .* cost {3 * cost}"):
+        overlay.check(transfer(1, 5))
+    # In place of the old one it is counted once, and it costs more.
+    with pytest.raises(InsufficientFunds):
+        overlay.check(transfer(1, 4, gas_price=11))
+
+
+def test_holds_nothing_of_strangers(overlay: Overlay) -> None:
+    assert not overlay.holds(transfer(1, 3))
+    add(overlay, 3)
+    assert not overlay.holds(transfer(1, 2))
+    assert not overlay.holds(transfer(1, 4))
+
+
+def test_one_validator_update_at_a_time(overlay: Overlay) -> None:
+    first = ValidatorUpdate(0, Validator(bytes(32), 1, address(9)))
+    overlay.check_update(first)
+    overlay.add_update(first)
+    overlay.check_update(first)
+    with pytest.raises(UpdateRefused):
+        overlay.check_update(ValidatorUpdate(0, Validator(bytes(32), 2, address(9))))
+    overlay.reset()
+    overlay.check_update(ValidatorUpdate(0, Validator(bytes(32), 2, address(9))))

@@ -1,0 +1,193 @@
+"""Which transactions make a block, and that choosing and judging agree with applying."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn.domain.errors import (
+    InsufficientFunds,
+    InvalidBlock,
+    InvalidField,
+    NonceTooHigh,
+    NonceTooLow,
+    TxRejected,
+    UpdateRefused,
+)
+from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.governance import Governance, Validator, ValidatorUpdate
+from cairn.domain.transition import build_block
+from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
+from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.network.proposal import Ledger, propose, read_strictly, sift
+from cairn.engine.network.senders import Parsed
+from tests.support.transfers import RULES, Accounts, address, transfer
+
+UPDATE = ValidatorUpdate(0, Validator(bytes(32), 7, address(9)))
+OTHER_UPDATE = ValidatorUpdate(0, Validator(bytes(32), 8, address(9)))
+AFTER = Governance(1, (UPDATE.validator,))
+PLENTY_BYTES = 10**9
+
+
+def apply_update(update: ValidatorUpdate) -> Governance:
+    if update != UPDATE:
+        raise UpdateRefused("not that one")
+    return AFTER
+
+
+@pytest.fixture
+def state() -> Accounts:
+    accounts = Accounts()
+    for sender in (1, 2, 3):
+        accounts.put(address(sender), balance=10**9, nonce=0)
+    return accounts
+
+
+def raw_of(item: Parsed) -> bytes:
+    return item.hash if isinstance(item, Tx) else repr(item).encode()
+
+
+def proposed(
+    items: Sequence[Parsed], state: Accounts, rules: Rules = RULES, max_bytes: int = PLENTY_BYTES
+) -> list[Parsed]:
+    by_raw = {raw_of(item): item for item in items}
+    raws = [raw_of(item) for item in items]
+    return [by_raw[raw] for raw in propose(raws, items, state, rules, max_bytes, apply_update)]
+
+
+def test_each_senders_by_nonce_and_the_best_price_first_among_senders(state: Accounts) -> None:
+    cheap, dear, middle = transfer(1, 0, gas_price=10), transfer(1, 1, gas_price=90), transfer(2, 0, gas_price=20)
+    assert proposed([dear, cheap, middle], state) == [middle, cheap, dear]
+
+
+def test_equal_prices_go_by_arrival(state: Accounts) -> None:
+    txs = [transfer(sender, 0) for sender in (3, 1, 2)]
+    assert proposed(txs, state) == txs
+
+
+def test_of_two_with_one_nonce_the_better_paid_goes(state: Accounts) -> None:
+    old, new, later = transfer(1, 0, gas_price=10), transfer(1, 0, gas_price=11), transfer(1, 1)
+    assert proposed([old, later, new], state) == [new, later]
+
+
+def test_what_fails_is_left_out(state: Accounts) -> None:
+    state.put(address(2), balance=10, nonce=0)
+    state.put(address(3), balance=10**9, nonce=5)
+    bad: list[Parsed] = [
+        transfer(1, 1),  # behind a gap
+        transfer(2, 0),  # cannot be paid for
+        transfer(3, 4),  # was mined before
+        transfer(3, 5, gas_price=1),  # pays too little
+        InvalidField("raw", "rubbish"),
+    ]
+    assert proposed(bad, state) == []
+    assert proposed([*bad, transfer(3, 5)], state) == [transfer(3, 5)]
+
+
+def test_gas_and_bytes_have_limits(state: Accounts) -> None:
+    txs = [transfer(1, nonce) for nonce in range(5)]
+    small = Rules(RULES.chain_id, RULES.gas_price, 3 * TRANSFER_GAS)
+    assert proposed(txs, state, small) == txs[:3]
+    size_bytes = proposed_size_bytes(raw_of(txs[0]))
+    assert proposed(txs, state, max_bytes=2 * size_bytes) == txs[:2]
+    assert proposed(txs, state, max_bytes=2 * size_bytes - 1) == txs[:1]
+
+
+def test_one_validator_update_at_most(state: Accounts) -> None:
+    tx = transfer(1, 0)
+    assert proposed([tx, OTHER_UPDATE, UPDATE], state) == [UPDATE, tx]
+    assert proposed([OTHER_UPDATE], state) == []
+    assert proposed([UPDATE, tx], state, max_bytes=proposed_size_bytes(raw_of(tx))) == [tx]
+
+
+def test_a_judge_takes_nothing_but_good() -> None:
+    tx = transfer(1, 0)
+    assert read_strictly([tx, UPDATE], apply_update) == ([tx], AFTER)
+    with pytest.raises(UpdateRefused, match="room for one"):
+        read_strictly([UPDATE, UPDATE], apply_update)
+    with pytest.raises(UpdateRefused, match="not that one"):
+        read_strictly([OTHER_UPDATE], apply_update)
+    with pytest.raises(InvalidField):
+        read_strictly([tx, InvalidField("raw", "rubbish")], apply_update)
+
+
+def test_sifting_leaves_out_what_breaks_a_rule_and_says_why(state: Accounts) -> None:
+    state.put(address(2), balance=10, nonce=0)
+    good, later = transfer(1, 0), transfer(1, 1)
+    items: list[Parsed] = [
+        InvalidField("raw", "rubbish"),
+        good,
+        good,
+        transfer(1, 2),
+        UPDATE,
+        UPDATE,
+        transfer(2, 0),
+        later,
+    ]
+    content = sift(items, state, RULES, apply_update)
+    assert content.txs == [good, later]
+    assert content.governance == AFTER
+    kinds = [type(refusal) for refusal in content.refusals]
+    nothing = type(None)
+    assert kinds == [
+        InvalidField, nothing, NonceTooLow, NonceTooHigh, nothing, UpdateRefused, InsufficientFunds, nothing,
+    ]  # fmt: skip
+
+
+def test_sifting_stops_at_the_gas_limit(state: Accounts) -> None:
+    small = Rules(RULES.chain_id, RULES.gas_price, 2 * TRANSFER_GAS)
+    content = sift([transfer(1, nonce) for nonce in range(3)], state, small, apply_update)
+    assert len(content.txs) == 2
+    assert isinstance(content.refusals[2], InvalidBlock)
+
+
+TRANSFERS = st.builds(
+    transfer,
+    st.integers(1, 3),
+    st.integers(0, 3),
+    gas_price=st.sampled_from([9, 10, 11, 30]),
+    value=st.sampled_from([0, 1, 10**6, 2 * 10**6]),
+    gas=st.sampled_from([TRANSFER_GAS - 1, TRANSFER_GAS, 10**8]),
+    to=st.integers(1, 4),
+)
+GENESIS = Genesis(
+    RULES.chain_id, 0, RULES.gas_price, 6 * TRANSFER_GAS, {address(sender): 3 * 10**6 for sender in (1, 2, 3)}
+)
+
+
+class GenesisState:
+    def account(self, address: Address) -> Account:
+        return Account(GENESIS.alloc.get(address, 0))
+
+
+def applies(txs: Sequence[Tx]) -> bool:
+    start = genesis_outcome(GENESIS)
+    header, first_hash = start.block.header, start.block.hash
+    try:
+        build_block(header, first_hash, start.lattice, GenesisState(), txs, 1, address(4), GENESIS.rules)
+    except InvalidBlock:
+        return False
+    return True
+
+
+@given(st.lists(TRANSFERS, max_size=12))
+def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
+    by_raw: dict[bytes, Tx] = {tx.hash: tx for tx in txs}
+    chosen = propose([tx.hash for tx in txs], txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update)
+    assert applies([by_raw[raw] for raw in chosen])
+    content = sift(txs, GenesisState(), GENESIS.rules, apply_update)
+    assert applies(content.txs)
+    # A block is acceptable exactly when nothing of it would be left out.
+    assert applies(txs) == (len(content.txs) == len(txs))
+
+
+@given(st.lists(TRANSFERS, max_size=12))
+def test_no_sender_is_left_out_that_could_be_in(txs: list[Tx]) -> None:
+    raws = [tx.hash for tx in txs]
+    chosen = set(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update))
+    served = {tx.sender for tx in txs if tx.hash in chosen}
+    for tx in txs:
+        if tx.sender not in served and len(chosen) < GENESIS.block_gas_limit // TRANSFER_GAS:
+            with pytest.raises(TxRejected):
+                Ledger(GenesisState(), GENESIS.rules).apply(tx)

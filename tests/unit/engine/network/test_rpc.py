@@ -1,0 +1,149 @@
+"""The RPC client against a server that answers as CometBFT does, and as it should not."""
+
+import asyncio
+import base64
+import json
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
+
+Answer = Callable[[object], bytes]
+
+
+def http(body: bytes, *headers: str) -> bytes:
+    head = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def chunked(body: bytes) -> bytes:
+    pieces = [body[start : start + 7] for start in range(0, len(body), 7)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+
+class Server:
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[object] = []
+        self.connections = 0
+        self.closed = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int(head.split("content-length: ")[1].split("\r\n")[0])
+                self.requests.append(json.loads(await reader.readexactly(length)))
+                writer.write(self.answer(self.requests[-1]))
+        except asyncio.IncompleteReadError:
+            writer.close()
+            await writer.wait_closed()
+            self.closed += 1
+
+
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[tuple[Server, Rpc]]:
+    server = Server(answer)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "rpc.sock"
+        listener = await asyncio.start_unix_server(server.serve, path)
+        rpc = Rpc(f"unix://{path}", timeout_s=0.5)
+        try:
+            yield server, rpc
+        finally:
+            rpc.close()
+            listener.close()
+            while server.closed < server.connections:
+                await asyncio.sleep(0.001)
+
+
+def run(scenario: Awaitable[None]) -> None:
+    async def main() -> None:
+        await scenario
+
+    asyncio.run(main())
+
+
+STATUS = json.dumps(
+    {"jsonrpc": "2.0", "id": 1, "result": {"sync_info": {"latest_block_height": "12", "catching_up": True}}}
+).encode()
+
+
+@pytest.mark.parametrize("form", [http, chunked])
+def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
+    async def scenario() -> None:
+        async with serving(lambda request: form(STATUS)) as (server, rpc):
+            for _ in range(3):
+                status = await rpc.status()
+                assert (status.height, status.catching_up) == (12, True)
+            assert server.connections == 1
+
+    run(scenario())
+
+
+def test_transactions_go_out_in_order_in_one_batch() -> None:
+    full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
+
+    def answer(request: object) -> bytes:
+        assert isinstance(request, list)
+        answers = [{"id": 1, "result": {"code": 0}} for _ in request[:-1]] + [{"id": 1, "error": full}]
+        return http(json.dumps(answers if len(answers) > 1 else answers[0]).encode())
+
+    async def scenario() -> None:
+        async with serving(answer) as (server, rpc):
+            error = RpcError(-32603, "Internal error", "mempool is full")
+            assert await rpc.broadcast([b"a", b"b", b"c"]) == [None, None, error]
+            assert await rpc.broadcast([b"d"]) == [error]
+            batch = server.requests[0]
+            assert isinstance(batch, list)
+            assert [base64.b64decode(call["params"]["tx"]) for call in batch] == [b"a", b"b", b"c"]
+            assert {call["method"] for call in batch} == {"broadcast_tx_async"}
+
+    run(scenario())
+
+
+def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    async def scenario() -> None:
+        async with serving(lambda request: http(STATUS, "Connection: close")) as (server, rpc):
+            await rpc.status()
+            await rpc.status()
+            assert server.connections == 2
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="silence"),
+        pytest.param(b"rubbish\r\n\r\n", id="not HTTP"),
+        pytest.param(http(b"rubbish"), id="not JSON"),
+        pytest.param(http(b'{"error":{"code":1,"message":"not now"}}'), id="an error"),
+        pytest.param(http(b'{"result":{}}'), id="another result"),
+    ],
+)
+def test_what_is_no_answer_is_away(answer: bytes) -> None:
+    async def scenario() -> None:
+        async with serving(lambda request: answer) as (_, rpc):
+            with pytest.raises(RpcAway):
+                await rpc.status()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("address", ["unix:///nowhere/rpc.sock", "tcp://127.0.0.1:1"])
+def test_nobody_there_is_away(address: str) -> None:
+    async def scenario() -> None:
+        rpc = Rpc(address, 1.0)
+        with pytest.raises(RpcAway):
+            await rpc.status()
+        with pytest.raises(RpcAway):
+            await rpc.broadcast([b"a"])
+
+    run(scenario())

@@ -1,0 +1,72 @@
+"""What the watch says of a CometBFT that is away, behind, halted or well."""
+
+import asyncio
+
+from cairn.engine.network.rpc import Rpc, RpcAway, SyncStatus
+from cairn.engine.network.watch import AWAY, FUTILE_STARTS, Watch
+
+
+class ScriptedRpc(Rpc):
+    """Answers with what the test says."""
+
+    def __init__(self) -> None:
+        super().__init__("unix:///nowhere", 1.0)
+        self.catching_up: bool | None = None
+
+    async def status(self) -> SyncStatus:
+        if self.catching_up is None:
+            raise RpcAway("nobody is there")
+        return SyncStatus.of(7, self.catching_up)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.rpc = ScriptedRpc()
+        self.now = 100.0
+        self.watch = Watch(self.rpc, lambda: 7, 15.0, lambda: self.now)
+
+    def look(self, catching_up: bool | None) -> str:
+        self.rpc.catching_up = catching_up
+
+        async def once() -> None:
+            running = asyncio.create_task(self.watch.run())
+            await asyncio.sleep(0.01)
+            running.cancel()
+
+        asyncio.run(once())
+        return self.watch.condition()
+
+
+def test_says_whether_cometbft_answers_and_has_caught_up() -> None:
+    scene = Scene()
+    assert scene.watch.condition() == AWAY == "cometbft is not answering"
+    assert scene.look(True) == "catching up, height 7"
+    assert scene.look(False) == "ok"
+    assert scene.look(None) == AWAY
+
+
+def test_notices_a_halt_and_its_end() -> None:
+    scene = Scene()
+    assert scene.look(False) == "ok"
+    scene.now += 15.0
+    assert scene.watch.condition() == "ok"
+    scene.now += 1.5
+    assert scene.watch.condition() == "no block for 16 s"
+    scene.watch.committed()
+    assert scene.watch.condition() == "ok"
+
+
+def test_catching_up_is_no_halt() -> None:
+    scene = Scene()
+    scene.now += 60
+    assert scene.look(True) == "catching up, height 7"
+
+
+def test_tells_of_a_cometbft_that_never_gets_past_its_handshake() -> None:
+    scene = Scene()
+    for _ in range(FUTILE_STARTS):
+        assert scene.watch.condition() == AWAY
+        scene.watch.restarted()
+    assert "it ends at its handshake with the chain at height 7" in scene.watch.condition()
+    assert scene.look(False) == "ok"
+    assert scene.look(None) == AWAY
