@@ -1,19 +1,27 @@
 """A core whose blocks come from the real CometBFT: one validator, the core in this process."""
 
 import asyncio
+import base64
 import json
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cairn.core.gateway import ConfirmedTx
 from cairn.core.service import Core
+from cairn.domain.codec import encode_tx
+from cairn.domain.crypto import keccak256
+from cairn.domain.errors import StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import Tx
 from tests.support.cometbft import FAST, CometBFT
-from tests.support.core_fixtures import ACCOUNTS, KEYS, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
 
 PATIENCE_S = 30.0
 
@@ -86,6 +94,25 @@ async def confirmed(core: Core, nonces: int, sender: int = 0) -> None:
     await until(lambda: core._chain.account(ACCOUNTS[sender]).nonce == nonces, f"{nonces} transactions to be confirmed")
 
 
+def raw_of(tx: Tx) -> str:
+    return base64.b64encode(encode_tx(tx, CHAIN_ID)).decode()
+
+
+async def check_against_cometbft(validator: Validator, core: Core) -> None:
+    """Each block of CometBFT is the block of ours with its height, and it signed the hash of every change."""
+    core._chain.audit()
+    changed = core._chain.find_header(0)
+    assert changed is not None
+    for height in range(1, core.head + 1):
+        block = (await asyncio.to_thread(validator.comet.call, "block", height=str(height)))["block"]
+        assert bytes.fromhex(block["header"]["app_hash"]) == changed[0]
+        theirs = b"".join(keccak256(base64.b64decode(raw)) for raw in block["data"]["txs"] or ())
+        assert core._chain.tx_hashes(height) == theirs
+        if theirs:
+            changed = core._chain.find_header(height)
+            assert changed is not None
+
+
 def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: Validator) -> None:
     async def scenario() -> None:
         async with validator.running() as core:
@@ -101,6 +128,119 @@ def test_what_is_submitted_is_confirmed_in_blocks_of_cometbft(validator: Validat
             assert (await core.check()).mempool == "ok"
             assert core.info().engine == "cometbft"
             assert validator.announced == list(range(1, core.head + 1))
-            core._chain.audit()
+            await check_against_cometbft(validator, core)
+
+    run(scenario)
+
+
+def test_accepted_before_cometbft_ever_ran_is_confirmed_when_it_does(validator: Validator) -> None:
+    async def accept() -> None:
+        async with validator.core() as core:
+            for nonce in range(3):
+                await core.submit(signed(nonce))
+            assert (await core.check()).mempool == "cometbft is not answering"
+
+    async def look() -> None:
+        async with validator.running() as core:
+            await confirmed(core, 3)
+
+    run(accept)
+    run(look)
+
+
+def test_a_killed_cometbft_gets_everything_again(validator: Validator) -> None:
+    async def scenario() -> None:
+        async with validator.running() as core:
+            await core.submit(signed(0))
+            await confirmed(core, 1)
+            await asyncio.to_thread(validator.comet.end)
+            for nonce in range(1, 20):
+                await core.submit(signed(nonce))
+            await until(lambda: core.engine.condition() == "cometbft is not answering", "the watch to notice")
+            validator.comet.start()
+            await confirmed(core, 20)
+            await until(lambda: core.engine.condition() == "ok", "CometBFT to be well")
+            assert validator.announced == list(range(1, core.head + 1))
+            await check_against_cometbft(validator, core)
+
+    run(scenario)
+
+
+def test_others_transactions_are_listed_and_become_ours_when_submitted_here(validator: Validator) -> None:
+    async def hear() -> None:
+        # No block for as long as the test looks at what is pending.
+        async with validator.running() as core:
+            await until(lambda: core.head >= 1, "the first block")
+            assert (await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(signed(0))))[
+                "code"
+            ] == 0
+            await confirmed(core, 1)
+            assert isinstance(await core.find_tx(signed(0).hash), ConfirmedTx)
+            refused = await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(signed(9)))
+            assert (refused["code"], refused["codespace"]) == (8, "cairn")
+
+    run(hear)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])
+def test_a_disk_that_fails_in_a_commit_changes_no_hash(validator: Validator, written: bool) -> None:
+    """CometBFT replays the block when it is not in our store, and does not when it is."""
+
+    async def fail() -> None:
+        async with validator.core() as core:
+            commit = core._chain.commit
+
+            def failing(outcome: BlockOutcome) -> None:
+                if written or not outcome.block.txs:
+                    commit(outcome)
+                if outcome.block.txs:
+                    raise StoreUnavailable("no space left")
+
+            core._chain.commit = failing  # type: ignore[method-assign]
+            validator.comet.start()
+            await core.submit(signed(0))
+            await asyncio.wait([core.failed], timeout=PATIENCE_S)
+            assert isinstance(core.failed.exception(), StoreUnavailable)
+        await asyncio.to_thread(validator.comet.end)
+
+    async def recover() -> None:
+        before = len(validator.announced)
+        async with validator.running() as core:
+            opened_at = core.head
+            await core.submit(signed(1))
+            await confirmed(core, 2)
+            assert validator.announced[before:] == list(range(opened_at + 1, core.head + 1))
+            await check_against_cometbft(validator, core)
+
+    run(fail)
+    run(recover)
+
+
+def test_a_cometbft_of_another_chain_is_refused(validator: Validator) -> None:
+    validator.genesis = msgspec.structs.replace(validator.genesis, gas_price=7)
+
+    async def scenario() -> None:
+        async with validator.core() as core:
+            validator.comet.start()
+            await asyncio.wait([core.failed], timeout=PATIENCE_S)
+            failure = core.failed.exception()
+            assert isinstance(failure, WrongGenesis)
+            assert "app_state in CometBFT's genesis is of genesis 0x" in failure.detail
+
+    run(scenario)
+
+
+def test_a_cometbft_that_lost_its_blocks_is_told_apart_from_one_that_is_away(validator: Validator) -> None:
+    async def scenario() -> None:
+        async with validator.running() as core:
+            await core.submit(signed(0))
+            await confirmed(core, 1)
+            await asyncio.to_thread(validator.comet.end)
+            for store in ("blockstore.db", "state.db", "cs.wal"):
+                shutil.rmtree(validator.home / "data" / store)
+            for _ in range(3):
+                validator.comet.start()
+                await until(lambda: not validator.comet.running, "CometBFT to give up")
+            assert "it ends at its handshake with the chain at height" in (await core.check()).mempool
 
     run(scenario)
