@@ -302,6 +302,9 @@ class EventHub:
                 subscriber.followed.remove(tx_hash)
                 frames.append(frame)
             elif height is not None and height < self._source.base:
+                if frames:
+                    # These are written first.
+                    return True
                 # It was promised every block from there on, so it must not be given later ones as if nothing were lost.
                 subscriber.next_height = None
                 subscriber.connection.close(

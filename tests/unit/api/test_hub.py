@@ -13,7 +13,7 @@ from cairn.api.errors import FollowLimit
 from cairn.api.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
 from cairn.api.subscriber import Subscriber
 from cairn.config import Settings
-from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, StoreUnavailable
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
@@ -514,3 +514,56 @@ def check_story(connection: RecordingSocket, bench: Bench, mined: dict[TxHash, i
             assert mined[TxHash(bytes.fromhex(message["txHash"][2:]))] == height
             # Told before its block only if the socket had not asked for that block by then, or not at all.
             assert height not in heights or height <= passed or passed == -1
+
+
+def test_blocks_that_are_not_kept_are_refused_by_name() -> None:
+    async def scenario(bench: Bench) -> None:
+        for _ in range(9):
+            bench.commit()
+        bench.chain.base = 5
+        socket, subscriber = bench.join()
+        with pytest.raises(BlockNotFound, match="block 4 is not kept by this node; events can be had from 5 on"):
+            bench.hub.subscribe_blocks(subscriber, 4)
+        assert bench.hub.subscribe_blocks(subscriber, 5) == 5
+        await settle()
+        assert socket.messages == [new_block(height) for height in range(5, bench.chain.height + 1)]
+
+    run(scenario)
+
+
+def test_a_socket_whose_next_blocks_were_removed_is_closed_not_given_a_gap() -> None:
+    async def scenario(bench: Bench) -> None:
+        for _ in range(9):
+            bench.commit()
+        await settle()
+        socket, subscriber = bench.join()
+        socket.paused = True
+        bench.hub.subscribe_blocks(subscriber, 2)
+        await settle()
+        bench.chain.base = 5
+        socket.resume()
+        await settle()
+        assert socket.messages == []
+        assert socket.closed == (1013, "block 2 is not kept: the oldest is 5")
+
+    run(scenario)
+
+
+def test_after_a_jump_of_the_chain_those_who_were_promised_every_block_are_closed() -> None:
+    async def scenario(bench: Bench) -> None:
+        waiting, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        follower, other = bench.join()
+        tx_hash = TxHash(b"t" * 32)
+        bench.hub.follow(other, tx_hash)
+        await settle()
+        first = bench.chain.height + 1
+        for _ in range(6):
+            bench.chain.append()
+        bench.chain.base = height = bench.chain.append([tx_hash])
+        bench.hub.on_commit(height)
+        await settle()
+        assert waiting.closed == (1013, f"block {first} is not kept: the oldest is {height}")
+        assert follower.messages == [confirmed(tx_hash, height)]
+
+    run(scenario)

@@ -1,0 +1,287 @@
+"""The four snapshot calls of ABCI, and what goes on beside the commits."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cairn.domain.errors import Corrupt
+from cairn.engine.abci.messages import (
+    ApplySnapshotChunkRequest,
+    ApplySnapshotChunkResponse,
+    ApplySnapshotChunkResult,
+    LoadSnapshotChunkRequest,
+    OfferSnapshotRequest,
+    OfferSnapshotResult,
+    Snapshot,
+)
+from cairn.engine.network.snapshots import Snapshots, describe
+from cairn.store import snapshot as store_snapshot
+from cairn.store.chain import ChainStore
+from cairn.store.directory import snapshots_path
+from tests.support.disk import flip_byte
+from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
+
+Result = ApplySnapshotChunkResult
+
+
+@pytest.fixture
+def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChainStore]:
+    monkeypatch.setattr(store_snapshot, "CHUNK_BYTES", 400)
+    store = open_chain(tmp_path / "data")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def joining(tmp_path: Path) -> Iterator[ChainStore]:
+    store = open_chain(tmp_path / "joining")
+    yield store
+    store.close()
+
+
+class Taking:
+    """A node that commits and takes snapshots."""
+
+    def __init__(self, chain: ChainStore, interval: int = 0, retain_blocks: int = 0) -> None:
+        self.chain = chain
+        self.path = snapshots_path(chain.directory)
+        self.snapshots = Snapshots(chain, self.path, interval, retain_blocks)
+
+    def commit(self, blocks: int = 1, empty: bool = False) -> int:
+        retain = 0
+        for _ in range(blocks):
+            if empty:
+                add_block(self.chain)
+            else:
+                grow_signed(self.chain, 1)
+            retain = self.snapshots.after_commit()
+        return retain
+
+    def heights(self) -> list[int]:
+        return [snapshot.height for snapshot in self.snapshots.list_snapshots()]
+
+    def wait_for(self, heights: list[int]) -> None:
+        end = time.monotonic() + 20
+        while self.heights() != heights:
+            assert time.monotonic() < end, self.heights()
+            time.sleep(0.01)
+
+    def wait_for_base(self, base: int) -> None:
+        end = time.monotonic() + 20
+        while self.chain.base != base:
+            assert time.monotonic() < end, self.chain.base
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def taking(chain: ChainStore) -> Iterator[Taking]:
+    node = Taking(chain, interval=4)
+    yield node
+    node.snapshots.close()
+
+
+def offer(snapshots: Snapshots, snapshot: Snapshot, parcel: Parcel) -> OfferSnapshotResult:
+    return snapshots.offer_snapshot(OfferSnapshotRequest(snapshot, parcel.trusted))
+
+
+def send(snapshots: Snapshots, index: int, chunk: bytes, sender: str = "peer") -> ApplySnapshotChunkResponse:
+    return snapshots.apply_snapshot_chunk(ApplySnapshotChunkRequest(index, chunk, sender))
+
+
+def test_every_interval_the_newest_block_that_changed_the_state(taking: Taking) -> None:
+    taking.commit(3)
+    assert taking.heights() == []
+    taking.commit()
+    taking.wait_for([4])
+    taking.commit(2)
+    taking.commit(2, empty=True)
+    taking.wait_for([4, 6])
+    taking.commit(4, empty=True)
+    taking.commit(3)
+    assert taking.heights() == [4, 6]
+    taking.commit()
+    taking.wait_for([6, 16])
+
+
+def test_genesis_is_no_snapshot(taking: Taking) -> None:
+    taking.commit(8, empty=True)
+    taking.snapshots.close()
+    assert taking.heights() == []
+
+
+def test_without_an_interval_there_are_none(chain: ChainStore) -> None:
+    node = Taking(chain)
+    assert node.commit(5) == 0
+    node.snapshots.close()
+    assert node.heights() == []
+    assert chain.base == 0
+
+
+def test_a_node_joins_from_what_another_gives(taking: Taking, joining: ChainStore) -> None:
+    taking.commit(4)
+    taking.wait_for([4])
+    [snapshot] = taking.snapshots.list_snapshots()
+    jumps: list[int] = []
+    taker = Snapshots(joining, snapshots_path(joining.directory), 0, 0, lambda: jumps.append(joining.visible))
+    request = OfferSnapshotRequest(snapshot, taking.chain.state_block_hash)
+    assert taker.offer_snapshot(request) == OfferSnapshotResult.ACCEPT
+    for index in range(snapshot.chunks):
+        assert jumps == []
+        chunk = taking.snapshots.load_snapshot_chunk(LoadSnapshotChunkRequest(4, snapshot.format, index))
+        assert send(taker, index, chunk) == ApplySnapshotChunkResponse(Result.ACCEPT)
+    assert jumps == [4]
+    assert joining.head() == taking.chain.head()
+    assert joining.state_block_hash == taking.chain.state_block_hash
+
+
+def test_what_is_not_here_is_given_as_nothing(taking: Taking) -> None:
+    taking.commit(4)
+    taking.wait_for([4])
+    load = taking.snapshots.load_snapshot_chunk
+    assert load(LoadSnapshotChunkRequest(4, 1, 0))
+    assert load(LoadSnapshotChunkRequest(4, 2, 0)) == b""
+    assert load(LoadSnapshotChunkRequest(4, 1, 99)) == b""
+    assert load(LoadSnapshotChunkRequest(5, 1, 0)) == b""
+    flip_byte(taking.path / "4" / "manifest", 0)
+    assert taking.heights() == []
+
+
+def test_a_bad_part_is_fetched_again_from_somebody_else(chain: ChainStore, joining: ChainStore) -> None:
+    grow_signed(chain, 3)
+    parcel = take_snapshot(chain)
+    taker = Snapshots(joining, snapshots_path(joining.directory), 0)
+    assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
+    for index, chunk in enumerate(parcel.chunks):
+        assert send(taker, index, chunk[:-1] + b"?", "liar") == ApplySnapshotChunkResponse(
+            Result.RETRY, [index], ["liar"]
+        )
+        assert send(taker, index, b"", "") == ApplySnapshotChunkResponse(Result.RETRY, [index], [])
+        assert send(taker, index, chunk).result == Result.ACCEPT
+    assert joining.head() == chain.head()
+
+
+def test_a_false_snapshot_is_rejected_and_the_next_one_taken(chain: ChainStore, joining: ChainStore) -> None:
+    grow_signed(chain, 3)
+    parcel = take_snapshot(chain)
+    false = msgspec.structs.replace(parcel.manifest, account_count=1)
+    taker = Snapshots(joining, snapshots_path(joining.directory), 0)
+    assert offer(taker, describe(3, false), parcel) == OfferSnapshotResult.ACCEPT
+    answers = [send(taker, index, chunk) for index, chunk in enumerate(parcel.chunks)]
+    assert {answer.result for answer in answers[:-1]} == {Result.ACCEPT}
+    assert answers[-1] == ApplySnapshotChunkResponse(Result.REJECT_SNAPSHOT, reject_senders=["peer"])
+    assert send(taker, 0, parcel.chunks[0]).result == Result.RETRY_SNAPSHOT
+    # One that is left in the middle makes way for another.
+    assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
+    send(taker, 0, parcel.chunks[0])
+    assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
+    for index, chunk in enumerate(parcel.chunks):
+        assert send(taker, index, chunk).result == Result.ACCEPT
+    assert joining.head() == chain.head()
+
+
+def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: ChainStore) -> None:
+    grow_signed(chain, 3)
+    parcel = take_snapshot(chain)
+    true = describe(3, parcel.manifest)
+    taker = Snapshots(joining, snapshots_path(joining.directory), 0)
+    replace = msgspec.structs.replace
+    assert offer(taker, replace(true, format=2), parcel) == OfferSnapshotResult.REJECT_FORMAT
+    for false in (
+        replace(true, height=4),
+        replace(true, chunks=1),
+        replace(true, hash=bytes(32)),
+        replace(true, metadata=b""),
+        describe(4, parcel.manifest),
+    ):
+        assert offer(taker, false, parcel) == OfferSnapshotResult.REJECT
+    other = OfferSnapshotRequest(true, bytes(32))
+    assert taker.offer_snapshot(other) == OfferSnapshotResult.REJECT
+    assert joining.visible == 0
+
+
+def test_a_directory_that_holds_blocks_takes_none(chain: ChainStore, joining: ChainStore) -> None:
+    grow_signed(chain, 3)
+    parcel = take_snapshot(chain)
+    add_block(joining)
+    taker = Snapshots(joining, snapshots_path(joining.directory), 0)
+    assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ABORT
+
+
+def test_the_same_snapshot_again_costs_nothing(chain: ChainStore, joining: ChainStore) -> None:
+    """CometBFT died before it noted that the snapshot was whole, and starts over."""
+    grow_signed(chain, 3)
+    parcel = take_snapshot(chain)
+    for _ in range(2):
+        taker = Snapshots(joining, snapshots_path(joining.directory), 0)
+        assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
+        for index, chunk in enumerate(parcel.chunks):
+            assert send(taker, index, chunk).result == Result.ACCEPT
+        assert joining.head() == chain.head()
+
+
+def test_old_blocks_go_while_new_ones_come(chain: ChainStore) -> None:
+    node = Taking(chain, retain_blocks=3)
+    assert node.commit(2) == 0
+    assert node.commit() == 1
+    assert node.commit(4) == 5
+    node.wait_for_base(5)
+    node.snapshots.close()
+    assert chain.audit() == 5
+
+
+def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
+    node = Taking(chain, interval=4, retain_blocks=2)
+    assert node.commit(3) == 0
+    # Due, and not yet taken: it is what the next block is kept for.
+    assert node.commit() == 3
+    node.wait_for([4])
+    assert node.commit(3) == 4
+    node.commit()
+    node.wait_for([4, 8])
+    assert node.commit(3) == 4
+    node.commit()
+    node.wait_for([8, 12])
+    assert node.commit() == 8
+    node.wait_for_base(8)
+    node.snapshots.close()
+    assert chain.audit() == 8
+
+
+def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise Corrupt("a block is damaged")
+
+    monkeypatch.setattr("cairn.store.chain.remove_blocks", damaged)
+    node = Taking(chain, retain_blocks=1)
+    node.commit()
+    # Ends with the thread.
+    node.snapshots._thread.join(20)  # type: ignore[union-attr]
+    with pytest.raises(Corrupt, match="a block is damaged"):
+        node.commit()
+    node.snapshots.close()
+
+
+def test_a_disk_without_room_for_snapshots_does_not_stop_the_chain(taking: Taking) -> None:
+    taking.path.write_text("in the way")
+    with pytest.raises(NotADirectoryError):
+        list(taking.path.iterdir())
+    taking.commit(9)
+    taking.snapshots.close()
+    assert taking.heights() == []
+    assert taking.chain.visible == 9
+
+
+def test_a_stop_does_not_wait_for_a_long_snapshot(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_snapshot, "SLICE", 1)
+    monkeypatch.setattr("cairn.engine.network.snapshots.LEAST_REST_S", 0.05)
+    node = Taking(chain, interval=10)
+    node.commit(10)
+    begun = time.monotonic()
+    node.snapshots.close()
+    assert time.monotonic() - begun < 0.5
+    assert node.heights() == []
