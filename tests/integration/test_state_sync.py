@@ -1,0 +1,89 @@
+"""A real node joins a real network from a snapshot: it has the state, serves it, and goes on with the others."""
+
+import http.client
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.network import Network, free_ports
+from tests.support.node_process import wait_until
+from tests.support.wallet import dev_account, new_account, sign_transfer
+
+INTERVAL = 5
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="cairn-sync-") as directory:
+        yield Path(directory)
+
+
+def ask(port: int, method: str, **params: str) -> Any:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("POST", "/", json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    assert "error" not in answer, answer
+    return answer["result"]
+
+
+def test_a_node_joins_from_a_snapshot(cometbft_tools: Path, scratch: Path) -> None:
+    with Network(scratch / "n", validators=1, args=["--full-nodes=1"], linked=False) as network:
+        giver, joiner = network.nodes
+        [rpc_port] = free_ports(1)
+        giver.configure({"rpc.laddr": f"tcp://127.0.0.1:{rpc_port}", "consensus.create_empty_blocks_interval": "300ms"})
+        giver.set(snapshot_interval=INTERVAL, retain_blocks=INTERVAL)
+        giver.start()
+        stranger = new_account()
+        for nonce in range(12):
+            tx_hash = giver.public.submit(sign_transfer(dev_account(0), stranger.address, 1_000 + nonce, nonce))
+            giver.public.await_confirmed(tx_hash)
+        shelf = giver.home / "data" / "snapshots"
+        wait_until(lambda: newest(shelf) > 2 * INTERVAL, 30, "a snapshot")
+        height = newest(shelf)
+        # Two more blocks must follow it before a light client can vouch for it.
+        giver.await_height(height + 2, 20)
+
+        trusted = ask(rpc_port, "commit", height="1" if base_of(rpc_port) <= 1 else str(base_of(rpc_port)))
+        header = trusted["signed_header"]
+        joiner.configure(
+            {
+                "statesync.enable": True,
+                "statesync.rpc_servers": f"127.0.0.1:{rpc_port},127.0.0.1:{rpc_port}",
+                "statesync.trust_height": int(header["header"]["height"]),
+                "statesync.trust_hash": header["commit"]["block_id"]["hash"],
+                "statesync.trust_period": "168h0m0s",
+                "statesync.discovery_time": "5s",
+            }
+        )
+        joiner.start()
+        joiner.await_height(giver.height(), 30)
+
+        for node in (giver, joiner):
+            assert node.public.get("/block/1").status_code == 404
+        oldest = joiner.public.read("/blocks", limit=100)[-1]["blockHeight"]
+        assert oldest >= 2 * INTERVAL
+        assert joiner.block(oldest) == giver.block(oldest)
+        mine = joiner.public.read(f"/account/{stranger.address}")
+        assert mine == giver.public.read(f"/account/{stranger.address}")
+        # And it is a node like any other: what is sent to it is confirmed everywhere.
+        tx_hash = joiner.public.submit(sign_transfer(dev_account(1), stranger.address, 5, 0))
+        confirmed = joiner.public.await_confirmed(tx_hash)
+        assert giver.public.await_confirmed(tx_hash) == confirmed
+        joiner.stop()
+        joiner.start()
+        joiner.await_height(confirmed["blockHeight"], 30)
+        assert joiner.public.read(f"/tx/{tx_hash}") == confirmed
+
+
+def newest(shelf: Path) -> int:
+    return max((int(path.name) for path in shelf.glob("*") if path.name.isdigit()), default=0)
+
+
+def base_of(rpc_port: int) -> int:
+    """The oldest block that CometBFT keeps there."""
+    return int(ask(rpc_port, "status")["sync_info"]["earliest_block_height"])
