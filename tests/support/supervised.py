@@ -1,4 +1,6 @@
-"""Tiny real processes under a real supervisor: `python -m tests.support.supervised SCENARIO`.
+"""Tiny real processes under a real supervisor: `python -m tests.support.supervised SCENARIO [SOCKET]`.
+
+With SOCKET there is an engine too, which works for the core through that file.
 
 Each process says its name and id on standard output when it starts, and what ended it.
 """
@@ -10,10 +12,11 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from cairn import supervisor
 from cairn.log import configure_logging
-from cairn.supervisor import EXIT_FATAL, Supervisor
+from cairn.supervisor import EXIT_FATAL, EngineChild, Supervisor
 
 
 def say(text: str) -> None:
@@ -47,10 +50,22 @@ def fail(name: str, lifeline: int) -> int:
     raise RuntimeError("a mistake of ours")
 
 
-def build(scenario: str) -> Supervisor:
+def listen_late(name: str, socket: Path, lifeline: int) -> int:
+    """A core that takes a while until it listens for its engine."""
+    time.sleep(0.3)
+    socket.unlink(missing_ok=True)
+    socket.touch()
+    say("core listens")
+    return wait_for_end(name, lifeline)
+
+
+def build(scenario: str, socket: Path | None) -> Supervisor:
     core: Callable[[int], int] = partial(wait_for_end, "core")
     workers: list[Callable[[int], int]] = [partial(wait_for_end, f"worker-{index}") for index in range(2)]
     delay_s = 0.0
+    engine: Callable[[int], int] = partial(wait_for_end, "engine")
+    if socket is not None:
+        core = partial(listen_late, "core", socket)
     match scenario:
         case "steady":
             pass
@@ -71,13 +86,19 @@ def build(scenario: str) -> Supervisor:
             supervisor.SAME_KEYPRESS_S = 1.5
             supervisor.STOP_LIMIT_S = 60
             core = partial(ignore_everything, "core")
+        case "quitting engine":
+            engine = partial(end_at_once, "engine", EXIT_FATAL)
+        case "hanging engine":
+            supervisor.ENGINE_STOP_LIMIT_S = 0.5
+            engine = partial(ignore_everything, "engine")
         case _:
             raise ValueError(scenario)
-    return Supervisor(core, workers, delay_s, on_stop=lambda: say("listener closed"))
+    child = None if socket is None else EngineChild("engine", engine, socket=socket)
+    return Supervisor(core, workers, delay_s, on_stop=lambda: say("listener closed"), engine=child)
 
 
 if __name__ == "__main__":
     configure_logging("info", "json")
-    running = build(sys.argv[1])
+    running = build(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     running.call_later(0.0, lambda: say("timer ran"))
     sys.exit(running.run())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +19,9 @@ from tests.support.node_process import is_alive, wait_until
 class Supervised:
     """A supervisor of stand-in processes, and what they have said so far."""
 
-    def __init__(self, scenario: str) -> None:
+    def __init__(self, scenario: str, *socket: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.supervised", scenario],
+            [sys.executable, "-m", "tests.support.supervised", scenario, *map(str, socket)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -232,3 +233,75 @@ def test_a_hang_up_that_nohup_ignores_stays_ignored() -> None:
 def test_exits_are_described_in_words() -> None:
     assert describe_exit(1) == "exit code 1"
     assert describe_exit(-9) == "killed by SIGKILL"
+
+
+class TestEngine:
+    """The program that works for the core: CometBFT."""
+
+    @pytest.fixture
+    def start_with(self, tmp_path: Path) -> Iterator[Callable[[str], Supervised]]:
+        started: list[Supervised] = []
+
+        def start_with(scenario: str) -> Supervised:
+            node = Supervised(scenario, tmp_path / "abci.sock")
+            started.append(node)
+            node.wait_started("core", "worker-0", "worker-1", "engine")
+            return node
+
+        yield start_with
+        for each in started:
+            each.close()
+
+    def test_it_starts_once_the_core_listens(self, start_with: Callable[[str], Supervised]) -> None:
+        said = start_with("steady").said()
+        assert said.index("core listens") < said.index("started engine")
+
+    def test_it_is_stopped_before_the_workers(self, start_with: Callable[[str], Supervised]) -> None:
+        node = start_with("steady")
+        node.process.terminate()
+        assert node.wait()[0] == 0
+        said = node.said()
+        assert said.index("engine ended by SIGTERM") < said.index("listener closed") < said.index("worker-0 ended")
+
+    def test_it_comes_back_after_any_death(self, start_with: Callable[[str], Supervised]) -> None:
+        node = start_with("steady")
+        os.kill(node.pids("engine")[0], signal.SIGKILL)
+        node.wait_started("engine", lives=2)
+        assert len(node.pids("core")) == 1
+
+    def test_no_exit_code_of_it_is_fatal_and_it_backs_off(self, start_with: Callable[[str], Supervised]) -> None:
+        node = start_with("quitting engine")
+        node.wait_started("engine", lives=4)
+        node.process.terminate()
+        code, errors = node.wait()
+        assert code == 0
+        pauses = [float(pause) for pause in re.findall(r'"in_s": ([\d.]+)', errors)]
+        assert pauses[:3] == [0.05, 0.1, 0.2]
+
+    def test_one_that_hangs_after_its_core_s_death_is_killed_and_starts_with_the_next(
+        self, start_with: Callable[[str], Supervised]
+    ) -> None:
+        node = start_with("hanging engine")
+        os.kill(node.pids("core")[0], signal.SIGKILL)
+        node.wait_started("core", "engine", lives=2)
+        assert not is_alive(node.pids("engine")[0])
+        node.process.kill()
+
+    def test_one_that_hangs_after_its_core_listened_anew_is_killed(
+        self, start_with: Callable[[str], Supervised], tmp_path: Path
+    ) -> None:
+        node = start_with("hanging engine")
+        socket = tmp_path / "abci.sock"
+        socket.unlink()
+        socket.touch()
+        node.wait_started("engine", lives=2)
+        assert len(node.pids("core")) == 1
+
+    def test_one_that_does_not_stop_is_killed_in_time(self, start_with: Callable[[str], Supervised]) -> None:
+        node = start_with("hanging engine")
+        began = time.monotonic()
+        node.process.terminate()
+        assert node.wait()[0] == 0
+        assert time.monotonic() - began < 4
+        assert node.said().count("ended by SIGTERM") == 3
+        assert not is_alive(node.pids("engine")[0])
