@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.core.gateway import ConfirmedTx
+from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.service import Core
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import keccak256
@@ -20,6 +20,8 @@ from cairn.domain.errors import StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
+from cairn.engine.abci.messages import CheckTxRequest
+from cairn.engine.network.engine import NetworkEngine
 from tests.support.cometbft import FAST, CometBFT
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
 
@@ -166,20 +168,45 @@ def test_a_killed_cometbft_gets_everything_again(validator: Validator) -> None:
     run(scenario)
 
 
-def test_others_transactions_are_listed_and_become_ours_when_submitted_here(validator: Validator) -> None:
-    async def hear() -> None:
-        # No block for as long as the test looks at what is pending.
+def test_what_other_nodes_sent_is_confirmed_or_refused_by_the_same_rules(validator: Validator) -> None:
+    async def scenario() -> None:
         async with validator.running() as core:
             await until(lambda: core.head >= 1, "the first block")
-            assert (await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(signed(0))))[
-                "code"
-            ] == 0
+
+            async def send(tx: Tx) -> tuple[int, str]:
+                answer = await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(tx))
+                return answer["code"], answer["codespace"]
+
+            assert await send(signed(0)) == (0, "")
             await confirmed(core, 1)
             assert isinstance(await core.find_tx(signed(0).hash), ConfirmedTx)
-            refused = await asyncio.to_thread(validator.comet.call, "broadcast_tx_sync", tx=raw_of(signed(9)))
-            assert (refused["code"], refused["codespace"]) == (8, "cairn")
+            assert await send(signed(9)) == (8, "cairn")
+            assert await core.find_tx(signed(9).hash) is None
 
-    run(hear)
+    run(scenario)
+
+
+def test_only_what_was_submitted_here_survives_a_restart(validator: Validator) -> None:
+    """A transaction that another node sent is listed; submitted here as well, this node answers for it."""
+
+    async def hear_and_accept() -> None:
+        async with validator.core() as core:
+            assert isinstance(core.engine, NetworkEngine)
+            for sender in (0, 1):
+                request = CheckTxRequest(encode_tx(signed(0, sender=sender), CHAIN_ID), recheck=False)
+                answer = core.engine._application.check_tx(request)
+                assert isinstance(answer, Awaitable)
+                assert (await answer).code == 0
+            assert not (await core.submit(signed(0))).confirmed
+            assert (await core.status()).pending == 2
+
+    async def look() -> None:
+        async with validator.core() as core:
+            assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+            assert await core.find_tx(signed(0, sender=1).hash) is None
+
+    run(hear_and_accept)
+    run(look)
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])
@@ -241,6 +268,8 @@ def test_a_cometbft_that_lost_its_blocks_is_told_apart_from_one_that_is_away(val
             for _ in range(3):
                 validator.comet.start()
                 await until(lambda: not validator.comet.running, "CometBFT to give up")
-            assert "it ends at its handshake with the chain at height" in (await core.check()).mempool
+            expected = "it ends at its handshake with the chain at height"
+            await until(lambda: expected in core.engine.condition(), "the watch to notice")
+            assert expected in (await core.check()).mempool
 
     run(scenario)

@@ -13,7 +13,16 @@ from typing import Protocol
 import structlog
 
 from cairn import __version__
-from cairn.domain.errors import Fatal, InvalidBlock, MempoolFull, NonceTooHigh, Rejected, UpdateRefused, WrongGenesis
+from cairn.domain.errors import (
+    Fatal,
+    InvalidBlock,
+    MempoolFull,
+    NonceTooHigh,
+    Rejected,
+    TxRejected,
+    UpdateRefused,
+    WrongGenesis,
+)
 from cairn.domain.genesis import genesis_digest, parse_genesis
 from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
 from cairn.domain.rules import validate_tx
@@ -71,6 +80,9 @@ class Events(Protocol):
 
     def refused(self, tx: Tx) -> None:
         """CometBFT's mempool does not have it, or no longer."""
+
+    def must_go_round_again(self, tx: Tx) -> bool:
+        """Whether CometBFT must forget `tx`, so that it can be sent anew and is offered to its peers once more."""
 
 
 class NetworkApplication:
@@ -194,6 +206,8 @@ class NetworkApplication:
         try:
             validate_tx(tx, self._rules)
             self._overlay.check(tx)
+            if recheck and self._events.must_go_round_again(tx):
+                raise TxRejected("it is sent again")
             if not recheck and self._pool.find(tx.hash) is None:
                 self._list(tx)
         except (Rejected, MempoolFull) as refusal:

@@ -23,6 +23,8 @@ from cairn.mempool.pool import Mempool
 
 SCAN_INTERVAL_S = 1.0
 RESEND_AFTER_S = 3.0
+STALE_AFTER_S = 20.0
+"""Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
 BATCH = 256
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words for a transaction that it knows."""
@@ -79,6 +81,14 @@ class Broadcaster:
     def returned(self, tx: Tx) -> None:
         """CometBFT's mempool refused it or threw it out."""
         self._sent.pop(tx.hash, None)
+
+    def is_stale(self, tx: Tx) -> bool:
+        """Whether one of ours has waited so long that all peers may have missed it."""
+        sent_at = self._sent.get(tx.hash)
+        if sent_at is None or asyncio.get_running_loop().time() - sent_at < STALE_AFTER_S:
+            return False
+        entry = self._pool.find(tx.hash)
+        return entry is not None and entry.local
 
     def restarted(self) -> None:
         """CometBFT starts with an empty mempool."""

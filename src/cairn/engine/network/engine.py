@@ -141,3 +141,7 @@ class NetworkEngine:
 
     def refused(self, tx: Tx) -> None:
         self._broadcaster.returned(tx)
+
+    def must_go_round_again(self, tx: Tx) -> bool:
+        # A validator proposes its own in the end.
+        return not self._watch.is_validator and self._broadcaster.is_stale(tx)

@@ -28,12 +28,19 @@ class _SyncInfo(msgspec.Struct, frozen=True):
     catching_up: bool
 
 
-class SyncStatus(msgspec.Struct, frozen=True):
+class _ValidatorInfo(msgspec.Struct, frozen=True):
+    voting_power: str
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """What we read of CometBFT's status; it writes numbers as text."""
+
     sync_info: _SyncInfo
+    validator_info: _ValidatorInfo
 
     @classmethod
-    def of(cls, height: int, catching_up: bool) -> "SyncStatus":
-        return cls(_SyncInfo(str(height), catching_up))
+    def of(cls, height: int, catching_up: bool, voting_power: int) -> "NodeStatus":
+        return cls(_SyncInfo(str(height), catching_up), _ValidatorInfo(str(voting_power)))
 
     @property
     def height(self) -> int:
@@ -43,9 +50,13 @@ class SyncStatus(msgspec.Struct, frozen=True):
     def catching_up(self) -> bool:
         return self.sync_info.catching_up
 
+    @property
+    def is_validator(self) -> bool:
+        return self.validator_info.voting_power != "0"
+
 
 class _StatusAnswer(msgspec.Struct, frozen=True):
-    result: SyncStatus | None = None
+    result: NodeStatus | None = None
     error: RpcError | None = None
 
 
@@ -68,7 +79,7 @@ class Rpc:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def status(self) -> SyncStatus:
+    async def status(self) -> NodeStatus:
         """Raises `RpcAway`."""
         try:
             answer = _decode_status(await self._call(_STATUS))

@@ -29,7 +29,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.restore import Restore
 from cairn.store.snapshot import FORMAT, Manifest, SnapshotDirectory, decode_manifest, encode_manifest
 
-REST = 2.0
+REST = 1.0
 """The thread rests this many times as long as it has worked."""
 LEAST_REST_S = 0.0005
 
@@ -77,7 +77,7 @@ class Snapshots:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._failure: Fatal | StoreUnavailable | None = None
-        self._rested_at = 0.0
+        self._rested_at_s = 0.0
 
     # Giving.
 
@@ -216,7 +216,6 @@ class Snapshots:
                     self._work.wait_for(
                         lambda: self._stopping or self._due is not None or self._base > self._chain.base
                     )
-                self._rested_at = time.monotonic()
                 self._pause()
                 self._take()
                 self._chain.prune(self._base, self._pause)
@@ -247,11 +246,12 @@ class Snapshots:
 
     def _pause(self) -> None:
         """Rest in proportion to the work since the last rest. Raises `_Stopped`."""
-        worked_s = time.monotonic() - self._rested_at
+        # The thread's own time: while it waits for others it is no burden to them.
+        worked_s = time.thread_time() - self._rested_at_s
         time.sleep(max(LEAST_REST_S, REST * worked_s))
         if self._stopping:
             raise _Stopped
-        self._rested_at = time.monotonic()
+        self._rested_at_s = time.thread_time()
 
 
 def describe(height: int, manifest: Manifest) -> Snapshot:

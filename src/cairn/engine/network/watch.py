@@ -22,6 +22,8 @@ class Watch:
         self._seen = AWAY
         self._progress_at = clock()
         self._starts = 0
+        self.is_validator = True
+        """Whether CometBFT proposes blocks of its own now and then; as if it did, until it says otherwise."""
 
     def committed(self) -> None:
         self._progress_at = self._clock()
@@ -55,4 +57,5 @@ class Watch:
         except (RpcAway, TimeoutError):
             return AWAY
         self._starts = 0
+        self.is_validator = status.is_validator
         return f"catching up, height {self._height()}" if status.catching_up else OK

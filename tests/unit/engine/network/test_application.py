@@ -45,6 +45,7 @@ class Recorder:
         self.committed_heights: list[int] = []
         self.drops: list[tuple[TxHash, DropReason]] = []
         self.refusals: list[Tx] = []
+        self.stale: set[TxHash] = set()
 
     def committed(self, outcome: BlockOutcome) -> int:
         self.committed_heights.append(outcome.block.header.height)
@@ -56,6 +57,9 @@ class Recorder:
 
     def refused(self, tx: Tx) -> None:
         self.refusals.append(tx)
+
+    def must_go_round_again(self, tx: Tx) -> bool:
+        return tx.hash in self.stale
 
 
 class Node:
@@ -278,6 +282,20 @@ def test_a_transaction_that_only_came_out_of_turn_stays(node: Node) -> None:
     assert node.check(raw(1), recheck=True).code == 8
     assert node.events.refusals == [signed(1)]
     assert node.pool.find(signed(1).hash) is not None
+
+
+def test_what_must_go_round_again_leaves_cometbft_but_not_the_pool(node: Node) -> None:
+    for nonce in (0, 1):
+        node.pool.admit(signed(nonce), 0)
+        node.check(raw(nonce))
+    node.events.stale.add(signed(0).hash)
+    assert node.check(raw(0)).code == 0
+    node.finalize([])
+    node.app.commit()
+    assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [REFUSED, 8]
+    assert node.events.refusals == [signed(0), signed(1)]
+    assert node.pool.pending_count == 2
+    assert [node.check(raw(nonce)).code for nonce in (0, 1)] == [0, 0]
 
 
 def test_replacements_need_a_tenth_more(node: Node) -> None:

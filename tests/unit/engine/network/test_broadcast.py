@@ -251,3 +251,19 @@ def test_what_was_dropped_meanwhile_is_not_sent(scene: Scene) -> None:
         assert [tx.sender for tx in scene.rpc.sent] == [ACCOUNTS[1]]
 
     play(scene, story)
+
+
+def test_only_ours_grow_stale_and_only_in_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        scene.admit(0)
+        scene.admit(0, sender=1, local=False)
+        await scene.until_sent(0)
+        rescan(scene)
+        await asyncio.sleep(0.02)
+        assert not scene.broadcaster.is_stale(signed(0))
+        monkeypatch.setattr(module, "STALE_AFTER_S", 0.0)
+        assert scene.broadcaster.is_stale(signed(0))
+        assert not scene.broadcaster.is_stale(signed(0, sender=1))
+        assert not scene.broadcaster.is_stale(signed(1))
+
+    play(scene, story)

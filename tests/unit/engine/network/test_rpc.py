@@ -70,9 +70,12 @@ def run(scenario: Awaitable[None]) -> None:
     asyncio.run(main())
 
 
-STATUS = json.dumps(
-    {"jsonrpc": "2.0", "id": 1, "result": {"sync_info": {"latest_block_height": "12", "catching_up": True}}}
-).encode()
+RESULT = {
+    "node_info": {},
+    "sync_info": {"latest_block_height": "12", "catching_up": True},
+    "validator_info": {"voting_power": "10"},
+}
+STATUS = json.dumps({"jsonrpc": "2.0", "id": 1, "result": RESULT}).encode()
 
 
 @pytest.mark.parametrize("form", [http, chunked])
@@ -82,6 +85,7 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
             for _ in range(3):
                 status = await rpc.status()
                 assert (status.height, status.catching_up) == (12, True)
+                assert status.is_validator
             assert server.connections == 1
 
     run(scenario())

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cairn.engine.network.rpc import Rpc, RpcAway, SyncStatus
+from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.network.watch import AWAY, FUTILE_STARTS, Watch
 
 
@@ -12,11 +12,12 @@ class ScriptedRpc(Rpc):
     def __init__(self) -> None:
         super().__init__("unix:///nowhere", 1.0)
         self.catching_up: bool | None = None
+        self.voting_power = 0
 
-    async def status(self) -> SyncStatus:
+    async def status(self) -> NodeStatus:
         if self.catching_up is None:
             raise RpcAway("nobody is there")
-        return SyncStatus.of(7, self.catching_up)
+        return NodeStatus.of(7, self.catching_up, self.voting_power)
 
 
 class Scene:
@@ -70,3 +71,13 @@ def test_tells_of_a_cometbft_that_never_gets_past_its_handshake() -> None:
     assert "it ends at its handshake with the chain at height 7" in scene.watch.condition()
     assert scene.look(False) == "ok"
     assert scene.look(None) == AWAY
+
+
+def test_knows_whether_this_is_a_validator() -> None:
+    scene = Scene()
+    found = [scene.watch.is_validator]
+    for power in (0, 10):
+        scene.rpc.voting_power = power
+        scene.look(False)
+        found.append(scene.watch.is_validator)
+    assert found == [True, False, True]
