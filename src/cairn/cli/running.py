@@ -162,7 +162,7 @@ def watch(nodes: Sequence[RunningNode], told: Told) -> None:
         while not told.to_stop and any(node.is_running for node in nodes):
             reports = list(asking.map(RunningNode.report, nodes))
             if console.is_terminal:
-                live.update(table_of(nodes, reports), refresh=True)
+                live.update(table_of([(node.name, node.url) for node in nodes], reports), refresh=True)
             elif [report.status for report in reports] != [report.status for report in said]:
                 for node, report in zip(nodes, reports, strict=True):
                     print(f"{node.name} {node.url} height {report.height}: {report.status}", flush=True)
@@ -177,11 +177,12 @@ def pause(seconds: float, told: Told) -> None:
         time.sleep(0.05)
 
 
-def table_of(nodes: Sequence[RunningNode], reports: Sequence[Report]) -> Table:
+def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[Report]) -> Table:
+    """A row for each node, known by its name and URL."""
     table = Table(caption="Ctrl-C stops them all", caption_justify="left")
     for heading in ("node", "API", "height", "peers", "mempool", "status"):
         table.add_column(heading, justify="right" if heading in ("height", "peers", "mempool") else "left")
-    for node, report in zip(nodes, reports, strict=True):
+    for (name, url), report in zip(nodes, reports, strict=True):
         status = Text(report.status, "green" if report.status == "ready" else "yellow")
-        table.add_row(node.name, node.url, report.height, report.peers, report.mempool, status)
+        table.add_row(name, url, report.height, report.peers, report.mempool, status)
     return table

@@ -1,6 +1,5 @@
 """`cairn validators`: who makes a network's blocks, and changes of that, signed by its administrators."""
 
-import json
 import os
 import stat
 import time
@@ -297,7 +296,7 @@ def read_key(path: Path) -> bytes:
         address_of_key(key)
     except OSError as error:
         raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, NodeError):
+    except ValueError:
         # Never with its content: that may be a key after all.
         raise InvalidConfig(f"{path} holds no private key of 64 hexadecimal digits") from None
     return key
@@ -320,4 +319,4 @@ def write_update(path: Path, chain_id: int, update: ValidatorUpdate) -> None:
         os.replace(written, path)
     except OSError as error:
         raise InvalidConfig(f"cannot write {path}: {error.strerror}") from None
-    print(f"Wrote {path} with {len(json.loads(text)['signatures'])} signatures")
+    print(f"Wrote {path}; signatures so far: {len(update.signatures)}")

@@ -1,0 +1,65 @@
+"""A validator update as JSON: what is written reads back, and what is wrong is named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.governance import MAX_POWER, Validator, ValidatorUpdate, sign_update
+from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
+
+UPDATE = ValidatorUpdate(3, Validator(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"))
+
+
+def text_with(**changes: Any) -> bytes:
+    fields = json.loads(encode_update_text(1337, UPDATE))
+    validator = changes.pop("validator", {})
+    fields["validator"] |= validator
+    return json.dumps(fields | changes).encode()
+
+
+def test_what_is_written_reads_back() -> None:
+    signed = sign_update(UPDATE, [DEV_KEYS[0][1], DEV_KEYS[1][1]], 1337)
+    assert parse_update_text(encode_update_text(1337, signed)) == (1337, signed)
+    assert parse_update_text(encode_update_text(1, UPDATE)) == (1, UPDATE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"chainId": -1}, "chainId"),
+        ({"sequence": 2**64}, "sequence"),
+        ({"sequence": "1"}, "body"),
+        ({"more": 1}, "body"),
+        ({"signatures": ["0x12"]}, "signatures"),
+        ({"signatures": ["0x" + "11" * 65] * 101}, "signatures"),
+        ({"validator": {"publicKey": "AAAA"}}, "publicKey"),
+        ({"validator": {"publicKey": "A" * 43 + "=\n"}}, "publicKey"),
+        ({"validator": {"power": -1}}, "power"),
+        ({"validator": {"power": MAX_POWER + 1}}, "power"),
+        ({"validator": {"feeRecipient": "0x12"}}, "feeRecipient"),
+        ({"validator": {"name": "n" * 65}}, "name"),
+        ({"validator": {"name": "\x1b[31m"}}, "name"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidField) as refusal:
+        parse_update_text(text_with(**changes))
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 5000])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises((MalformedJson, InvalidField)):
+        parse_update_text(text)
+
+
+def test_a_missing_field_is_refused() -> None:
+    with pytest.raises(InvalidField, match="missing required field"):
+        parse_update_text(b"{}")
+
+
+def test_a_public_key_is_32_bytes() -> None:
+    assert len(parse_public_key("A" * 43 + "=")) == 32
