@@ -1,9 +1,10 @@
 """Removing old blocks, in small batches, while the chain goes on.
 
 First the base is raised, and told to followers: from then on nobody asks for what is below it. Then the blocks are
-removed one after the other, from the oldest. Of an account the newest version at or below the base stays: it is the
-account's state until it is touched again. What it replaced is removed with the block that touched the account, so a
-block costs as much to remove as it has transactions, whatever the size of the chain and of the state.
+removed one after the other, from the oldest. With a block go the versions of accounts that it replaced, not those that
+it made: these are the accounts' state until a later block replaces them. So each account keeps exactly one version from
+the blocks that are gone, the next block finds it by one search that passes over nothing removed, and a block costs as
+much to remove as it has transactions, whatever the size of the chain and of the state.
 
 The batches are not synced. A crash may undo the last of them; `cleared` in `meta`, in the same batch as the last trace
 of a block, says where to go on, and a removal that is done twice is the same.
@@ -28,7 +29,7 @@ def remove_blocks(database: Database, base: int, pause: Pause) -> None:
     stored = database.get(keys.META, keys.CLEARED_KEY)
     for height in range(0 if stored is None else keys.decode_height(stored), base):
         pause()
-        _remove_block(database, height, base, pause)
+        _remove_block(database, height, pause)
 
 
 def keep_only(database: Database, height: int) -> None:
@@ -52,7 +53,7 @@ def keep_only(database: Database, height: int) -> None:
     database.write(batch)
 
 
-def _remove_block(database: Database, height: int, base: int, pause: Pause) -> None:
+def _remove_block(database: Database, height: int, pause: Pause) -> None:
     reader = ChainReader(database, height)
     found = reader.find_header(height)
     batch = Batch(database)
@@ -67,7 +68,7 @@ def _remove_block(database: Database, height: int, base: int, pause: Pause) -> N
                 pause()
             part = txs[start : start + SLICE_TXS]
             touched.update(address for tx in part for address in (tx.sender, tx.to))
-            _remove_replaced(database, batch, touched, base)
+            _remove_replaced(database, batch, touched, height)
             touched = set()
             _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
         # The last batch: while any trace is left the block can be read, and its removal taken up again.
@@ -76,15 +77,13 @@ def _remove_block(database: Database, height: int, base: int, pause: Pause) -> N
     database.write(batch, sync=False)
 
 
-def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], base: int) -> None:
-    """Remove all versions of these accounts but the newest at or below the base, and those above."""
+def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
+    """Remove the versions of these accounts that the block at `height` replaced; older ones are gone already."""
     cursor = database.cursor(keys.ACCOUNTS)
     for address in sorted(addresses):
-        entry = cursor.seek(keys.version_key(address, base))
-        while entry is not None and entry[0].startswith(address):
-            entry = cursor.next()
-            if entry is not None and entry[0].startswith(address):
-                batch.delete(keys.ACCOUNTS, entry[0])
+        entry = cursor.seek(keys.version_key(address, height - 1)) if height else None
+        if entry is not None and entry[0].startswith(address):
+            batch.delete(keys.ACCOUNTS, entry[0])
 
 
 def _remove_index(batch: Batch, hashes: bytes) -> None:

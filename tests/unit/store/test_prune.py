@@ -48,8 +48,8 @@ def test_blocks_below_the_base_are_gone_and_the_state_is_not(chain: ChainStore) 
     assert count(chain, keys.HEADERS) == count(chain, keys.BLOCK_INDEX) == count(chain, keys.TX_HASHES) == 4
     assert count(chain, keys.TX_INDEX) == 4 * 3
     assert count(chain, keys.TXS) == 4
-    # One version at or below the base for each account, and those of the three blocks above.
-    assert count(chain, keys.ACCOUNTS) == (10 + 6 * 2) + 3 * (2 + 3)
+    # One version from below the base for each account, and those of the four blocks that are kept.
+    assert count(chain, keys.ACCOUNTS) == (10 + 5 * 2) + 4 * (2 + 3)
     assert chain.audit() == 6
 
 
@@ -124,7 +124,7 @@ def test_a_removal_that_was_cut_off_anywhere_is_taken_up(chain: ChainStore, monk
         assert pruned.audit() == 4
         assert count(pruned, keys.HEADERS) == 3
         assert count(pruned, keys.TX_INDEX) == 3 * 6
-        assert count(pruned, keys.ACCOUNTS) == (10 + 4 * 5) + 2 * (5 + 6)
+        assert count(pruned, keys.ACCOUNTS) == (10 + 3 * 5) + 3 * (5 + 6)
         pruned.close()
 
 
