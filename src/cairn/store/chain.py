@@ -8,7 +8,7 @@ from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, Address, Block, BlockHash, Header
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, BlockHash, Header
 from cairn.store import keys
 from cairn.store.audit import audit_chain
 from cairn.store.directory import (
@@ -221,8 +221,6 @@ class ChainStore(ChainReader):
             head = head or found
             expected = found[1].previous_hash
         assert head is not None
-        if stored.height < CHECKED_LINKS and expected != ZERO_HASH:
-            raise Corrupt(f"block 0 in the store follows a block with hash 0x{expected.hex()}")
         return head
 
     def _check_body(self, height: int, header: Header) -> None:

@@ -103,18 +103,6 @@ class Database:
             raise _failure(self._path, error) from error
         return None
 
-    def last(self, family: str) -> tuple[bytes, bytes] | None:
-        """The family's last entry."""
-        try:
-            entries = self._families[family].iter(self._whole_order)
-            entries.seek_to_last()
-            if entries.valid():
-                return entries.key(), entries.value()
-            entries.status()
-        except Exception as error:
-            raise _failure(self._path, error) from error
-        return None
-
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a family, in the order of their keys."""
         try:
