@@ -26,7 +26,8 @@ from cairn.store.recent import Known, RecentAccounts
 from cairn.store.rocks import Batch, Database
 from cairn.store.watermark import Watermark
 
-CACHED_ACCOUNTS = 65_536
+CACHED_ACCOUNTS = 32_768
+"""About 10 MB when full. An account that is not among them costs a seek."""
 CHECKED_LINKS = 16
 """How many blocks below the head are checked when the store is opened."""
 
