@@ -140,6 +140,7 @@ def test_a_store_that_cannot_be_opened_yet_is_tried_again(tmp_path: Path, monkey
 
         monkeypatch.setattr(FollowerStore, "open", away)
         connect(core, view)
+        view.on_commit(0)
         assert view.height == -1
         with pytest.raises(Starting):
             view.find_location(signed(0).hash)
@@ -201,5 +202,46 @@ def test_watching(tmp_path: Path) -> None:
         with view.watching(neither.hash) as late:
             assert late.done()
         assert not view._waiting
+
+    run(tmp_path, scenario)
+
+
+def test_a_notice_before_the_store_is_open_waits(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        view.on_commit(0)
+        assert view.height == -1
+        view.on_info(core.info())
+        assert view.height == 0
+
+    run(tmp_path, scenario)
+
+
+def test_parts_that_are_missing_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        await core.submit(signed(0))
+        core.engine.produce()
+        view.on_commit(1)
+        monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
+        with pytest.raises(Corrupt, match="transaction 0 of block 1"):
+            view.find_confirmed(signed(0).hash)
+        monkeypatch.setattr(FollowerStore, "find_header", lambda self, height: None)
+        with pytest.raises(Corrupt, match="block 1"):
+            view.block_at(1)
+
+    run(tmp_path, scenario)
+
+
+def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.api.view.CACHED_BLOCK_HASHES", 2)
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        for nonce in range(4):
+            await core.submit(signed(nonce))
+            core.engine.produce()
+            view.on_commit(nonce + 1)
+        assert len({view.block_hash(height) for height in range(5)}) == 5
+        assert len(view._block_hashes) == 2
 
     run(tmp_path, scenario)
