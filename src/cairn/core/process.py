@@ -14,11 +14,10 @@ import uvloop
 from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status
 from cairn.core.server import LinkServer
-from cairn.core.service import Core, Reply
+from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
     JournalUnavailable,
-    NodeError,
     ShuttingDown,
     Starting,
     StoreUnavailable,
@@ -140,7 +139,7 @@ class CoreProcess:
             raise self._why_not()
         return self._core
 
-    def _accepting_core(self) -> Core:
+    def accepting(self) -> Core:
         if self._core is None or self._phase != "ready":
             raise self._why_not()
         return self._core
@@ -152,19 +151,11 @@ class CoreProcess:
             return Starting(self._reason)
         return StoreUnavailable(self._reason)
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
-        try:
-            core = self._accepting_core()
-        except NodeError as refusal:
-            reply(refusal)
-        else:
-            core.enqueue(tx, record, reply)
-
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        return self._accepting_core().submit(tx)
+        return self.accepting().submit(tx)
 
     async def submit_draft(self, draft: Draft) -> Admission:
-        return await self._accepting_core().submit_draft(draft)
+        return await self.accepting().submit_draft(draft)
 
     async def next_nonce(self, sender: Address) -> int:
         return await self._open_core().next_nonce(sender)

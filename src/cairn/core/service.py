@@ -332,5 +332,8 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             journal.append_drop(tx_hash, reason)
             journal.settle(tx_hash)
     journal.sync()
+    # From here on the mempool holds what is alive.
+    journal.recovered.clear()
+    journal.recovered_drops.clear()
     if restored:
         log.info("mempool restored", transactions=restored)

@@ -100,6 +100,20 @@ def test_every_call_crosses_the_link(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_what_is_submitted_before_a_draft_arrives_before_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            submitted = [client.submit(signed(nonce)) for nonce in range(3)]
+            drafted = asyncio.create_task(client.submit_draft(Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)))
+            await asyncio.sleep(0)
+            last = client.submit(signed(4))
+            await asyncio.gather(*submitted)
+            assert (await drafted).tx_hash == signed(3).hash
+            assert await last == Admission(signed(4).hash)
+
+    asyncio.run(run())
+
+
 def test_refusals_cross_the_link_as_errors(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path, block_time_s=0.0) as (client, heard, _core):
