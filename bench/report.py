@@ -51,8 +51,8 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
         Line("get_p99_ms", "GET /tx, p99", gets.percentile_ms(99), "ms"),
         Line("start_s", "start to /ready, median", statistics.median(figures.start_s), "s", MAX_START_S),
         Line("start_max_s", "start to /ready, slowest", max(figures.start_s), "s"),
-        Line("idle_rss_mb", "memory idle, sum of RSS", figures.idle.rss_mb, "MB"),
-        Line("idle_pss_mb", "memory idle, shared pages once (PSS)", figures.idle.pss_mb, "MB", MAX_IDLE_MB),
+        Line("idle_rss_mb", "memory idle, sum of RSS", figures.idle.rss_mb, "MB", MAX_IDLE_MB),
+        Line("idle_pss_mb", "memory idle, shared pages once (PSS)", figures.idle.pss_mb, "MB"),
         Line("loaded_rss_mb", f"memory after {sizes.load:,} transactions, RSS", figures.loaded.rss_mb, "MB"),
         Line("loaded_pss_mb", f"memory after {sizes.load:,} transactions, PSS", figures.loaded.pss_mb, "MB"),
     ]
