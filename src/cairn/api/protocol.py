@@ -246,6 +246,7 @@ class HttpProtocol(HttpToolsProtocol):
             return FULL_LANE
         if answer is None:
             return FULL_LANE
+        self._count()
         self._answers.append(answer)
         if not isinstance(answer, bytes):
             answer.add_done_callback(self._flush)
@@ -257,8 +258,12 @@ class HttpProtocol(HttpToolsProtocol):
         return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
 
     def _may_ask(self) -> bool:
-        # One who asked too often is refused by the full lane.
-        return not self._is_counted or self.client is None or self._lane.limiter.take(self.client[0])
+        # One who asked too often is refused by the full lane, which also counts every request that it gets.
+        return not self._is_counted or self.client is None or self._lane.limiter.has_left(self.client[0])
+
+    def _count(self) -> None:
+        if self._is_counted and self.client is not None:
+            self._lane.limiter.take(self.client[0])
 
     def _flush(self, _: object = None) -> None:
         """Write the answers that are ready, in order; then go on with what had to wait for them."""

@@ -447,6 +447,21 @@ def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
 
 
+def test_a_request_that_changes_lanes_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+
+    async def scenario(server: RestServer) -> None:
+        unknown = get("/tx/0x" + "ab" * 32)
+        async with server.client() as client:
+            # The middle ones begin in the fast lane, where they first wait for the answer before them.
+            client.write(post_tx(signed(0)) + unknown * 2 + get(KNOWN, FULL_LANE) + get(KNOWN))
+            await server.submissions(1)
+            server.core.admit_all()
+            assert [(await client.answer()).status for _ in range(5)] == [200, 404, 404, 200, 429]
+
+    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=4))
+
+
 def test_a_client_that_goes_away_in_the_middle() -> None:
     async def scenario(server: RestServer) -> None:
         for request in (post_tx(signed(0)), post_tx(signed(0), FULL_LANE), post_tx(signed(0)) + get("/health")):
