@@ -22,7 +22,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
-from cairn.domain.types import TRANSFER_GAS, Address
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 
 EXIT_CONFIG = 2
 
@@ -84,6 +84,7 @@ def run(
         place = Home(home)
         genesis = place.read_genesis()
         settings = load_settings(place.read_config(), os.environ, flags_given(flags))
+        warn_of_lost_fees(settings.proposer)
         make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
         code = run_node(genesis, place.data_dir, settings, {}, banner)
@@ -114,10 +115,12 @@ def init(
         chosen_id = secrets.randbelow(2**31) + 2**20 if chain_id is None else chain_id
         genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
         home = Home(directory)
-        home.create(genesis, None if proposer is None else read_proposer(proposer))
+        chosen_proposer = None if proposer is None else read_proposer(proposer)
+        home.create(genesis, chosen_proposer)
     print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}) and {home.config_file}")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
+    warn_of_lost_fees(chosen_proposer or ZERO_ADDRESS)
     print(f"Start the node with: cairn run --home {directory}")
 
 
@@ -126,6 +129,11 @@ def read_proposer(text: str) -> Address:
         return parse_address(text, "--proposer")
     except InvalidField as error:
         raise InvalidConfig(error.detail) from None
+
+
+def warn_of_lost_fees(proposer: Address) -> None:
+    if proposer == ZERO_ADDRESS:
+        warn("no proposer is set, so all fees go to the zero address, whose key nobody has: set proposer to an account")
 
 
 def run_node(
