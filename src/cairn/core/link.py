@@ -56,7 +56,8 @@ class LinkClient:
             self._listener.on_phase("unavailable", "the core process is gone")
 
     def _connected(self) -> "_Connection":
-        if self._connection is not None:
+        # A connection may be lost a moment before `run` hears of it: what it took then would never be answered.
+        if self._connection is not None and not self._connection.lost.done():
             return self._connection
         if not self._met:
             raise Starting("the core is starting")

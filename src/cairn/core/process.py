@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
@@ -18,6 +19,7 @@ from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
     JournalUnavailable,
+    NodeError,
     ShuttingDown,
     Starting,
     StoreUnavailable,
@@ -67,6 +69,7 @@ class CoreProcess:
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._loop_failed)
         loop.add_signal_handler(signal.SIGTERM, self._drain)
         # The supervisor holds the other end for as long as it lives: without it nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
@@ -138,6 +141,17 @@ class CoreProcess:
         if self._core is None:
             raise self._why_not()
         return self._core
+
+    def answered_with(self, error: NodeError) -> None:
+        if self._core is not None and isinstance(error, Fatal | StoreUnavailable):
+            self._core.fail(error)
+
+    def _loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of ours raised: a core that half did something must not go on."""
+        loop.default_exception_handler(context)
+        failure = context.get("exception")
+        if self._core is not None and isinstance(failure, Exception):
+            self._core.fail(failure)
 
     def accepting(self) -> Core:
         if self._core is None or self._phase != "ready":

@@ -22,6 +22,9 @@ class Answering(CoreGateway, Protocol):
     def accepting(self) -> Core:
         """The core, when it takes submissions. Raises `Unavailable` otherwise."""
 
+    def answered_with(self, error: NodeError) -> None:
+        """Told of every refused call: one that is our own failure must not pass as an answer."""
+
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
         """Phase, its reason, and once the store is open the chain's parameters and head."""
 
@@ -142,6 +145,7 @@ class _Connection(asyncio.Protocol):
         try:
             result = await self._perform(call)
         except NodeError as error:
+            self._core.answered_with(error)
             self.write(wire.error_frame(request_id, wire.ERROR, error))
         else:
             self.write(wire.frame_of(request_id, wire.RESULT, result))

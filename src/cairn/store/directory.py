@@ -7,6 +7,7 @@ DIR/watermark    the newest height that is known to be on disk
 DIR/journal/     the mempool's journal
 """
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -49,9 +50,10 @@ class DirectoryLock:
         except OSError as failure:
             os.close(file)
             raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
-        # Only for the message above, so it need not survive anything.
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        # Only for the message above: a full disk must not keep the node from saying so in its own words.
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return cls(file)
 
     def release(self) -> None:
@@ -64,10 +66,10 @@ def claim_format(directory: Path) -> None:
     """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
     path = _format_path(directory)
     if not path.exists():
-        for part in (chain_path(directory), directory / "journal"):
-            if part.exists() and any(part.iterdir()):
-                raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
         try:
+            for part in (chain_path(directory), directory / "journal"):
+                if part.exists() and any(part.iterdir()):
+                    raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
             mark_format(directory)
         except OSError as failure:
             raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
