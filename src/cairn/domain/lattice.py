@@ -6,6 +6,7 @@ size of the state, and the order of changes has no part in the result. Lanes are
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -23,6 +24,9 @@ _EVEN = int.from_bytes(b"\xff\xff\0\0" * (LANES // 2), "little")
 _GUARD = int.from_bytes(b"\0\0\1\0" * (LANES // 2), "little")
 _FOLD_EVERY = 65_536
 """So many lanes of 16 bits add up to less than 2^32."""
+
+RECENT_VECTORS = 8_192
+"""Some 2 KB each."""
 
 _pack_account = Struct(">20s32sQ").pack
 
@@ -60,6 +64,13 @@ class Lattice(msgspec.Struct, frozen=True):
         return Lattice((even | odd << 16).to_bytes(SUM_SIZE, "little"))
 
 
+def _vector(data: bytes) -> int:
+    return int.from_bytes(blake3(data).digest(SUM_SIZE), "little")
+
+
+_recent_vector = lru_cache(maxsize=RECENT_VECTORS)(_vector)
+
+
 class _Lanes:
     """A running sum of account vectors."""
 
@@ -70,7 +81,8 @@ class _Lanes:
 
     def add(self, address: Address, account: Account) -> None:
         data = _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
-        vector = int.from_bytes(blake3(data).digest(SUM_SIZE), "little")
+        # An account that has sent will send again: what one block adds for it, a later one takes away.
+        vector = _recent_vector(data) if account.nonce else _vector(data)
         # The odd lanes are what is left of the total, so one mask a vector is enough.
         self._even += vector & _EVEN
         self._total += vector
