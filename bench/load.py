@@ -4,7 +4,6 @@ import asyncio
 import gc
 import multiprocessing
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,13 +25,14 @@ class LoadResult:
     seconds: float
     latencies_s: list[float]
     """Sorted."""
-    statuses: dict[int, int]
-    unexpected: list[str]
-    """The first few answers that were not the one asked for."""
 
     @property
     def per_second(self) -> float:
         return len(self.latencies_s) / self.seconds
+
+    def joined(self, other: "LoadResult") -> "LoadResult":
+        """Both as if they were one run."""
+        return LoadResult(self.seconds + other.seconds, sorted(self.latencies_s + other.latencies_s))
 
     def percentile_ms(self, percent: float) -> float:
         return 1_000 * self.latencies_s[min(len(self.latencies_s) - 1, int(len(self.latencies_s) * percent / 100))]
@@ -45,8 +45,8 @@ class _Run:
     finished: "asyncio.Future[None]"
     open_connections: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    statuses: "Counter[int]" = field(default_factory=Counter)
     unexpected: list[str] = field(default_factory=list)
+    """The first few answers that were not the one asked for."""
 
 
 class _Client(asyncio.Protocol):
@@ -87,7 +87,6 @@ class _Client(asyncio.Protocol):
         run = self._run
         run.latencies_s.append(time.perf_counter() - self._sent_at)
         status = int(received[9:12])
-        run.statuses[status] += 1
         if (status != 200 or self._expected not in received) and len(run.unexpected) < 5:
             run.unexpected.append(received.decode(errors="replace"))
         self._received = b""
@@ -102,7 +101,7 @@ class _Client(asyncio.Protocol):
             run.finished.set_result(None)
 
 
-async def _drive(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> LoadResult:
+async def _drive(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> LoadResult | list[str]:
     loop = asyncio.get_running_loop()
     run = _Run(loop.create_future())
     started = time.perf_counter()
@@ -114,7 +113,10 @@ async def _drive(loads: Sequence[tuple[int, Sequence[Request]]], connections: in
     async with asyncio.timeout(STALL_TIMEOUT_S + sum(len(requests) for _, requests in loads) / 100):
         await run.finished
     seconds = time.perf_counter() - started
-    return LoadResult(seconds, sorted(run.latencies_s), dict(run.statuses), run.unexpected)
+    expected = sum(len(requests) for _, requests in loads)
+    if run.unexpected or len(run.latencies_s) != expected:
+        return [f"{len(run.latencies_s)} of {expected} answered", *run.unexpected]
+    return LoadResult(seconds, sorted(run.latencies_s))
 
 
 def _serve(answers: Connection, loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> None:
@@ -137,12 +139,11 @@ def run_loads(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) 
     process.start()
     theirs.close()
     try:
-        result: LoadResult = mine.recv()
+        result: LoadResult | list[str] = mine.recv()
     except EOFError:
         raise RuntimeError("the load generator failed") from None
     finally:
         process.join()
-    expected = sum(len(requests) for _, requests in loads)
-    if result.unexpected or len(result.latencies_s) != expected:
-        raise RuntimeError(f"{len(result.latencies_s)} of {expected} answered: {result.unexpected}")
+    if isinstance(result, list):
+        raise RuntimeError("; ".join(result))
     return result

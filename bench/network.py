@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.__main__ import RESULTS, save, tell
 from bench.confirmation import measure_confirmation
 from bench.network_runs import NODES, NetworkRun, run_cairn, run_kvstore
-from bench.recovery import recovery_cost_us
+from bench.recovery import RecoverySampler
 from bench.report import Line
 from bench.workload import CHAIN_ID, presign, sign_transfer
 from cairn.domain.codec import encode_tx
@@ -56,8 +56,11 @@ def measure(scratch: Path, sizes: Sizes) -> Figures:
         tell(f"round {number + 1} of {sizes.rounds}: {sizes.load:,} of {size_bytes} bytes on kvstore")
         kvstore.append(run_kvstore(scratch / f"kvstore-{number}", sizes.load, size_bytes))
         tell(f"round {number + 1} of {sizes.rounds}: {sizes.load:,} transfers on cairn")
-        recoveries.append(recovery_cost_us())
-        with run_cairn(scratch / f"cairn-{number}", sizes.accounts, load) as (network, run):
+        with (
+            RecoverySampler() as sampler,
+            run_cairn(scratch / f"cairn-{number}", sizes.accounts, load) as (network, run),
+        ):
+            recoveries.append(sampler.finish().mean_us)
             cairn.append(run)
             if number == sizes.rounds - 1:
                 tell(f"{sizes.paced:,} transfers at {sizes.paced_per_s:g} a second")

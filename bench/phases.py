@@ -1,5 +1,6 @@
 """What is measured, phase by phase."""
 
+import functools
 import shutil
 import statistics
 import time
@@ -12,7 +13,7 @@ from bench.load import LoadResult, run_load
 from bench.machine import Memory
 from bench.node import BenchNode, copy_home, make_home
 from bench.prefill import prefill
-from bench.recovery import recovery_cost_us
+from bench.recovery import Recovery, RecoverySampler
 from bench.workload import Submission, bench_genesis, lookup, presign
 
 CONNECTIONS = 64
@@ -26,35 +27,61 @@ class Sizes:
     accounts: int
     starts: int
     load: int
+    load_parts: int
     shallow: int
     deep: int
     depth_load: int
     depth_rounds: int
 
 
-FULL = Sizes(accounts=5_000, starts=5, load=100_000, shallow=10_000, deep=1_000_000, depth_load=50_000, depth_rounds=3)
-SMOKE = Sizes(accounts=50, starts=1, load=300, shallow=100, deep=400, depth_load=100, depth_rounds=1)
+FULL = Sizes(
+    accounts=5_000,
+    starts=5,
+    load=100_000,
+    load_parts=5,
+    shallow=10_000,
+    deep=1_000_000,
+    depth_load=50_000,
+    depth_rounds=3,
+)
+SMOKE = Sizes(accounts=50, starts=1, load=300, load_parts=2, shallow=100, deep=400, depth_load=100, depth_rounds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadCost:
+    """Of one transaction, from its first byte until it is confirmed and the store is at rest."""
+
     cpu_us: float
-    """Of all processes, for one transaction, from its first byte until it is confirmed and the store is at rest."""
+    """Of all processes."""
     core_cpu_us: float
     """The share of the core; the rest is the workers'."""
-    accepted_per_s: float
-    confirmed_per_s: float
+    confirmed_s: float
+    """From the first submission to the last confirmation."""
     posts: LoadResult
+    recovery: Recovery
+    """Measured beside the load."""
 
 
 @dataclass(frozen=True, slots=True)
 class MainFigures:
-    recovery_us: float
     start_s: list[float]
     idle: Memory
     loaded: Memory
-    cost: LoadCost
+    parts: list[LoadCost]
     gets: LoadResult
+
+    @property
+    def cost_ratio(self) -> float:
+        """Each part is held against its own recoveries, so that a slow minute of the machine hits both."""
+        return statistics.median(part.cpu_us / part.recovery.mean_us for part in self.parts)
+
+    @property
+    def confirmed_per_s(self) -> float:
+        return len(self.posts.latencies_s) / sum(part.confirmed_s for part in self.parts)
+
+    @property
+    def posts(self) -> LoadResult:
+        return functools.reduce(LoadResult.joined, (part.posts for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +111,29 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     make_home(scratch / "main", genesis)
     with BenchNode(scratch / "main") as node:
         node.await_quiet()
-        recoveries = [recovery_cost_us()]
-        tell(f"submitting {sizes.load:,} transfers over {CONNECTIONS} connections")
-        cost = measure_load(node, submissions)
-        recoveries.append(recovery_cost_us())
+        parts = []
+        for part in split(submissions, sizes.load_parts):
+            tell(f"submitting {len(part):,} transfers over {CONNECTIONS} connections")
+            parts.append(measure_load(node, part))
         tell("looking up every one of them")
         gets = look_up(node, submissions)
         node.await_quiet()
         loaded = node.memory()
-    return MainFigures(statistics.mean(recoveries), starts, idle, loaded, cost, gets)
+    return MainFigures(starts, idle, loaded, parts, gets)
+
+
+def split(submissions: Sequence[Submission], parts: int) -> list[Sequence[Submission]]:
+    size = -(-len(submissions) // parts)
+    return [submissions[start : start + size] for start in range(0, len(submissions), size)]
 
 
 def measure_load(node: BenchNode, submissions: Sequence[Submission]) -> LoadCost:
     requests = [(tx.request, tx.tx_hash.hex().encode()) for tx in submissions]
     before_s, core_before_s = node.cpu_seconds(), node.core_cpu_seconds()
     started = time.perf_counter()
-    posts = run_load(node.port, requests, CONNECTIONS)
+    with RecoverySampler() as sampler:
+        posts = run_load(node.port, requests, CONNECTIONS)
+        recovery = sampler.finish()
     node.await_empty_mempool()
     confirmed_s = time.perf_counter() - started
     node.await_quiet()
@@ -107,9 +141,9 @@ def measure_load(node: BenchNode, submissions: Sequence[Submission]) -> LoadCost
     return LoadCost(
         cpu_us=cpu_s / len(submissions) * 1e6,
         core_cpu_us=core_cpu_s / len(submissions) * 1e6,
-        accepted_per_s=posts.per_second,
-        confirmed_per_s=len(submissions) / confirmed_s,
+        confirmed_s=confirmed_s,
         posts=posts,
+        recovery=recovery,
     )
 
 

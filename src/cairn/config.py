@@ -85,14 +85,16 @@ class Settings:
     max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.", least=1)
     header_timeout_s: float = setting(10.0, "Seconds that a client has to send a whole request.", least=0.1)
     idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.", least=0.1)
-    max_connections: int = setting(10_000, "Connections at once, over all workers; more are refused.", least=1)
+    max_connections: int = setting(
+        10_000, "Connections at once; each worker takes an equal share and refuses more.", least=1
+    )
     rate_limit_per_s: float = setting(
         200.0,
-        "Requests a second that one client address may make; 0 is no limit. Loopback clients are never limited.",
+        "Requests a second, per worker, that one client address may make; 0 is no limit. Loopback is never limited.",
         least=0,
     )
     rate_limit_burst: int = setting(
-        400, "Requests that a client may make at once before the rate limit counts.", least=1
+        400, "Requests, per worker, that a client may make at once before the rate limit counts.", least=1
     )
 
     allowed_hosts: tuple[str, ...] = setting(

@@ -26,7 +26,7 @@ def test_a_socket_goes_on_after_the_core_was_killed() -> None:
                 assert block["blockHeight"] == confirmed["blockHeight"] == transfers.index(transfer) + 1
                 killed = process.core_pid()
                 os.kill(killed, signal.SIGKILL)
-                wait_until(partial(core_is_new, process, killed), 10, "a new core")
+                wait_until(partial(core_is_new, process, killed), 30, "a new core")
                 process.wait_ready()
         node.close()
 

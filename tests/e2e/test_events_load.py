@@ -24,9 +24,14 @@ TRANSFERS_PER_SENDER = 250
 FOLLOWED = 25
 SLOW_FOLLOWED = 1_000
 BATCH = 100
-TIMEOUT_S = 60
+PARTS = 2
+BLOCK_TIME_S = 1.5
+"""So long that a block gets hundreds of transactions on a busy machine too."""
+TIMEOUT_S = 120
 # Small bounds, so that megabytes need not be sent to pass them.
 LIMITS = {"CAIRN_WS_BUFFER_BYTES": "16384", "CAIRN_WS_STALL_TIMEOUT_S": "1"}
+WAIT_FOR_STALL_S = 4
+"""Several times the time-out; the node then waits 30 s for its goodbye to be read."""
 
 
 @dataclass(slots=True)
@@ -118,17 +123,21 @@ async def run_all(node: NodeProcess, transfers: list[dict[str, Any]]) -> tuple[l
     slow_wanted = hashes[:SLOW_FOLLOWED]
     seen, slow_seen = [Seen() for _ in range(SOCKETS - 1)], Seen()
     async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
-        slow = await stack.enter_async_context(connect_slow(node))
-        await follow(slow, slow_wanted)
         async with asyncio.TaskGroup() as group:
             for index, one in enumerate(seen):
                 client = await stack.enter_async_context(connect(node.ws_url + "/events", ping_interval=None))
                 wanted = hashes[index::SOCKETS][:FOLLOWED] + hashes[-1:]
                 await follow(client, wanted)
                 group.create_task(read_until(client, set(wanted), one))
-            await submit_all(node.url, transfers)
-        # Everyone else has all of it by now; the slow one has read nothing yet.
-        await asyncio.sleep(2)
+            # Last: from its first full buffer on, the node gives it only so much time.
+            slow = await stack.enter_async_context(connect_slow(node))
+            await follow(slow, slow_wanted)
+            for part in range(PARTS):
+                await submit_all(node.url, transfers[part * len(transfers) // PARTS :][: len(transfers) // PARTS])
+                # The rest comes with later blocks, however quick the machine is.
+                await asyncio.sleep(BLOCK_TIME_S)
+        # Everyone else has all of it by now; the slow one has read nothing yet, and the node must see that first.
+        await asyncio.sleep(WAIT_FOR_STALL_S)
         assert await read_to_the_end(slow, slow_seen) == 1013
         missing = set(slow_wanted) - slow_seen.confirmed.keys()
         assert missing, "the slow client was not slow"
@@ -155,7 +164,9 @@ async def resume_until(client: ClientConnection, wanted: set[str], seen: Seen) -
 @pytest.mark.timeout(180)
 def test_everyone_gets_every_event_and_the_slow_one_resumes() -> None:
     transfers = sign_all()
-    with NodeProcess.start(("dev", "--port", "0", "--block-time", "0.5", "--workers", "2"), LIMITS) as process:
+    with NodeProcess.start(
+        ("dev", "--port", "0", "--block-time", str(BLOCK_TIME_S), "--workers", "2"), LIMITS
+    ) as process:
         process.wait_ready()
         seen, slow_seen = asyncio.run(run_all(process, transfers))
         node = PublicNode(process.url)

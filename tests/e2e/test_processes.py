@@ -14,11 +14,11 @@ import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
-from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, wait_until
+from tests.support.node_process import START_TIMEOUT_S, NodeProcess, clean_environment, command, is_alive, wait_until
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 STOP_LIMIT_S = 5
-SILENT_CORE = "the core did not answer within 0.9 s"
+SILENT_CORE = "the core did not answer within 3 s"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def node() -> Iterator[NodeProcess]:
 def run_cairn(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """A command that is expected to end by itself."""
     return subprocess.run(
-        command(args), capture_output=True, text=True, timeout=15, env=clean_environment(env), check=False
+        command(args), capture_output=True, text=True, timeout=START_TIMEOUT_S, env=clean_environment(env), check=False
     )
 
 
@@ -49,13 +49,12 @@ def await_confirmed(node: NodeProcess, tx_hash: str) -> Any:
 
 def checked_parts(node: NodeProcess) -> list[str]:
     """What /ready says of each part."""
-    return list(httpx.get(f"{node.url}/ready").json()["checks"].values())
+    return list(httpx.get(f"{node.url}/ready", timeout=15).json()["checks"].values())
 
 
-def assert_stops(node: NodeProcess, stop_began_at: float) -> None:
+def assert_stops(node: NodeProcess) -> None:
     pids = node.pids()
-    assert node.wait_exit(STOP_LIMIT_S + 2) == 0, node.stderr
-    assert time.monotonic() - stop_began_at < STOP_LIMIT_S
+    assert node.wait_exit() == 0, node.stderr
     assert not any(is_alive(pid) for pid in pids)
     assert "Traceback" not in node.stderr
 
@@ -135,7 +134,7 @@ def test_a_node_of_ones_own_chain_signs_for_nobody(tmp_path: Path) -> None:
 
 def test_a_public_address_with_dev_keys_is_warned_of() -> None:
     with NodeProcess.start(("dev", "--port", "0", "--host", "0.0.0.0")) as node:
-        wait_until(lambda: "Listening on" in node.stdout or not node.is_running, 15, "the banner")
+        wait_until(lambda: "Listening on" in node.stdout or not node.is_running, START_TIMEOUT_S, "the banner")
         assert "0.0.0.0 is not loopback: whoever reaches this port can spend all ten accounts" in node.stderr
 
 
@@ -147,7 +146,7 @@ def test_a_worker_that_is_killed_comes_back_and_nothing_is_lost(node: NodeProces
     killed = node.worker_pids()
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: len(set(node.worker_pids()) - set(killed)) == 2, 5, "two new workers")
+    wait_until(lambda: len(set(node.worker_pids()) - set(killed)) == 2, START_TIMEOUT_S, "two new workers")
     node.wait_ready()
     await_confirmed(node, tx_hash)
     await_confirmed(node, submit(node))
@@ -159,7 +158,7 @@ def test_a_core_that_is_killed_comes_back_with_what_it_accepted() -> None:
         workers = node.worker_pids()
         killed = node.core_pid()
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: node.probe("/ready") == 503 or "cairn-core" in node.children().values(), 5, "the loss")
+        wait_until(lambda: node.probe("/ready") == 503 or "cairn-core" in node.children().values(), 15, "the loss")
         assert node.probe("/health") == 200
         node.wait_ready()
         assert node.core_pid() != killed
@@ -172,8 +171,8 @@ def test_while_the_core_hangs_the_node_is_alive_but_not_ready(node: NodeProcess)
     os.kill(core, signal.SIGSTOP)
     try:
         # Not at once: each worker keeps the outcome of its last check for a second.
-        wait_until(lambda: set(checked_parts(node)) == {SILENT_CORE}, 10, "/ready to say what is wrong")
-        wait_until(lambda: node.probe("/ready") == 503, 5, "/ready 503")
+        wait_until(lambda: set(checked_parts(node)) == {SILENT_CORE}, 30, "/ready to say what is wrong")
+        wait_until(lambda: node.probe("/ready") == 503, 30, "/ready 503")
         assert node.probe("/health") == 200
     finally:
         os.kill(core, signal.SIGCONT)
@@ -186,16 +185,23 @@ def test_while_the_core_hangs_the_node_is_alive_but_not_ready(node: NodeProcess)
 
 def test_sigterm_drains_and_exits_0(node: NodeProcess) -> None:
     submit(node)
+    node.process.terminate()
+    assert_stops(node)
+
+
+def test_it_stops_within_the_time_that_it_promises(node: NodeProcess) -> None:
+    """The slowest stop there is: a core that does not answer must be killed in the end."""
+    os.kill(node.core_pid(), signal.SIGSTOP)
     began = time.monotonic()
     node.process.terminate()
-    assert_stops(node, began)
+    assert_stops(node)
+    assert time.monotonic() - began < STOP_LIMIT_S
 
 
 def test_ctrl_c_to_the_whole_group_exits_0(node: NodeProcess) -> None:
     submit(node)
-    began = time.monotonic()
     node.signal_group(signal.SIGINT)
-    assert_stops(node, began)
+    assert_stops(node)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -203,30 +209,22 @@ def test_a_stop_in_the_middle_of_the_start_exits_0_and_leaves_nothing(number: si
     # From the first sign of the node (its temporary directory) to its processes, and a little into their lives.
     for delay_s in (0.0, 0.1, 0.2, 0.4):
         with NodeProcess.start(env={"TMPDIR": str(tmp_path)}) as node:
-            wait_until(lambda: any(tmp_path.iterdir()), 10, "the temporary directory")
+            wait_until(lambda: any(tmp_path.iterdir()), START_TIMEOUT_S, "the temporary directory")
             time.sleep(delay_s)
-            began = time.monotonic()
             node.signal_group(number)
-            assert_stops(node, began)
+            assert_stops(node)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_with_a_frozen_core_it_still_stops_in_time(node: NodeProcess) -> None:
-    began = time.monotonic()
-    os.kill(node.core_pid(), signal.SIGSTOP)
-    node.process.terminate()
-    assert_stops(node, began)
-
-
 def test_during_the_drain_delay_it_is_read_but_takes_nothing_new() -> None:
-    with NodeProcess.start_dev("--drain-delay", "1") as node:
+    with NodeProcess.start_dev("--drain-delay", "5") as node:
         tx_hash = submit(node)
         node.process.terminate()
-        wait_until(lambda: node.probe("/ready") == 503, 1, "/ready 503")
+        wait_until(lambda: node.probe("/ready") == 503, 5, "/ready 503")
         assert httpx.get(f"{node.url}/tx/{tx_hash}").status_code == 200
         refused = httpx.post(f"{node.url}/tx", json={"from": FIRST, "to": SECOND, "value": 1, "gas": 21_000})
         assert (refused.status_code, refused.json()["code"]) == (503, "SHUTTING_DOWN")
-        assert node.wait_exit(STOP_LIMIT_S + 1) == 0
+        assert node.wait_exit() == 0
 
 
 def test_without_the_supervisor_no_process_stays(node: NodeProcess) -> None:
@@ -234,7 +232,7 @@ def test_without_the_supervisor_no_process_stays(node: NodeProcess) -> None:
     assert len(children) == 3
     node.process.kill()
     node.process.wait()
-    wait_until(lambda: not any(is_alive(pid) for pid in children), 5, "the end of every process")
+    wait_until(lambda: not any(is_alive(pid) for pid in children), 15, "the end of every process")
 
 
 def test_a_temporary_chain_is_removed_and_a_given_one_is_kept(tmp_path: Path) -> None:

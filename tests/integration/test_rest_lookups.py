@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from cairn.core.gateway import Phase, Status
 from cairn.domain.codec import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
-from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
 
@@ -352,5 +353,51 @@ def test_probes_and_reads_before_the_store_is_open(tmp_path: Path) -> None:
             await refused(node, path, 503, "STARTING")
         for path in (f"/tx/{UNKNOWN[1:]}", "/block/x", "/blocks?x=1"):
             assert (await node.get(path)).status_code in (400, 503)
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_a_worker_that_hears_late_never_contradicts_one_that_heard(tmp_path: Path) -> None:
+    """What another worker has shown already is waited for, not denied."""
+
+    async def scenario(node: RestNode) -> None:
+        for number, path in enumerate(
+            ("/tx/{tx}", "/tx/{tx}/proof", "/block/{block}", "/block/{height}", "/block/latest", "/blocks", "/chain",
+             f"/account/{SENDER}", f"/account/{SENDER}/txs")
+        ):  # fmt: skip
+            [tx_hash] = await submit(node, number)
+            outcome = produce(node.core)
+            assert node.view.height == number, "this worker has not heard of it"
+            named = path.format(tx=tx_hash, block="0x" + outcome.block.hash.hex(), height=number + 1)
+            answer = await node.get(named)
+            assert_described(answer)
+            assert answer.status_code == 200, (named, answer.text)
+            assert node.view.height == number + 1
+        assert (await read(node, f"/account/{SENDER}"))["nonce"] == 9
+
+    run_on_node(tmp_path, scenario, notice_delay_s=0.05)
+
+
+def test_a_long_history(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        await submit(node, *range(60))
+        node.mine()
+        assert len(await read(node, f"/account/{SENDER}/txs?limit=1000")) == 60
+
+    run_on_node(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(("phase", "code"), [("starting", "STARTING"), ("unavailable", "STORE_UNAVAILABLE")])
+def test_a_core_that_knows_more_of_its_phase_than_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase, code: str
+) -> None:
+    async def scenario(node: RestNode) -> None:
+        status = node.core.status_in(phase, "told so")
+
+        async def answer() -> Status:
+            return status
+
+        monkeypatch.setattr(node.core, "status", answer)
+        await refused(node, "/block/latest", 503, code)
 
     run_on_node(tmp_path, scenario)

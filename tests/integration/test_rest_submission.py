@@ -52,6 +52,7 @@ def test_amounts_are_exact_both_ways(tmp_path: Path) -> None:
 
 def test_nonce_left_out(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
+        assert_problem(await node.post(without(body_of(signed(9)), "nonce")), 422, "INVALID_SIGNATURE")
         for nonce in range(3):
             tx = signed(nonce)
             answer = await node.post(without(body_of(tx), "nonce"))
@@ -182,13 +183,15 @@ def test_batch_of_everything(tmp_path: Path) -> None:
             body_of(signed(0)),
             body_of(signed(5)) | {"value": "x"},
             draft_body(**{"from": "0x" + "77" * 20}),
+            body_of(signed(0, value=9)),
         ]
         answer = await node.post(items, "/txs")
         assert_described(answer)
         results = answer.json()
         expected = [hash_of(signed(nonce)) for nonce in (0, 1, 2, 3, 4)]
-        assert [result.get("txHash") for result in results] == [*expected, None, expected[0], None, None]
-        assert [result.get("field") for result in results[5:]] == ["body", None, "value", "signature"]
+        assert [result.get("txHash") for result in results] == [*expected, None, expected[0], None, None, None]
+        assert [result.get("field") for result in results[5:]] == ["body", None, "value", "signature", None]
+        assert results[-1]["code"] == "REPLACEMENT_UNDERPRICED"
         node.mine()
         assert (await node.read(f"/account/0x{ACCOUNTS[0].hex()}"))["nonce"] == 5
 

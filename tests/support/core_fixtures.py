@@ -8,8 +8,10 @@ from pathlib import Path
 from cairn.config import Settings
 from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
+from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Draft, DropReason, Tx, TxHash
+from cairn.engine.embedded import EmbeddedEngine
 
 CHAIN_ID = 1337
 GWEI = 10**9
@@ -26,6 +28,12 @@ def signed(nonce: int, *, sender: int = 0, value: int = 1, gas_price: int = GWEI
     address = ACCOUNTS[sender]
     draft = Draft(address, ACCOUNTS[(sender + 1) % 10], value, 21_000, gas_price, nonce)
     return sign_draft(draft, KEYS[address], CHAIN_ID)
+
+
+def produce(core: Core) -> BlockOutcome:
+    """Make a block now, of what the mempool holds."""
+    assert isinstance(core.engine, EmbeddedEngine)
+    return core.engine.produce()
 
 
 @asynccontextmanager

@@ -14,6 +14,10 @@ from types import TracebackType
 import httpx
 
 LISTENING = "Listening on "
+# Generous: other tests keep the machine busy. What the node itself promises is tested in tests/e2e/test_processes.py.
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 15
+PROBE_TIMEOUT_S = 5
 
 
 def command(args: Sequence[str]) -> list[str]:
@@ -95,7 +99,7 @@ class NodeProcess:
     @property
     def url(self) -> str:
         """The base URL, from the line that the node prints once it serves."""
-        wait_until(lambda: self._find_url() is not None or not self.is_running, 15, f"{LISTENING!r}: {self.stderr}")
+        wait_until(lambda: self._find_url() is not None or not self.is_running, START_TIMEOUT_S, LISTENING)
         found = self._find_url()
         if found is None:
             raise RuntimeError(f"the node ended with {self.process.returncode}: {self.stderr}")
@@ -116,13 +120,13 @@ class NodeProcess:
         return self.process.poll() is None
 
     def probe(self, path: str) -> int | None:
-        """The status of GET `path` over a fresh connection; None when there is no answer within a second."""
+        """The status of GET `path` over a fresh connection; None when there is no answer in time."""
         try:
-            return httpx.get(self.url + path, timeout=1, verify=False).status_code
+            return httpx.get(self.url + path, timeout=PROBE_TIMEOUT_S, verify=False).status_code
         except httpx.TransportError:
             return None
 
-    def wait_ready(self, timeout_s: float = 15) -> None:
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         wait_until(lambda: self.probe("/ready") == 200, timeout_s, f"/ready: {self.stderr}")
 
     def children(self) -> dict[int, str]:
@@ -164,11 +168,11 @@ class NodeProcess:
             self.signal_group(signal.SIGKILL)
         self.process.wait()
 
-    def wait_exit(self, timeout_s: float = 15) -> int:
+    def wait_exit(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         return self.process.wait(timeout_s)
 
-    def stop(self, timeout_s: float = 5) -> int:
-        """SIGTERM, as a service manager does. Raises when the node takes longer than it promises."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """SIGTERM, as a service manager does. Returns the exit code."""
         self.process.terminate()
         return self.wait_exit(timeout_s)
 

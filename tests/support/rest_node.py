@@ -14,7 +14,7 @@ from cairn.api.view import ChainView
 from cairn.config import Settings
 from cairn.core.service import Core
 from cairn.domain.types import Tx
-from tests.support.core_fixtures import opened_core, settings
+from tests.support.core_fixtures import opened_core, produce, settings
 
 
 class RestNode:
@@ -28,7 +28,7 @@ class RestNode:
 
     def mine(self) -> int:
         """Make one block now. Returns its height."""
-        return self.core.engine.produce().block.header.height
+        return produce(self.core).block.header.height
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         return await self.http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -44,14 +44,17 @@ class RestNode:
 
 
 @asynccontextmanager
-async def rest_node(directory: Path, node_settings: Settings | None = None) -> AsyncIterator[RestNode]:
+async def rest_node(
+    directory: Path, node_settings: Settings | None = None, notice_delay_s: float | None = None
+) -> AsyncIterator[RestNode]:
+    """With a delay, the worker hears of commits later than another one might."""
     chosen = node_settings or settings()
     scratch = directory / "scratch"
     data = directory / "data"
     scratch.mkdir(exist_ok=True)
     async with opened_core(data, chosen) as core:
         view = ChainView(scratch)
-        core.feed.subscribe(view.on_commit)
+        core.feed.subscribe(view.on_commit if notice_delay_s is None else later(notice_delay_s, view.on_commit))
         core.on_dropped(view.on_dropped)
         view.on_info(core.info())
         view.on_commit(core.head)
@@ -64,11 +67,21 @@ async def rest_node(directory: Path, node_settings: Settings | None = None) -> A
             view.close()
 
 
+def later(delay_s: float, listener: Callable[[int], None]) -> Callable[[int], None]:
+    def notice(height: int) -> None:
+        asyncio.get_running_loop().call_later(delay_s, listener, height)
+
+    return notice
+
+
 def run_on_node(
-    directory: Path, scenario: Callable[[RestNode], Awaitable[None]], node_settings: Settings | None = None
+    directory: Path,
+    scenario: Callable[[RestNode], Awaitable[None]],
+    node_settings: Settings | None = None,
+    notice_delay_s: float | None = None,
 ) -> None:
     async def main() -> None:
-        async with rest_node(directory, node_settings) as node:
+        async with rest_node(directory, node_settings, notice_delay_s) as node:
             await scenario(node)
 
     asyncio.run(main())

@@ -94,8 +94,9 @@ class RestServer:
         return [item for item in self.server.server_state.connections if isinstance(item, HttpProtocol)]
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=2**24))
+    async def client(self, buffer_bytes: int = 2**24) -> AsyncIterator[Client]:
+        """`buffer_bytes` is what it reads ahead of the test."""
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=buffer_bytes))
         try:
             yield client
         finally:

@@ -17,6 +17,8 @@ class ScriptedGateway(CoreGateway):
     def __init__(self) -> None:
         self.checks: Checks | NodeError = Checks("ok", "ok")
         self.check_delay_s = 0.0
+        self.standing: Standing | None = None
+        """Of every transaction."""
         self.checked = 0
         self.submitted: list[tuple[Tx, Future[Admission]]] = []
         """Each waits until the test answers it."""
@@ -51,7 +53,7 @@ class ScriptedGateway(CoreGateway):
         raise StoreUnavailable("scripted: not here")
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        return None
+        return self.standing
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return PendingPage([], 0, None)

@@ -1,7 +1,8 @@
 """Who may ask: host names (against DNS rebinding), origins of web pages, and how often one client may."""
 
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
@@ -80,12 +81,10 @@ def is_address(name: str) -> bool:
 
 def is_loopback(client: str) -> bool:
     try:
-        address = ip_address(client)
+        return _address_of(client).is_loopback
     except ValueError:
         # A unix socket or a test's transport: only this machine can be at the other end.
         return True
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 class RateLimiter:
@@ -101,16 +100,22 @@ class RateLimiter:
         """Whether requests of this client are counted at all."""
         return self._rate > 0 and not is_loopback(client)
 
+    def has_left(self, client: str) -> bool:
+        """Whether the client may make a request now; counts none."""
+        return self._tokens(_bucket_of(client), self._clock()) >= 1
+
     def take(self, client: str) -> bool:
         """Count one request; False when the client has none left."""
-        key = _bucket_of(client)
-        now = self._clock()
-        tokens, at = self._buckets.get(key, (self._burst, now))
-        tokens = min(self._burst, tokens + (now - at) * self._rate)
+        key, now = _bucket_of(client), self._clock()
+        tokens = self._tokens(key, now)
         if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
             self._forget_rested(now)
         self._buckets[key] = (max(0.0, tokens - 1), now) if tokens >= 1 else (tokens, now)
         return tokens >= 1
+
+    def _tokens(self, key: str, now: float) -> float:
+        tokens, at = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, tokens + (now - at) * self._rate)
 
     def _forget_rested(self, now: float) -> None:
         """Drop the buckets that are full again; when none is, all: that errs on the side of the clients."""
@@ -123,7 +128,19 @@ class RateLimiter:
             self._buckets.clear()
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def _bucket_of(client: str) -> str:
-    if ":" not in client:
+    try:
+        address = _address_of(client)
+    except ValueError:
         return client
-    return str(ip_network(f"{client.partition('%')[0]}/{IPV6_CLIENT_BITS}", strict=False))
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(IPv6Network((int(address), IPV6_CLIENT_BITS), strict=False))
+
+
+def _address_of(client: str) -> IPv4Address | IPv6Address:
+    """The address that a client has; a socket for both versions shows an IPv4 one inside an IPv6 one."""
+    address = ip_address(client)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

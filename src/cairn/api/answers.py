@@ -1,5 +1,7 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder: these are the hot reads."""
 
+from msgspec.structs import asdict
+
 from cairn.api.schemas import BlockSummary, HeaderView, PendingItem
 from cairn.core.gateway import PendingTx
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Header, Tx, TxHash
@@ -59,19 +61,9 @@ def header_view(block_hash: BlockHash, header: Header) -> HeaderView:
 
 
 def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
-    return BlockSummary(
-        blockHeight=header.height,
-        hash=hex_text(block_hash),
-        previousHash=hex_text(header.previous_hash),
-        timestamp=header.timestamp,
-        transactionsRoot=hex_text(header.tx_root),
-        stateRoot=hex_text(header.state_root),
-        gasUsed=header.gas_used,
-        proposer=hex_text(header.proposer),
-        chainId=header.chain_id,
-        # Every transfer uses the same gas, so the header tells how many there are.
-        transactionCount=header.gas_used // TRANSFER_GAS,
-    )
+    # Every transfer uses the same gas, so the header tells how many there are.
+    count = header.gas_used // TRANSFER_GAS
+    return BlockSummary(**asdict(header_view(block_hash, header)), transactionCount=count)
 
 
 def pending_item(pending: PendingTx) -> PendingItem:

@@ -29,7 +29,3 @@ class AnswerCache:
         while self._size_bytes > self._max_bytes:
             _, oldest = self._answers.popitem(last=False)
             self._size_bytes -= len(oldest) + ENTRY_OVERHEAD_BYTES
-
-    def clear(self) -> None:
-        self._answers.clear()
-        self._size_bytes = 0

@@ -8,7 +8,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cairn.api.access import HostList, OriginList, RateLimiter
 from cairn.api.errors import (
     Internal,
-    MalformedRequest,
     MethodNotAllowed,
     PathNotFound,
     RateLimited,
@@ -155,13 +154,11 @@ class _Answer:
 
 
 def _refusal(refused: HTTPException, method: str) -> NodeError:
-    """What the router itself refuses."""
-    if refused.status_code == 404:
+    """What the router itself refuses: a path that is not there, or a method that the path does not take."""
+    allowed = (refused.headers or {}).get("Allow")
+    if allowed is None:
         return PathNotFound("there is no such path; see /docs")
-    if refused.status_code == 405:
-        allowed = (refused.headers or {})["Allow"].split(", ")
-        return MethodNotAllowed(method, ", ".join(sorted(allowed)))
-    return MalformedRequest(refused.detail)
+    return MethodNotAllowed(method, ", ".join(sorted(allowed.split(", "))))
 
 
 def _preflight_headers(headers: dict[bytes, bytes]) -> list[Header]:

@@ -59,27 +59,30 @@ class Intake:
         """Hand over a submission that left something out; the result is still to come."""
         info = self._accepting_info()
         submission = parse_submission(body, info.gas_price)
-        if submission.signature is None:
+        signature = submission.signature
+        if signature is None:
             admitting = asyncio.ensure_future(self._gateway.submit_draft(draft_of(submission, info)))
             # Its first step hands it over, so that it stays before whatever this client sends next.
             await asyncio.sleep(0)
             return admitting
         nonce = await self._gateway.next_nonce(submission.sender)
         try:
-            tx = signed_tx(submission, nonce, info)
+            tx = signed_tx(submission, signature, nonce, info)
         except InvalidSignature:
-            sent_before = await self._find_sent_before(submission, nonce - 1, info)
+            sent_before = await self._find_sent_before(submission, signature, nonce - 1, info)
             if sent_before is None:
                 raise
             tx = sent_before
         return self._gateway.submit(tx)
 
-    async def _find_sent_before(self, submission: Submission, nonce: int, info: ChainInfo) -> Tx | None:
+    async def _find_sent_before(
+        self, submission: Submission, signature: bytes, nonce: int, info: ChainInfo
+    ) -> Tx | None:
         """The transaction itself, when this is a repetition of it: the first one has moved the next nonce on."""
         if nonce < 0:
             return None
         try:
-            tx = signed_tx(submission, nonce, info)
+            tx = signed_tx(submission, signature, nonce, info)
         except InvalidSignature:
             return None
         known = self._view.find_location(tx.hash) or await self._gateway.find_tx(tx.hash)
@@ -91,10 +94,8 @@ class Intake:
         return self._view.get_info()
 
 
-def signed_tx(submission: Submission, nonce: int, info: ChainInfo) -> Tx:
+def signed_tx(submission: Submission, signature: bytes, nonce: int, info: ChainInfo) -> Tx:
     """Check the signature over these fields and this nonce. Raises `InvalidSignature`."""
-    if submission.signature is None:
-        raise InvalidField("signature", "is missing")
     return build_tx(
         sender=submission.sender,
         to=submission.to,
@@ -102,7 +103,7 @@ def signed_tx(submission: Submission, nonce: int, info: ChainInfo) -> Tx:
         gas=submission.gas,
         gas_price=submission.gas_price,
         nonce=nonce,
-        signature=submission.signature,
+        signature=signature,
         chain_id=info.chain_id,
     )
 

@@ -11,8 +11,8 @@ from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, CoreGateway
 from cairn.domain.errors import NodeError
 
-CHECK_TIMEOUT_S = 0.9
-"""Below the second that orchestrators give a probe, so that they get the reason and not a time-out."""
+CHECK_TIMEOUT_S = 3.0
+"""A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""
 CHECK_LIFETIME_S = 1.0
 
 _encode = msgspec.json.Encoder().encode
@@ -60,7 +60,7 @@ class Probes:
         try:
             return await asyncio.wait_for(self._gateway.check(), CHECK_TIMEOUT_S)
         except TimeoutError:
-            silent = f"the core did not answer within {CHECK_TIMEOUT_S} s"
+            silent = f"the core did not answer within {CHECK_TIMEOUT_S:g} s"
             return Checks(silent, silent)
         except NodeError as failure:
             return Checks(failure.detail, failure.detail)

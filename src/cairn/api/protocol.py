@@ -24,6 +24,9 @@ from cairn.domain.errors import NodeError
 MAX_HEAD_BYTES = 64 * 1024
 FEED_BYTES = 16 * 1024
 LINGER_S = 2.0
+"""How long a refused client is listened to, so that it can read why."""
+HALF_CLOSED_S = 5.0
+"""How long a client that sends nothing more is answered."""
 MAX_ANSWERS_DUE = 64
 """Requests that one client may have in flight in the fast lane; more are read once some are answered."""
 
@@ -69,13 +72,16 @@ class HttpProtocol(HttpToolsProtocol):
         """Read but not yet parsed: an incomplete request, or one that must wait for the answers due."""
         self._is_counted = False
         self._is_closing = False
+        """It ends with the answers that are due."""
+        self._is_refused = False
+        """What the client still sends is discarded."""
         self._in_head = self._in_body = False
         self._head_bytes = 0
         self._begun = 0
-        self._refusal: NodeError | None = None
         self._heard_at = lane.now
         self._receiving_since: float | None = None
-        self._lingers_until: float | None = None
+        self._ends_at: float | None = None
+        """When the connection is cut, whatever goes on."""
 
     # The connection.
 
@@ -93,10 +99,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._held = b""
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends nothing more; it may still wait for answers, where the transport can be half closed."""
+        """The client sends nothing more. It may still wait for answers, or be gone: that looks the same from here."""
         if not self.transport.can_write_eof() or self._in_body or not (self._answers or self._is_serving()):
             return False
         self._is_closing = True
+        self._ends_at = self._lane.now + HALF_CLOSED_S
         if self._is_serving():
             self.cycle.keep_alive = False
         return True
@@ -123,8 +130,8 @@ class HttpProtocol(HttpToolsProtocol):
         now, lane = self._lane.now, self._lane
         if self.transport.is_closing():
             return
-        if self._lingers_until is not None:
-            if now > self._lingers_until:
+        if self._ends_at is not None:
+            if now > self._ends_at:
                 self.transport.abort()
         elif self.flow.write_paused:
             if now - self._heard_at > lane.idle_timeout_s:
@@ -162,13 +169,14 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.flow.pause_reading()
             return
-        if self._lingers_until is None and not self.transport.is_closing():
+        if not self._is_refused and not self.transport.is_closing():
             self.transport.write(self._lane.problem(error, CLOSE))
             self._linger()
 
     def _linger(self) -> None:
         """End our side, and discard what the client still sends: unread, it would turn the answer into a reset."""
-        self._lingers_until = self._lane.now + LINGER_S
+        self._is_refused = True
+        self._ends_at = self._lane.now + LINGER_S
         self._held = b""
         self._flow.release()
         if self.transport.can_write_eof():
@@ -178,7 +186,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._lane.now
-        if self._lingers_until is not None:
+        if self._is_refused:
             return
         if self._held:
             data = self._held + data
@@ -238,6 +246,7 @@ class HttpProtocol(HttpToolsProtocol):
             return FULL_LANE
         if answer is None:
             return FULL_LANE
+        self._count()
         self._answers.append(answer)
         if not isinstance(answer, bytes):
             answer.add_done_callback(self._flush)
@@ -249,8 +258,12 @@ class HttpProtocol(HttpToolsProtocol):
         return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
 
     def _may_ask(self) -> bool:
-        # One who asked too often is refused by the full lane.
-        return not self._is_counted or self.client is None or self._lane.limiter.take(self.client[0])
+        # One who asked too often is refused by the full lane, which also counts every request that it gets.
+        return not self._is_counted or self.client is None or self._lane.limiter.has_left(self.client[0])
+
+    def _count(self) -> None:
+        if self._is_counted and self.client is not None:
+            self._lane.limiter.take(self.client[0])
 
     def _flush(self, _: object = None) -> None:
         """Write the answers that are ready, in order; then go on with what had to wait for them."""
@@ -314,13 +327,13 @@ class HttpProtocol(HttpToolsProtocol):
             self.handle_websocket_upgrade()
             return False
         except httptools.HttpParserError:
-            self._refuse(self._refusal or MalformedRequest("the request is not HTTP/1.1 as it should be"))
+            self._refuse(MalformedRequest("the request is not HTTP/1.1 as it should be"))
             return False
         # Only a piece that lies within one head counts whole; what is before a new head is not its own.
         if self._in_head and self._begun == begun:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(_head_too_large())
+                self._refuse(HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes"))
                 return False
         return True
 
@@ -330,14 +343,6 @@ class HttpProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._receiving_since = self._lane.now
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._head_bytes += len(name) + len(value)
-        if self._head_bytes > MAX_HEAD_BYTES:
-            # Raised through the parser, which reports it as its own failure.
-            self._refusal = _head_too_large()
-            raise self._refusal
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
@@ -357,7 +362,3 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         self._continue()
-
-
-def _head_too_large() -> HeadersTooLarge:
-    return HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes")

@@ -112,6 +112,8 @@ class ChainView:
             if self._store is None:
                 self._store = self._open()
             self.height = max(before, self._store.catch_up())
+            if self.height > before:
+                self._show(before)
         except Unavailable as failure:
             if self.phase == "ready":
                 log.warning("the store cannot be read yet", reason=failure.detail)
@@ -120,8 +122,6 @@ class ChainView:
             return
         if self.height < self._announced or self._store is None:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
-        if self.height > before:
-            self._show(before)
 
     def _open(self) -> FollowerStore:
         if self.info is None:
@@ -148,11 +148,15 @@ class ChainView:
         if self.height >= height:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reaching.append((height, future))
+        reaching = (height, future)
+        self._reaching.append(reaching)
         try:
             await asyncio.wait_for(future, timeout_s)
         except TimeoutError:
             raise StoreUnavailable(f"this worker cannot read block {height} yet") from None
+        finally:
+            if reaching in self._reaching:
+                self._reaching.remove(reaching)
 
     @contextmanager
     def watching(self, tx_hash: TxHash) -> Iterator["asyncio.Future[None]"]:

@@ -26,7 +26,7 @@ from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
-from cairn.domain.types import TRANSFER_GAS, Address
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -89,6 +89,9 @@ def run(
         genesis = place.read_genesis()
         settings = load_settings(place.read_config(), os.environ, flags_given(flags))
         settings, cometbft = settle_engine(place, genesis, settings)
+        if cometbft is None:
+            # Elsewhere the fees go where the chain's validators say.
+            warn_of_lost_fees(settings.proposer)
         make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
         code = run_node(genesis, place.data_dir, settings, {}, banner, cometbft)
@@ -119,15 +122,22 @@ def init(
         chosen_id = secrets.randbelow(2**31) + 2**20 if chain_id is None else chain_id
         genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
         home = Home(directory)
-        home.create(genesis, {} if proposer is None else {"proposer": read_address(proposer, "--proposer")})
+        chosen_proposer = None if proposer is None else read_address(proposer, "--proposer")
+        home.create(genesis, {} if chosen_proposer is None else {"proposer": chosen_proposer})
     print(f"Wrote {home.genesis_file} (chain id {genesis.chain_id}) and {home.config_file}")
     if not genesis.alloc:
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
+    warn_of_lost_fees(chosen_proposer or ZERO_ADDRESS)
     print(f"Start the node with: cairn run --home {directory}")
 
 
 app.command("testnet")(make_testnet)
 app.add_typer(validators.app, name="validators")
+
+
+def warn_of_lost_fees(proposer: Address) -> None:
+    if proposer == ZERO_ADDRESS:
+        warn("no proposer is set, so all fees go to the zero address, whose key nobody has: set proposer to an account")
 
 
 def run_node(

@@ -58,7 +58,8 @@ class LinkClient:
             self._listener.on_phase("unavailable", "the core process is gone")
 
     def _connected(self) -> "_Connection":
-        if self._connection is not None:
+        # A connection may be lost a moment before `run` hears of it: what it took then would never be answered.
+        if self._connection is not None and not self._connection.lost.done():
             return self._connection
         if not self._met:
             raise Starting("the core is starting")
@@ -105,10 +106,14 @@ class _Connection(asyncio.Protocol):
         self._listener = listener
         self._frames = wire.FrameReader()
         self._transport: asyncio.Transport
-        self._next_id = 0
+        self._next_call_id = 1
+        self._next_submission_id = 1
+        self._records: list[bytes] = []
+        """Of this turn's submissions since the last call; they have the newest ids."""
         self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission]]] = {}
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._out: list[bytes] = []
+        self._flush_due = False
         self.lost: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -130,50 +135,63 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        request_id = self._take_id()
+        request_id = self._next_submission_id
+        self._next_submission_id = wire.id_after(request_id, 1)
         future: asyncio.Future[Admission] = self._loop.create_future()
         self._admissions[request_id] = (tx.hash, future)
-        self._write(wire.frame(request_id, wire.SUBMIT, encode_record(tx)))
+        self._records.append(encode_record(tx))
+        self._flush_soon()
         return future
 
     def call(self, call: wire.Call) -> asyncio.Future[bytes]:
-        request_id = self._take_id()
+        request_id = self._next_call_id
+        self._next_call_id = wire.id_after(request_id, 1)
         future: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[request_id] = future
-        self._write(wire.frame_of(request_id, wire.CALL, call))
+        # What was submitted before is handed over before: a draft's nonce may depend on it.
+        self._take_records()
+        self._out.append(wire.frame_of(request_id, wire.CALL, call))
+        self._flush_soon()
         return future
 
-    def _take_id(self) -> int:
-        self._next_id = self._next_id % 0xFFFF_FFFF + 1
-        return self._next_id
+    def _take_records(self) -> None:
+        records, self._records = self._records, []
+        if records:
+            first = wire.id_after(self._next_submission_id, -len(records))
+            self._out.append(wire.frame(first, wire.SUBMIT, b"".join(records)))
 
-    def _write(self, frame: bytes) -> None:
-        if not self._out:
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
             self._loop.call_soon(self._flush)
-        self._out.append(frame)
 
     def _flush(self) -> None:
+        self._flush_due = False
+        self._take_records()
         frames, self._out = self._out, []
         if not self._transport.is_closing():
             self._transport.write(b"".join(frames))
 
     def data_received(self, data: bytes) -> None:
         for request_id, kind, payload in self._frames.feed(data):
-            if request_id == 0:
+            if kind == wire.ADMITTED:
+                for admitted_id in wire.decode_admitted(payload):
+                    self._admitted(admitted_id, confirmed=False)
+            elif kind == wire.CONFIRMED:
+                self._admitted(request_id, confirmed=True)
+            elif kind == wire.REFUSED:
+                _, future = self._admissions.pop(request_id)
+                if not future.done():
+                    future.set_exception(wire.decode_error(payload))
+            elif request_id == 0:
                 self._notice(kind, payload)
-            elif request_id in self._admissions:
-                self._admitted(request_id, kind, payload)
-            elif request_id in self._calls:
+            else:
                 self._answered(self._calls.pop(request_id), kind, payload)
 
-    def _admitted(self, request_id: int, kind: int, payload: bytes) -> None:
+    def _admitted(self, request_id: int, confirmed: bool) -> None:
         tx_hash, future = self._admissions.pop(request_id)
-        if future.done():
-            return
-        if kind == wire.ERROR:
-            future.set_exception(wire.decode_error(payload))
-        else:
-            future.set_result(Admission(tx_hash, kind == wire.CONFIRMED))
+        if not future.done():
+            future.set_result(Admission(tx_hash, confirmed))
 
     def _answered(self, future: asyncio.Future[bytes], kind: int, payload: bytes) -> None:
         if future.done():

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
@@ -14,7 +15,7 @@ import uvloop
 from cairn.config import Settings
 from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status, ValidatorSet
 from cairn.core.server import LinkServer
-from cairn.core.service import Core, Reply
+from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
     JournalUnavailable,
@@ -81,6 +82,7 @@ class CoreProcess:
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._loop_failed)
         loop.add_signal_handler(signal.SIGTERM, self._drain)
         # The supervisor holds the other end for as long as it lives: without it nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
@@ -153,7 +155,18 @@ class CoreProcess:
             raise self._why_not()
         return self._core
 
-    def _accepting_core(self) -> Core:
+    def answered_with(self, error: NodeError) -> None:
+        if self._core is not None and isinstance(error, Fatal | StoreUnavailable):
+            self._core.fail(error)
+
+    def _loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of ours raised: a core that half did something must not go on."""
+        loop.default_exception_handler(context)
+        failure = context.get("exception")
+        if self._core is not None and isinstance(failure, Exception):
+            self._core.fail(failure)
+
+    def accepting(self) -> Core:
         if self._core is None or self._phase != "ready":
             raise self._why_not()
         return self._core
@@ -165,19 +178,11 @@ class CoreProcess:
             return Starting(self._reason)
         return StoreUnavailable(self._reason)
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
-        try:
-            core = self._accepting_core()
-        except NodeError as refusal:
-            reply(refusal)
-        else:
-            core.enqueue(tx, record, reply)
-
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        return self._accepting_core().submit(tx)
+        return self.accepting().submit(tx)
 
     async def submit_draft(self, draft: Draft) -> Admission:
-        return await self._accepting_core().submit_draft(draft)
+        return await self.accepting().submit_draft(draft)
 
     async def next_nonce(self, sender: Address) -> int:
         return await self._open_core().next_nonce(sender)
@@ -202,7 +207,7 @@ class CoreProcess:
         return await self._open_core().validators()
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
-        await self._accepting_core().submit_update(update)
+        await self.accepting().submit_update(update)
 
 
 def checks_after(failure: StoreUnavailable) -> Checks:

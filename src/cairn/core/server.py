@@ -8,10 +8,10 @@ import structlog
 
 from cairn.core import wire
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, Phase
-from cairn.core.service import Reply
-from cairn.domain.codec import decode_record
+from cairn.core.service import Core
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import NodeError
-from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.types import DropReason, TxHash
 
 log = structlog.get_logger("cairn.link")
 
@@ -19,7 +19,11 @@ log = structlog.get_logger("cairn.link")
 class Answering(CoreGateway, Protocol):
     """The core as the link sees it, in whatever phase it is."""
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None: ...
+    def accepting(self) -> Core:
+        """The core, when it takes submissions. Raises `Unavailable` otherwise."""
+
+    def answered_with(self, error: NodeError) -> None:
+        """Told of every refused call: one that is our own failure must not pass as an answer."""
 
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
         """Phase, its reason, and once the store is open the chain's parameters and head."""
@@ -78,6 +82,8 @@ class _Connection(asyncio.Protocol):
         self._frames = wire.FrameReader()
         self._transport: asyncio.Transport
         self._out: list[bytes] = []
+        self._admitted_ids: list[int] = []
+        self._flush_due = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -88,35 +94,59 @@ class _Connection(asyncio.Protocol):
         self._server.left(self)
 
     def write(self, frame: bytes) -> None:
-        if not self._out:
-            self._loop.call_soon(self._flush)
         self._out.append(frame)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._flush_due = False
         frames, self._out = self._out, []
+        if self._admitted_ids:
+            frames.append(wire.admitted_frame(self._admitted_ids))
+            self._admitted_ids = []
         if not self._transport.is_closing():
             self._transport.write(b"".join(frames))
 
     def data_received(self, data: bytes) -> None:
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.SUBMIT:
-                self._core.enqueue(decode_record(payload), payload, partial(self._admitted, request_id))
+                self._submit(request_id, payload)
             else:
                 task = self._loop.create_task(self._answer(request_id, wire.decode_call(payload)))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
+    def _submit(self, request_id: int, records: bytes) -> None:
+        try:
+            enqueue = self._core.accepting().enqueue
+        except NodeError as refusal:
+            for number in range(len(records) // TX_RECORD_SIZE):
+                self._admitted(wire.id_after(request_id, number), refusal)
+            return
+        for start in range(0, len(records), TX_RECORD_SIZE):
+            record = records[start : start + TX_RECORD_SIZE]
+            enqueue(decode_record(record), record, partial(self._admitted, request_id))
+            request_id = wire.id_after(request_id, 1)
+
     def _admitted(self, request_id: int, result: Admission | NodeError) -> None:
         if isinstance(result, NodeError):
-            self.write(wire.error_frame(request_id, result))
+            self.write(wire.error_frame(request_id, wire.REFUSED, result))
+        elif result.confirmed:
+            self.write(wire.frame(request_id, wire.CONFIRMED))
         else:
-            self.write(wire.frame(request_id, wire.CONFIRMED if result.confirmed else wire.PENDING))
+            self._admitted_ids.append(request_id)
+            self._flush_soon()
 
     async def _answer(self, request_id: int, call: wire.Call) -> None:
         try:
             result = await self._perform(call)
         except NodeError as error:
-            self.write(wire.error_frame(request_id, error))
+            self._core.answered_with(error)
+            self.write(wire.error_frame(request_id, wire.ERROR, error))
         else:
             self.write(wire.frame_of(request_id, wire.RESULT, result))
 

@@ -4,6 +4,7 @@ Everything runs on one event loop and nothing here awaits between a check and it
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -124,14 +125,14 @@ class Core:
 
         `abci_socket` is where to listen for CometBFT, when that is the engine.
         """
-        chain = ChainStore.open(data_dir, genesis)
-        try:
+        with contextlib.ExitStack() as opened:
+            chain = ChainStore.open(data_dir, genesis)
+            opened.callback(chain.close)
             journal = Journal.open(data_dir / "journal")
+            opened.callback(journal.close)
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
-        except BaseException:
-            chain.close()
-            raise
+            opened.pop_all()
         return cls(chain, pool, journal, Feed(), settings, dev_keys, abci_socket)
 
     def start(self) -> None:
@@ -187,6 +188,11 @@ class Core:
         except (TxRejected, MempoolFull) as refused:
             reply(refused)
             return
+        except NodeError as failure:
+            # The state could not be read: this is no fault of the transaction's.
+            reply(failure)
+            self.fail(failure)
+            return
         if admitted.added or self.engine.adopt(tx.hash):
             self._journal.append_add(received_at, tx, record)
             self._note_drops(admitted.dropped)
@@ -234,8 +240,8 @@ class Core:
             return
         try:
             self._journal.sync()
-        except StoreUnavailable as failure:
-            self._fail(failure)
+        except NodeError as failure:
+            self.fail(failure)
             return
         self._last_batch = len(self._waiting)
         self._answer_waiting(None)
@@ -279,9 +285,10 @@ class Core:
             return
         failure = task.exception()
         if failure is not None:
-            self._fail(failure)
+            self.fail(failure)
 
-    def _fail(self, failure: BaseException) -> None:
+    def fail(self, failure: BaseException) -> None:
+        """End this core: nothing more is admitted, and what waits for its sync is refused."""
         if not self.failed.done():
             self.failed.set_exception(failure)
         self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
@@ -334,7 +341,7 @@ class Core:
         try:
             probe()
         except (StoreUnavailable, Corrupt) as failure:
-            self._fail(failure)
+            self.fail(failure)
             return failure.detail
         return OK
 
@@ -374,5 +381,8 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             journal.append_drop(tx_hash, reason)
             journal.settle(tx_hash)
     journal.sync()
+    # From here on the mempool holds what is alive.
+    journal.recovered.clear()
+    journal.recovered_drops.clear()
     if restored:
         log.info("mempool restored", transactions=restored)

@@ -2,13 +2,20 @@
 
     u32 length of the rest | u32 request id | u8 kind | payload
 
-Requests and their answers share an id; id 0 marks what the core tells unasked. A submission carries the fixed-width
-transaction record that the journal and the store keep, so it is encoded once on its whole way. Everything else is
-JSON: rare, small, and exact for integers of any size.
+Calls and their answers share an id; id 0 marks what the core tells unasked. Everything is JSON (rare, small, and exact
+for integers of any size) but submissions, which are the load: all that a worker submits in one turn of its loop goes in
+one frame, and so do the core's answers.
+
+    SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
+    ADMITTED   0               | u32 id of each transaction that is on disk now
+    CONFIRMED  id              | nothing: it was confirmed before
+    REFUSED    id              | why
+
+Submissions are numbered apart from calls, one after the other.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -27,10 +34,11 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 SUBMIT = 1
 CALL = 2
 # Core to worker, in answer.
-PENDING = 16
+ADMITTED = 16
 CONFIRMED = 17
-RESULT = 18
-ERROR = 19
+REFUSED = 18
+RESULT = 19
+ERROR = 20
 # Core to worker, unasked.
 INFO = 32
 PHASE = 33
@@ -100,6 +108,11 @@ _call_decoder: msgspec.json.Decoder[Call] = msgspec.json.Decoder(Call)
 _T = TypeVar("_T")
 
 
+def id_after(request_id: int, steps: int) -> int:
+    """Ids are 32 bits wide and never 0."""
+    return (request_id - 1 + steps) % 0xFFFF_FFFF + 1
+
+
 def frame(request_id: int, kind: int, payload: bytes = b"") -> bytes:
     return HEAD.pack(AFTER_LENGTH + len(payload), request_id, kind) + payload
 
@@ -116,9 +129,17 @@ def decode_as(payload: bytes, expected: type[_T]) -> _T:
     return msgspec.json.decode(payload, type=expected)
 
 
-def error_frame(request_id: int, error: NodeError) -> bytes:
+def error_frame(request_id: int, kind: int, error: NodeError) -> bytes:
     field = error.field if isinstance(error, InvalidField) else None
-    return frame_of(request_id, ERROR, ErrorAnswer(error.code, error.detail, field))
+    return frame_of(request_id, kind, ErrorAnswer(error.code, error.detail, field))
+
+
+def admitted_frame(ids: Sequence[int]) -> bytes:
+    return frame(0, ADMITTED, struct.pack(f">{len(ids)}I", *ids))
+
+
+def decode_admitted(payload: bytes) -> tuple[int, ...]:
+    return struct.unpack(f">{len(payload) // 4}I", payload)
 
 
 def _every_error(cls: type[NodeError]) -> Iterator[type[NodeError]]:

@@ -7,6 +7,7 @@ validators their record is one more element, hashed in BLAKE3's mode of its own,
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -25,6 +26,8 @@ _GUARD = int.from_bytes(b"\0\0\1\0" * (LANES // 2), "little")
 _FOLD_EVERY = 65_536
 """So many lanes of 16 bits add up to less than 2^32."""
 
+RECENT_VECTORS = 8_192
+"""Some 2 KB each."""
 _RECORD_CONTEXT = "cairn 2026 state lattice: governance record"
 
 _pack_account = Struct(">20s32sQ").pack
@@ -61,9 +64,9 @@ class Lattice(msgspec.Struct, frozen=True):
         """The hash of the state after its one record that is not an account went from `old` to `new`."""
         added, removed = _Lanes(), _Lanes()
         if new is not None:
-            added.add_vector(blake3(new, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE))
+            added.add_vector(_record_vector(new))
         if old is not None:
-            removed.add_vector(blake3(old, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE))
+            removed.add_vector(_record_vector(old))
         return self._plus(added, removed)
 
     def _plus(self, added: "_Lanes", removed: "_Lanes") -> "Lattice":
@@ -73,6 +76,17 @@ class Lattice(msgspec.Struct, frozen=True):
         even = ((total & _EVEN) + plus_even + _GUARD - minus_even) & _EVEN
         odd = (((total >> 16) & _EVEN) + plus_odd + _GUARD - minus_odd) & _EVEN
         return Lattice((even | odd << 16).to_bytes(SUM_SIZE, "little"))
+
+
+def _vector(data: bytes) -> int:
+    return int.from_bytes(blake3(data).digest(SUM_SIZE), "little")
+
+
+def _record_vector(record: bytes) -> int:
+    return int.from_bytes(blake3(record, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE), "little")
+
+
+_recent_vector = lru_cache(maxsize=RECENT_VECTORS)(_vector)
 
 
 class _Lanes:
@@ -85,10 +99,10 @@ class _Lanes:
 
     def add(self, address: Address, account: Account) -> None:
         data = _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
-        self.add_vector(blake3(data).digest(SUM_SIZE))
+        # An account that has sent will send again: what one block adds for it, a later one takes away.
+        self.add_vector(_recent_vector(data) if account.nonce else _vector(data))
 
-    def add_vector(self, digest: bytes) -> None:
-        vector = int.from_bytes(digest, "little")
+    def add_vector(self, vector: int) -> None:
         # The odd lanes are what is left of the total, so one mask a vector is enough.
         self._even += vector & _EVEN
         self._total += vector

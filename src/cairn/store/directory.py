@@ -8,6 +8,7 @@ DIR/journal/     the mempool's journal
 DIR/snapshots/   the newest snapshots of the state, for other nodes to start from
 """
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -54,9 +55,10 @@ class DirectoryLock:
         except OSError as failure:
             os.close(file)
             raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
-        # Only for the message above, so it need not survive anything.
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        # Only for the message above: a full disk must not keep the node from saying so in its own words.
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return cls(file)
 
     def release(self) -> None:
@@ -69,10 +71,10 @@ def claim_format(directory: Path) -> None:
     """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
     path = _format_path(directory)
     if not path.exists():
-        for part in (chain_path(directory), directory / "journal"):
-            if part.exists() and any(part.iterdir()):
-                raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
         try:
+            for part in (chain_path(directory), directory / "journal"):
+                if part.exists() and any(part.iterdir()):
+                    raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
             mark_format(directory)
         except OSError as failure:
             raise StoreUnavailable(f"cannot write {path}: {failure}") from failure

@@ -82,6 +82,7 @@ class FollowerStore(ChainReader):
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
+            failure = None
             try:
                 if attempt and attempt % REOPEN_AFTER == 0:
                     self._reopen()

@@ -16,7 +16,7 @@ tidying up, this makes a promise out of what was read: after a failed sync the k
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import Final, get_args
@@ -138,6 +138,8 @@ class Journal:
         try:
             frame = self._write(bytes((_NOOP,)), ())
             found = os.pread(self._file, len(frame), self._offset - len(frame))
+            # Probes fill segments too, also of a node that nobody submits to.
+            self._retire()
         except OSError as failure:
             raise self._failed(failure) from failure
         if found != frame:
@@ -159,7 +161,7 @@ class Journal:
         self._failure = f"the journal at {self._directory} cannot be written: {failure}"
         return JournalUnavailable(self._failure)
 
-    def _write(self, payload: bytes, added: Iterable[TxHash]) -> bytes:
+    def _write(self, payload: bytes, added: Collection[TxHash]) -> bytes:
         """Write one frame and sync it; `added` are the transactions in it that live. Returns the frame."""
         frame = encode_frame(self._sequence, payload)
         if self._offset + len(frame) > self._capacity:
@@ -168,14 +170,16 @@ class Journal:
         sync_file(self._file)
         self._offset += len(frame)
         self._sequence += 1
-        segments, alive = self._segments, self._alive
-        for tx_hash in added:
-            before = alive.get(tx_hash)
-            if before is not None:
-                segments[before] -= 1
-            alive[tx_hash] = self._current
-            segments[self._current] += 1
+        self._note_alive(added)
         return frame
+
+    def _note_alive(self, added: Collection[TxHash]) -> None:
+        """These live in the current segment from now on, and no longer where they may have lived before."""
+        if not self._alive.keys().isdisjoint(added):
+            for tx_hash in self._alive.keys() & added:
+                self._segments[self._alive[tx_hash]] -= 1
+        self._alive.update(dict.fromkeys(added, self._current))
+        self._segments[self._current] += len(added)
 
     def _start_segment(self, frame_bytes: int) -> None:
         number = self._current + 1
@@ -191,13 +195,18 @@ class Journal:
         """Remove the oldest segments that nothing lives in; make it so when they outgrow what lives."""
         self._remove_dead()
         while len(self._segments) > self._max_segments and self._is_mostly_dead():
-            oldest = next(iter(self._segments))
-            scan = scan_segment(segment_path(self._directory, oldest))
-            adds = (
-                {} if scan is None else {TxHash(add[_HASH_AT:_HASH_END]): add for add in _adds(self._directory, scan)}
-            )
-            self._rewrite([adds[tx_hash] for tx_hash, number in self._alive.items() if number == oldest])
+            self._rewrite(self._living_in(next(iter(self._segments))))
             self._remove_dead()
+
+    def _living_in(self, number: int) -> list[bytes]:
+        path = segment_path(self._directory, number)
+        scan = scan_segment(path)
+        adds = {_hash_of(add): add for add in _adds(path, scan)} if scan is not None else {}
+        living = [tx_hash for tx_hash, segment in self._alive.items() if segment == number]
+        missing = [tx_hash for tx_hash in living if tx_hash not in adds]
+        if missing:
+            raise Corrupt(f"{path}: transaction 0x{missing[0].hex()} is no longer in it")
+        return [adds[tx_hash] for tx_hash in living]
 
     def _remove_dead(self) -> None:
         while len(self._segments) > 1:
@@ -220,7 +229,7 @@ class Journal:
         """Write records again, so that they live in the newest segment."""
         for start in range(0, len(adds), _FRAME_RECORDS):
             group = adds[start : start + _FRAME_RECORDS]
-            self._write(b"".join(group), [TxHash(record[_HASH_AT:_HASH_END]) for record in group])
+            self._write(b"".join(group), list(map(_hash_of, group)))
 
     def _recover(self) -> None:
         """Replay all segments, write what lives into new ones, and remove the old ones."""
@@ -263,7 +272,7 @@ def _replay(path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxH
     """Apply a frame's records to what lives and what was dropped so far."""
     for kind, record in _records(path, frame):
         if kind == _ADD:
-            tx_hash = TxHash(record[_HASH_AT:_HASH_END])
+            tx_hash = _hash_of(record)
             adds[tx_hash] = record
             drops.pop(tx_hash, None)
         elif kind == _DROP:
@@ -272,8 +281,7 @@ def _replay(path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxH
             drops[dropped] = _REASONS[reason]
 
 
-def _adds(directory: Path, scan: Scan) -> Iterator[bytes]:
-    path = segment_path(directory, scan.number)
+def _adds(path: Path, scan: Scan) -> Iterator[bytes]:
     for frame in scan.frames:
         yield from (record for kind, record in _records(path, frame) if kind == _ADD)
 
@@ -296,6 +304,10 @@ def _encode_drop(tx_hash: TxHash, reason: DropReason) -> bytes:
 def _decode_add(record: bytes) -> JournalEntry:
     _, _, received_at = _ADD_HEAD.unpack_from(record)
     return JournalEntry(received_at, decode_record(record[_ADD_HEAD.size :]))
+
+
+def _hash_of(record: bytes) -> TxHash:
+    return TxHash(record[_HASH_AT:_HASH_END])
 
 
 def _order_of(record: bytes) -> int:

@@ -26,7 +26,11 @@ from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable
 from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
 
 WRITE_BUFFER_BYTES = 8 << 20
+"""Per family; a flush of one takes all along. Larger ones make every insertion dearer, here and in each follower, and
+hold more memory; smaller ones are merged more often. With 8 MB a transaction costs least in all, and hardly
+more at a million stored ones than at ten thousand."""
 BLOCK_CACHE_BYTES = 8 << 20
+"""Small: the kernel's page cache is behind it, shared by all processes."""
 
 
 class Batch:
@@ -136,18 +140,6 @@ class Database:
             raise _failure(self._path, error) from error
         return None
 
-    def last(self, family: str) -> tuple[bytes, bytes] | None:
-        """The family's last entry."""
-        try:
-            entries = self._families[family].iter(self._whole_order)
-            entries.seek_to_last()
-            if entries.valid():
-                return entries.key(), entries.value()
-            entries.status()
-        except Exception as error:
-            raise _failure(self._path, error) from error
-        return None
-
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a family, in the order of their keys."""
         try:
@@ -207,6 +199,7 @@ def _database_options(strict: bool) -> Options:
     options.create_missing_column_families(True)
     options.set_paranoid_checks(True)
     options.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency() if strict else DBRecoveryMode.point_in_time())
+    # One log for all families: none holds back a log that the others are done with, and followers get all or nothing.
     options.set_atomic_flush(True)
     # Secondaries must keep files open that the primary has deleted since.
     options.set_max_open_files(-1)
@@ -225,6 +218,7 @@ def _database_options(strict: bool) -> Options:
 def _family_options(name: str, cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    # Keys are hashes, so leveled compaction rewrites each entry more often: up to a half more work in the background.
     options.set_compaction_style(DBCompactionStyle.universal())
     # Hashes and signatures do not compress.
     options.set_compression_type(DBCompressionType.none())

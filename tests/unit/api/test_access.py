@@ -113,6 +113,24 @@ def test_an_ipv6_network_is_one_client() -> None:
     assert limited.take("2001:db8::1")
     assert not limited.take("2001:db8::2")
     assert limited.take("2001:db8:0:1::1")
+    assert not limited.take("2001:db8:0:1::2%eth0")
+
+
+def test_an_ipv4_client_of_a_socket_for_both_versions_is_one_client() -> None:
+    limited, _ = limiter(burst=1)
+    assert limited.take("::ffff:10.0.0.1")
+    assert limited.take("::ffff:10.0.0.2"), "another client has a bucket of its own"
+    assert not limited.take("::ffff:10.0.0.1")
+    assert not limited.take("10.0.0.1"), "the same client, however it is written"
+
+
+def test_asking_what_is_left_counts_nothing() -> None:
+    limited, clock = limiter(rate=1, burst=1)
+    assert [limited.has_left("10.0.0.1") for _ in range(3)] == [True, True, True]
+    assert limited.take("10.0.0.1")
+    assert not limited.has_left("10.0.0.1")
+    clock.now += 1
+    assert limited.has_left("10.0.0.1")
 
 
 def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import httpx
 import msgspec
+import pytest
 
+from cairn.api import pages
 from cairn.api.app import make_app
 from cairn.api.hub import EventHub
 from cairn.api.pages import ASSETS, asset_path, encode_openapi
@@ -69,3 +71,10 @@ def test_the_document_follows_what_the_node_signs_for() -> None:
     assert get("/openapi.json", view).content == encode_openapi([])
     view.info = msgspec.structs.replace(INFO, signs_for=DEV_ACCOUNTS)
     assert get("/openapi.json", view).content == encode_openapi(DEV_ACCOUNTS)
+
+
+def test_without_the_package_the_failure_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "ASSET_PACKAGE", "no_such_package")
+    with pytest.raises(FileNotFoundError, match="no_such_package"):
+        asset_path("x")
+    assert get("/docs/swagger-ui.js").status_code == 500

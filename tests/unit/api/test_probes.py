@@ -103,6 +103,12 @@ def test_a_stuck_core_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did not answer" in body["checks"]["mempool"]
 
 
+def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = 1.2
+    assert ask(Probes(gateway, view_in("ready")).ready)[0] == 200
+
+
 def test_a_phase_that_changes_during_the_check_counts() -> None:
     view, gateway = view_in("ready"), ScriptedGateway()
     gateway.check_delay_s = 0.02

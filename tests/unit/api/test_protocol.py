@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cairn.api import access, protocol
+from cairn.api import access, protocol, reads
 from cairn.config import Settings
-from cairn.core.gateway import Admission
+from cairn.core.gateway import Admission, PendingTx
 from cairn.domain.errors import NonceTooLow
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of, hash_of, without
-from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server
+from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
 
 FULL_LANE = "Origin: http://localhost"
 """A header that changes nothing but the lane."""
@@ -161,15 +161,65 @@ def test_more_in_flight_than_a_client_may_have() -> None:
 
 def test_a_client_that_does_not_read_is_not_read_from() -> None:
     async def scenario(server: RestServer) -> None:
-        count = 4_000
-        async with server.client() as client:
+        count = 15_000
+        async with server.client(buffer_bytes=1024) as client:
             client.write(get(KNOWN) * count + get("/health"))
-            await asyncio.sleep(0.2)
+            await wait_until(lambda: any(connection.flow.write_paused for connection in server.connections))
             [connection] = server.connections
-            assert connection.transport.get_write_buffer_size() < 1024 * 1024
+            assert connection.transport.get_write_buffer_size() < 512 * 1024
+            assert connection.flow.read_paused
             assert [(await client.answer()).status for _ in range(count + 1)] == [200] * (count + 1)
 
     run_server(scenario)
+
+
+def test_a_client_that_never_reads_is_cut_off() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client(buffer_bytes=1024) as client:
+            client.write(get(KNOWN) * 15_000)
+            await server.no_connections()
+
+    run_server(scenario, QUICK)
+
+
+def test_thousands_of_requests_at_once_in_the_full_lane() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(get("/health") * 3_000 + get("/nothing"))
+            most = 0
+            for _ in range(3_000):
+                assert (await client.answer()).status == 200
+                most = max(most, *(len(connection.pipeline) for connection in server.connections))
+            assert (await client.answer()).status == 404
+            assert most < 1_000
+
+    run_server(scenario)
+
+
+def test_junk_behind_many_requests() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            server.core.check_delay_s = 0.05
+            client.write(get("/ready") * 3 + b"nonsense\r\n\r\n")
+            assert b"nonsense" not in await client.rest()
+            assert not server.connections
+
+    run_server(scenario)
+
+
+def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "PRESENCE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(protocol, "HALF_CLOSED_S", 0.1)
+
+    async def scenario(server: RestServer) -> None:
+        server.core.standing = PendingTx(signed(5), 0)
+        async with server.client() as client:
+            client.write(get(f"/tx/{hash_of(signed(5))}?wait=60"))
+            await wait_until(lambda: bool(server.server.server_state.tasks))
+            client.abort()
+            await wait_until(lambda: not server.server.server_state.tasks)
+
+    run_server(scenario, QUICK)
 
 
 def test_chunked_bodies() -> None:
@@ -299,11 +349,13 @@ def test_junk_behind_good_requests_takes_nothing_from_them() -> None:
     run_server(scenario)
 
 
-@pytest.mark.parametrize("end", [b"\r\n\r\n", b""])
-def test_a_head_that_is_too_large(end: bytes) -> None:
+@pytest.mark.parametrize(
+    "lines", [b"X: " + b"a" * 200_000 + b"\r\n\r\n", b"X: " + b"a" * 200_000, b"X-Some: thing\r\n" * 8_000 + b"\r\n"]
+)
+def test_a_head_that_is_too_large(lines: bytes) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            answer = await client.ask(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 200_000 + end)
+            answer = await client.ask(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines)
             assert_problem(answer, 431, "HEADERS_TOO_LARGE")
 
     run_server(scenario)
@@ -393,6 +445,21 @@ def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (await client.ask(get("/health"))).status == 200
 
     run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
+
+
+def test_a_request_that_changes_lanes_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+
+    async def scenario(server: RestServer) -> None:
+        unknown = get("/tx/0x" + "ab" * 32)
+        async with server.client() as client:
+            # The middle ones begin in the fast lane, where they first wait for the answer before them.
+            client.write(post_tx(signed(0)) + unknown * 2 + get(KNOWN, FULL_LANE) + get(KNOWN))
+            await server.submissions(1)
+            server.core.admit_all()
+            assert [(await client.answer()).status for _ in range(5)] == [200, 404, 404, 200, 429]
+
+    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=4))
 
 
 def test_a_client_that_goes_away_in_the_middle() -> None:

@@ -18,6 +18,10 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, parse_genesis
 
 ADDRESS = checksum_address(DEV_KEYS[0][0])
+LOST_FEES = (
+    "cairn: warning: no proposer is set, so all fees go to the zero address, whose key nobody has: "
+    "set proposer to an account\n"
+)
 WIDE = {"COLUMNS": "200"}
 
 cli = CliRunner()
@@ -116,6 +120,7 @@ def test_init_writes_what_was_asked_for(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "chain id 7" in result.stdout
     assert f"cairn run --home {home}" in result.stdout
+    assert result.stderr == ""
     genesis = parse_genesis((home / "genesis.json").read_bytes())
     assert (genesis.chain_id, genesis.gas_price, genesis.block_gas_limit) == (7, 3, 42_000)
     assert genesis.alloc == {DEV_KEYS[0][0]: 5}
@@ -130,6 +135,21 @@ def test_init_gives_each_chain_an_id_of_its_own_and_warns_when_nobody_has_money(
         ids.add(parse_genesis((tmp_path / name / "genesis.json").read_bytes()).chain_id)
     assert len(ids) == 2
     assert 1337 not in ids
+
+
+def test_init_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path) -> None:
+    result = cli.invoke(app, ["init", str(tmp_path), "--alloc", f"{ADDRESS}=5"])
+    assert (result.exit_code, result.stderr) == (0, LOST_FEES)
+
+
+@pytest.mark.parametrize(("options", "warning"), [([], LOST_FEES), (["--proposer", ADDRESS], "")])
+def test_run_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path, options: list[str], warning: str) -> None:
+    assert cli.invoke(app, ["init", str(tmp_path), "--alloc", f"{ADDRESS}=5"]).exit_code == 0
+    # A file where the data should be ends the run before a node is started.
+    (tmp_path / "data").write_text("")
+    result = cli.invoke(app, ["run", "--home", str(tmp_path), *options])
+    refusal = f"cairn: cannot use {tmp_path / 'data'} as data directory: File exists\n"
+    assert (result.exit_code, result.stderr) == (2, warning + refusal)
 
 
 def test_init_refuses_to_overwrite(tmp_path: Path) -> None:

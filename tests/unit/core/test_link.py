@@ -3,72 +3,17 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx, Phase
+from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
-from cairn.core.process import CoreProcess
 from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
-from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import Address, Draft, DropReason, TxHash
-from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
-
-
-class Heard:
-    """What a worker was told, in order."""
-
-    def __init__(self) -> None:
-        self.notices: list[tuple[object, ...]] = []
-        self.changed = asyncio.Event()
-
-    def _note(self, *notice: object) -> None:
-        self.notices.append(notice)
-        self.changed.set()
-
-    def on_info(self, info: ChainInfo) -> None:
-        self._note("info", info.chain_id)
-
-    def on_phase(self, phase: Phase, reason: str) -> None:
-        self._note("phase", phase)
-
-    def on_commit(self, height: int) -> None:
-        self._note("commit", height)
-
-    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
-        self._note("dropped", tx_hash, reason)
-
-    async def until(self, *notice: object) -> None:
-        async with asyncio.timeout(10):
-            while notice not in self.notices:
-                self.changed.clear()
-                await self.changed.wait()
-
-
-@asynccontextmanager
-async def linked(directory: Path, **changes: object) -> AsyncIterator[tuple[LinkClient, Heard, "asyncio.Task[None]"]]:
-    lifeline, keep = os.pipe()
-    process = CoreProcess(dev_genesis(), directory / "data", settings(**changes), KEYS)
-    core = asyncio.create_task(process.run(directory / "core.sock", lifeline))
-    heard = Heard()
-    client = LinkClient(directory / "core.sock", heard)
-    link = asyncio.create_task(client.run())
-    try:
-        await heard.until("phase", "ready")
-        yield client, heard, core
-    finally:
-        link.cancel()
-        with suppress(asyncio.CancelledError):
-            await link
-        if not core.done():
-            os.kill(os.getpid(), signal.SIGTERM)
-        await core
-        asyncio.get_running_loop().remove_reader(lifeline)
-        os.close(lifeline)
-        os.close(keep)
+from cairn.domain.types import Address, Draft, TxHash
+from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
+from tests.support.linked_core import Heard, linked
 
 
 def test_a_worker_learns_the_chain_then_its_head_then_that_it_is_ready(tmp_path: Path) -> None:
@@ -96,6 +41,20 @@ def test_every_call_crosses_the_link(tmp_path: Path) -> None:
             status = await client.status()
             assert (status.phase, status.head, status.pending) == ("ready", 0, 2)
             assert (await client.check()).store == "ok"
+
+    asyncio.run(run())
+
+
+def test_what_is_submitted_before_a_draft_arrives_before_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            submitted = [client.submit(signed(nonce)) for nonce in range(3)]
+            drafted = asyncio.create_task(client.submit_draft(Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None)))
+            await asyncio.sleep(0)
+            last = client.submit(signed(4))
+            await asyncio.gather(*submitted)
+            assert (await drafted).tx_hash == signed(3).hash
+            assert await last == Admission(signed(4).hash)
 
     asyncio.run(run())
 
@@ -135,6 +94,19 @@ def test_drops_are_told(tmp_path: Path) -> None:
             await client.submit(signed(0, gas_price=2 * GWEI))
             await heard.until("dropped", signed(0).hash, "replaced")
             assert await client.find_tx(signed(0).hash) == DroppedTx("replaced")
+
+    asyncio.run(run())
+
+
+def test_a_link_that_was_just_lost_takes_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            connection = client._connected()
+            connection.connection_lost(None)
+            with pytest.raises(StoreUnavailable, match="gone"):
+                client.submit(signed(0))
+            with pytest.raises(StoreUnavailable, match="gone"):
+                await client.status()
 
     asyncio.run(run())
 

@@ -53,7 +53,7 @@ def test_a_frame_beyond_the_limit_is_refused() -> None:
     ],
 )
 def test_errors_cross_the_link_as_themselves(error: NodeError) -> None:
-    request_id, kind, payload = next(wire.FrameReader().feed(wire.error_frame(7, error)))
+    request_id, kind, payload = next(wire.FrameReader().feed(wire.error_frame(7, wire.ERROR, error)))
     assert (request_id, kind) == (7, wire.ERROR)
     arrived = wire.decode_error(payload)
     assert type(arrived) is type(error)
@@ -80,3 +80,14 @@ def test_calls_round_trip(call: wire.Call) -> None:
 
 def test_a_standing_may_be_nothing() -> None:
     assert wire.decode_as(b"null", Standing | None) is None  # type: ignore[arg-type]
+
+
+def test_ids_wrap_around_and_are_never_zero() -> None:
+    assert wire.id_after(2**32 - 1, 1) == 1
+    assert wire.id_after(1, -1) == 2**32 - 1
+    assert wire.id_after(5, 3) == 8
+
+
+def test_admissions_are_answered_together() -> None:
+    request_id, kind, payload = next(wire.FrameReader().feed(wire.admitted_frame([7, 2**32 - 1])))
+    assert (request_id, kind, wire.decode_admitted(payload)) == (0, wire.ADMITTED, (7, 2**32 - 1))

@@ -8,6 +8,7 @@ import pytest
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.store.directory import DirectoryLock, check_format, claim_format, write_file
+from tests.support.disk import no_file_beyond
 
 HOLD = """
 import sys, time
@@ -74,6 +75,12 @@ def test_data_of_an_unknown_format_is_never_taken_for_an_empty_directory(tmp_pat
     (tmp_path / part / "data").touch()
     with pytest.raises(WrongFormat, match="does not say in which format"):
         claim_format(tmp_path)
+
+
+def test_a_disk_without_room_for_the_mark_is_unavailable(tmp_path: Path) -> None:
+    with no_file_beyond(5), pytest.raises(StoreUnavailable, match="cannot write .*FORMAT"):
+        claim_format(tmp_path)
+    claim_format(tmp_path)
 
 
 def test_a_directory_without_a_format_cannot_be_followed(tmp_path: Path) -> None:

@@ -182,6 +182,25 @@ def test_damage_is_told_and_not_waited_for(chain: ChainStore, tmp_path: Path, mo
         FollowerStore.open(chain.directory, tmp_path / "scratch")
 
 
+def test_a_damaged_log_is_told_and_read_on_once_it_is_whole(
+    chain: ChainStore, follower: FollowerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "PAUSE_S", 0)
+    log = only_file(chain.directory / "chain", "*.log")
+    offset = log.stat().st_size + 100
+    grow(chain, 1, 30)
+    flip_byte(log, offset)
+    with pytest.raises((Corrupt, StoreUnavailable)):
+        follower.catch_up()
+    with pytest.raises((Corrupt, StoreUnavailable)):
+        FollowerStore.open(chain.directory, tmp_path / "other")
+    assert follower.visible == 0
+    assert follower.account(address(999)).balance == 0
+    flip_byte(log, offset)
+    assert follower.catch_up() == 1
+    assert_same(follower, chain)
+
+
 def test_what_is_not_a_store_cannot_be_followed(tmp_path: Path, chain: ChainStore) -> None:
     with pytest.raises(StoreUnavailable):
         FollowerStore.open(tmp_path / "nothing", tmp_path / "scratch")

@@ -9,7 +9,7 @@ from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, segment_path
-from tests.support.disk import flip_byte, only_file
+from tests.support.disk import flip_byte, only_file, overwrite
 from tests.support.transfers import transfer
 
 
@@ -134,15 +134,31 @@ def test_a_transaction_that_stays_does_not_hold_back_the_dead(tmp_path: Path) ->
     journal = Journal.open(tmp_path, segment_bytes=4096, max_segments=4)
     old = txs(3, sender=9)
     append(journal, old, received_at=5)
-    for tx in txs(300):
-        append(journal, [tx])
-        journal.sync()
-        journal.settle(tx.hash)
+    churn(journal, txs(300))
     assert len(list_segments(tmp_path)) <= 5
     journal.close()
     journal = Journal.open(tmp_path)
     assert [entry.tx for entry in journal.recovered][:3] == old
     assert {entry.received_at for entry in journal.recovered[:3]} == {5}
+    journal.close()
+
+
+def churn(journal: Journal, added: list[Tx]) -> None:
+    """Accept and confirm one after the other."""
+    for tx in added:
+        append(journal, [tx])
+        journal.sync()
+        journal.settle(tx.hash)
+
+
+def test_a_segment_that_lost_what_lives_in_it_is_damage(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+    append(journal, txs(1, sender=9))
+    churn(journal, txs(10))
+    oldest = segment_path(tmp_path, list_segments(tmp_path)[0])
+    overwrite(oldest, 32, bytes(2048 - 32))
+    with pytest.raises(Corrupt, match=f"{oldest}: transaction 0x[0-9a-f]+ is no longer in it"):
+        churn(journal, txs(100)[10:])
     journal.close()
 
 
@@ -162,17 +178,12 @@ def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
     stays, goes = txs(2, sender=9)
     append(journal, [stays, goes])
     journal.sync()
-    for tx in txs(10):
-        append(journal, [tx])
-        journal.sync()
-        journal.settle(tx.hash)
+    churn(journal, txs(10))
     journal.append_drop(goes.hash, "expired")
     journal.settle(goes.hash)
     journal.sync()
     for tx in txs(100)[10:]:
-        append(journal, [tx])
-        journal.sync()
-        journal.settle(tx.hash)
+        churn(journal, [tx])
         if tx.nonce % 10 == 0:
             journal.close()
             journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)

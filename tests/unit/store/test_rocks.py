@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rocksdict import Options, Rdict
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.store.keys import ACCOUNTS, FAMILIES, META, TX_INDEX
@@ -153,6 +154,15 @@ def test_a_damaged_manifest_stops_the_opening(path: Path) -> None:
     manifest = only_file(path, "MANIFEST-*")
     flip_byte(manifest, 20)
     with pytest.raises(Corrupt):
+        Database.open_primary(path, strict=True)
+
+
+def test_a_store_with_other_families_is_refused_by_their_names(path: Path) -> None:
+    Database.open_primary(path, strict=True).close()
+    options = Options(raw_mode=True)
+    options.create_missing_column_families(True)
+    Rdict(str(path), options, dict.fromkeys((*FAMILIES, "receipts"), Options(raw_mode=True))).close()
+    with pytest.raises(WrongFormat, match="receipts"):
         Database.open_primary(path, strict=True)
 
 

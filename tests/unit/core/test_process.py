@@ -1,0 +1,157 @@
+"""A core process whose disk refuses, and one whose disk lies."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from cairn.core.gateway import PendingTx
+from cairn.core.process import checks_after, run_core
+from cairn.domain.errors import (
+    Corrupt,
+    InvalidField,
+    JournalUnavailable,
+    NodeError,
+    StoreUnavailable,
+)
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Address, Draft
+from cairn.store.chain import ChainStore
+from cairn.store.journal import Journal
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
+from tests.support.linked_core import linked
+
+
+def refuse(file: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_disk_that_refuses_closes_the_node_until_it_takes_writes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            await client.submit(signed(0))
+            monkeypatch.setattr(os, "fdatasync", refuse)
+            with pytest.raises(StoreUnavailable, match="No space left"):
+                await client.submit(signed(1))
+            await heard.until("phase", "unavailable")
+            with pytest.raises(StoreUnavailable, match="No space left"):
+                await client.submit(signed(1))
+            with pytest.raises(StoreUnavailable):
+                await client.find_tx(signed(0).hash)
+            checks = await client.check()
+            assert "No space left" in checks.mempool
+            assert "closed until" in checks.store
+            assert (await client.status()).phase == "unavailable"
+            monkeypatch.undo()
+            heard.notices.clear()
+            await heard.until("phase", "ready")
+            assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+            await client.submit(signed(1))
+            assert (await client.check()).mempool == "ok"
+
+    asyncio.run(run())
+
+
+def test_a_check_that_fails_turns_the_node_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            monkeypatch.setattr(os, "fdatasync", refuse)
+            assert "No space left" in (await client.check()).mempool
+            await heard.until("phase", "unavailable")
+            monkeypatch.undo()
+            heard.notices.clear()
+            await heard.until("phase", "ready")
+
+    asyncio.run(run())
+
+
+def damaged(*_: object) -> None:
+    raise Corrupt("block 7 is not what was written")
+
+
+@pytest.mark.parametrize(("part", "method"), [(Journal, "sync"), (ChainStore, "account")])
+def test_damage_met_by_a_submission_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: type, method: str
+) -> None:
+    async def run() -> None:
+        with pytest.raises(Corrupt, match="block 7"):  # noqa: PT012
+            async with linked(tmp_path) as (client, _, core):
+                monkeypatch.setattr(part, method, damaged)
+                with pytest.raises(NodeError):
+                    await client.submit(signed(0))
+                await asyncio.wait([core], timeout=10)
+                assert core.done()
+
+    asyncio.run(run())
+
+
+def test_damage_met_by_a_question_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        with pytest.raises(Corrupt, match="block 7"):  # noqa: PT012
+            async with linked(tmp_path) as (client, _, core):
+                monkeypatch.setattr(ChainStore, "find_location", damaged)
+                with pytest.raises(NodeError, match="block 7"):
+                    await client.find_tx(signed(0).hash)
+                await asyncio.wait([core], timeout=10)
+                assert core.done()
+
+    asyncio.run(run())
+
+
+def test_a_fault_of_ours_in_a_callback_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def run() -> None:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
+            async with linked(tmp_path) as (client, _, core):
+                monkeypatch.setattr(Journal, "sync", broken)
+                with pytest.raises(StoreUnavailable):
+                    await client.submit(signed(0))
+                await asyncio.wait([core], timeout=10)
+                assert core.done()
+
+    asyncio.run(run())
+
+
+def test_refusals_of_the_callers_fault_end_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, core):
+            with pytest.raises(InvalidField):
+                await client.submit_draft(Draft(Address(bytes(20)), ACCOUNTS[0], 1, 21_000, GWEI, 0))
+            await client.submit(signed(0))
+            assert not core.done()
+
+    asyncio.run(run())
+
+
+def test_the_failing_part_is_named() -> None:
+    assert checks_after(JournalUnavailable("cannot write j")).mempool == "cannot write j"
+    assert checks_after(StoreUnavailable("cannot write s")).store == "cannot write s"
+
+
+def test_a_damaged_journal_stops_the_node_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async def accept() -> None:
+        async with opened_core(tmp_path) as core:
+            await core.submit(signed(3))
+            await core.submit(signed(5))
+
+    asyncio.run(accept())
+    [segment] = sorted((tmp_path / "journal").iterdir())
+    content = bytearray(segment.read_bytes())
+    at = content.index(signed(3).hash) + 40
+    content[at] ^= 1
+    segment.write_bytes(content)
+    lifeline, keep = os.pipe()
+    try:
+        code = run_core(dev_genesis(), tmp_path, settings(), tmp_path / "core.sock", KEYS, lifeline, None)
+    finally:
+        os.close(lifeline)
+        os.close(keep)
+    assert code == 3
+    message = capfd.readouterr().err
+    assert "Corrupt" in message
+    assert segment.name in message
