@@ -1,4 +1,4 @@
-"""The benchmark itself works: every figure is there after a run with tiny sizes."""
+"""The benchmark itself works: every figure is there after a run with tiny sizes, and none is far off."""
 
 import json
 import subprocess
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+# Far above the bars of a full run: only what went badly wrong passes these on a busy machine too.
+MAX_START_S = 5
+MAX_IDLE_MB = 250
 
 
 @pytest.mark.timeout(180)
@@ -18,6 +21,16 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     figures = json.loads(output.read_text())
-    for key in ("recovery_us", "cost_ratio", "confirmed_per_s", "post_p99_ms", "get_p99_ms", "start_s", "depth_ratio"):
+    for key in (
+        "recovery_us",
+        "cost_ratio",
+        "best_cost_ratio",
+        "confirmed_per_s",
+        "post_p99_ms",
+        "get_p99_ms",
+        "depth_ratio",
+    ):
         assert figures[key] > 0
+    assert 0 < figures["start_s"] < MAX_START_S
+    assert 0 < figures["idle_rss_mb"] < MAX_IDLE_MB
     assert "in recoveries" in done.stdout
