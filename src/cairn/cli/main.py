@@ -1,4 +1,4 @@
-"""The commands. Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data."""
+"""The commands. Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data."""
 
 import ipaddress
 import os
@@ -34,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A blockchain node with a plain REST and WebSocket interface.",
-    epilog="Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data.",
+    epilog="Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data.",
 )
 
 
