@@ -25,7 +25,10 @@ def follow(directory: Path, scratch: Path) -> "subprocess.Popen[str]":
     )
 
 
-def test_a_follower_never_shows_half_a_block_or_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("retained", [None, 20])
+def test_a_follower_never_shows_half_a_block_or_a_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retained: int | None
+) -> None:
     # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
     monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
     directory = tmp_path / "data"
@@ -35,6 +38,8 @@ def test_a_follower_never_shows_half_a_block_or_a_hole(tmp_path: Path, monkeypat
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         extend(chain, next_transfers(chain, choose.choice([0, 1, 5, 40, 120])))
+        if retained is not None and chain.visible % 3 == 0:
+            chain.prune(max(chain.base, chain.visible - retained), lambda: None)
         if choose.random() < 0.01:
             chain.close()
             chain = ChainStore.open(directory, store_genesis())
