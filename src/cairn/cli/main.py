@@ -19,6 +19,7 @@ from cairn.cli import validators
 from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
+from cairn.cli.join import join
 from cairn.cli.options import flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
 from cairn.cli.testnet import make_testnet
@@ -127,6 +128,7 @@ def init(
 
 
 app.command("testnet")(make_testnet)
+app.command()(join)
 app.add_typer(validators.app, name="validators")
 
 
