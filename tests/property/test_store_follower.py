@@ -35,7 +35,10 @@ def is_far(chain: ChainStore) -> bool:
     return chain.visible >= BLOCKS and newest >= TABLES
 
 
-def test_a_follower_never_shows_half_a_block_or_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("retained", [None, 20])
+def test_a_follower_never_shows_half_a_block_or_a_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retained: int | None
+) -> None:
     # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
     monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
     directory = tmp_path / "data"
@@ -45,6 +48,8 @@ def test_a_follower_never_shows_half_a_block_or_a_hole(tmp_path: Path, monkeypat
     began = time.monotonic()
     while (passed_s := time.monotonic() - began) < SECONDS or (passed_s < MAX_SECONDS and not is_far(chain)):
         extend(chain, next_transfers(chain, choose.choice([0, 1, 5, 40, 120])))
+        if retained is not None and chain.visible % 3 == 0:
+            chain.prune(max(chain.base, chain.visible - retained), lambda: None)
         if choose.random() < 0.01:
             chain.close()
             chain = ChainStore.open(directory, store_genesis())

@@ -1,4 +1,4 @@
-"""The commands. Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data."""
+"""The commands. Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data."""
 
 import ipaddress
 import os
@@ -19,6 +19,7 @@ from cairn.cli import validators
 from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
+from cairn.cli.join import join
 from cairn.cli.options import flags_given, with_settings
 from cairn.cli.report import reported_errors, warn
 from cairn.cli.testnet import make_testnet
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A blockchain node with a plain REST and WebSocket interface.",
-    epilog="Exit codes: 0 a clean stop, 2 a wrong option or setting, 3 the node cannot go on with its data.",
+    epilog="Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data.",
 )
 
 
@@ -132,6 +133,7 @@ def init(
 
 
 app.command("testnet")(make_testnet)
+app.command()(join)
 app.add_typer(validators.app, name="validators")
 
 

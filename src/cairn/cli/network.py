@@ -31,6 +31,7 @@ LOOPBACK = "127.0.0.1"
 COMETBFT_DIRECTORY = "cometbft"
 PORTS_BETWEEN_NODES = 10
 FIRST_POWER = 10
+SNAPSHOT_INTERVAL = 1_000
 APP_VERSION = 1
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
 
@@ -153,7 +154,11 @@ def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers
 
 
 def settings_of(site: Site) -> dict[str, object]:
-    chosen: dict[str, object] = {"engine": "cometbft", "port": site.api_port}
+    chosen: dict[str, object] = {
+        "engine": "cometbft",
+        "port": site.api_port,
+        "snapshot_interval": SNAPSHOT_INTERVAL,
+    }
     # Several nodes share the processors.
     return chosen if site.is_alone else chosen | {"workers": 1}
 

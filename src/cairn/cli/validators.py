@@ -27,6 +27,7 @@ from cairn.domain.governance import (
 from cairn.domain.types import ZERO_ADDRESS
 from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key, parse_update_text
 
+PRIVATE_KEY_BYTES = 32
 RESUBMIT_S = 3.0
 POLL_S = 0.2
 SETTLED_AFTER_BLOCKS = 2
@@ -293,6 +294,8 @@ def read_key(path: Path) -> bytes:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise InvalidConfig(f"{path} can be read by others: chmod 600 {path}")
         key = bytes.fromhex(path.read_text().strip().removeprefix("0x"))
+        if len(key) != PRIVATE_KEY_BYTES:
+            raise ValueError("a key that lost a digit is not another key")
         address_of_key(key)
     except OSError as error:
         raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None

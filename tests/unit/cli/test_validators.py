@@ -195,8 +195,9 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(node: Scripted, t
     options = ["--public-key", NEW_KEY, "--node", node.url, "--key-file", str(path)]
     assert run("add", *options).stderr == f"cairn: {path} can be read by others: chmod 600 {path}\n"
     path.chmod(0o600)
-    refused = run("add", *options)
-    assert refused.stderr == f"cairn: {path} holds no private key of 64 hexadecimal digits\n"
+    for text in ("secret", "", "11" * 31, "ff" * 32):
+        path.write_text(text)
+        assert run("add", *options).stderr == f"cairn: {path} holds no private key of 64 hexadecimal digits\n"
 
 
 def test_a_file_that_is_no_update_is_refused(tmp_path: Path) -> None:

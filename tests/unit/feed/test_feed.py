@@ -30,3 +30,14 @@ def test_a_height_out_of_order_is_a_fault_of_ours(height: int) -> None:
     with pytest.raises(AssertionError, match=f"height {height} announced after 4"):
         feed.announce(height)
     assert heard == [4]
+
+
+def test_a_jump_leaves_heights_out_and_never_goes_back() -> None:
+    feed, heard = Feed(), list[int]()
+    feed.subscribe(heard.append)
+    feed.jump(40)
+    feed.announce(41)
+    feed.jump(90)
+    with pytest.raises(AssertionError, match="a jump to height 90 from 90"):
+        feed.jump(90)
+    assert heard == [40, 41, 90]

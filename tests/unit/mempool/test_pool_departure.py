@@ -140,3 +140,22 @@ def test_only_so_many_drops_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     for tx in txs:
         pools.pool.note_dropped(tx.hash, "expired")
     assert [pools.pool.reason_dropped(tx.hash) for tx in txs] == [None, "expired", "expired"]
+
+
+def test_after_a_jump_of_the_state_every_sender_is_looked_at() -> None:
+    pools = PoolWithState()
+    used, kept, poor = (pools.admit_chain(sender, [10] * 3) for sender in (1, 2, 3))
+    waiting = pools.admit_chain(4, [10], first_nonce=5)
+    pools.state.put(address(1), 10**18, 2)
+    pools.state.put(address(3), poor[0].cost, 0)
+    pools.state.put(address(4), 10**18, 6)
+    dropped = dict(pools.pool.settle_all())
+    assert dropped == {
+        used[0].hash: "nonce used",
+        used[1].hash: "nonce used",
+        poor[1].hash: "evicted",
+        poor[2].hash: "evicted",
+        waiting[0].hash: "nonce used",
+    }
+    assert set(pools.order()) == {used[2], *kept, poor[0]}
+    assert pools.pool.settle_all() == []

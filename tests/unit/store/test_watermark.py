@@ -77,3 +77,24 @@ def test_what_cannot_be_opened_or_used_is_unavailable(tmp_path: Path, path: Path
     follower.close()
     with pytest.raises(StoreUnavailable, match="cannot read"):
         follower.height()
+
+
+def test_followers_hear_of_the_oldest_height_too(watermark: Watermark, path: Path) -> None:
+    follower = Watermark.follow(path)
+    assert follower.oldest() == 0
+    watermark.advance(9)
+    for height in (3, 4, 7):
+        watermark.tell_oldest(height)
+        assert follower.oldest() == height
+        assert follower.height() == 9
+    # A torn write leaves the one before it.
+    flip_byte(path, 2 * 4096 + 3)
+    assert follower.oldest() == 4
+    follower.close()
+
+
+def test_one_that_was_made_without_an_oldest_height_has_none(path: Path) -> None:
+    path.write_bytes(bytes(8192))
+    follower = Watermark.follow(path)
+    assert follower.oldest() == 0
+    follower.close()

@@ -1,0 +1,67 @@
+"""A node joins a running network with nothing but its genesis and a peer: block by block, and from a snapshot."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cairn.cometbft import CometBFT, edit_toml
+from tests.support.cometbft import BINARY
+from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.ports import free_base_port
+from tests.support.wallet import dev_account, sign_transfer
+
+SNAPSHOT_INTERVAL = 5
+START_TIMEOUT_S = 60
+
+
+def cairn(*args: str) -> None:
+    done = subprocess.run(command(args), capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+
+
+def head_of(url: str) -> int:
+    return int(httpx.get(f"{url}/chain").json()["head"]["blockHeight"])
+
+
+@pytest.fixture(scope="module")
+def member(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int, NodeProcess]]:
+    """A network of one validator that makes blocks quickly: its home, its base port and its process."""
+    network = tmp_path_factory.mktemp("join") / "net"
+    base_port = free_base_port(1)
+    cairn("testnet", str(network), "--validators=1", f"--base-port={base_port}")
+    home = network / "node0"
+    config = home / "cometbft" / "config" / "config.toml"
+    config.write_text(edit_toml(config.read_text(), {"consensus.create_empty_blocks_interval": "200ms"}))
+    args = ["run", "--home", str(home), "--snapshot-interval", str(SNAPSHOT_INTERVAL)]
+    with NodeProcess.start(args) as node:
+        wait_until(lambda: "Listening on" in node.stdout, START_TIMEOUT_S, node.stderr)
+        for nonce in range(3):
+            transfer = sign_transfer(dev_account(3), dev_account(4).address, value=7, nonce=nonce)
+            assert httpx.post(f"{node.url}/tx", json=transfer.body).status_code == 200
+            assert httpx.get(f"{node.url}/tx/{transfer.tx_hash}?wait=20", timeout=30).json()["status"] == "confirmed"
+        snapshots = home / "data" / "snapshots"
+        wait_until(lambda: snapshots.exists() and any(snapshots.iterdir()), 30, f"a snapshot: {node.stderr}")
+        yield home, base_port, node
+
+
+@pytest.mark.parametrize("by_snapshot", [False, True])
+def test_a_node_joins(member: tuple[Path, int, NodeProcess], tmp_path: Path, by_snapshot: bool) -> None:
+    home, base_port, node = member
+    peer = f"{CometBFT(BINARY, home / 'cometbft').run('show-node-id')}@127.0.0.1:{base_port + 1}"
+    own = tmp_path / "joining"
+    state_sync = [f"--state-sync=127.0.0.1:{base_port + 2}"] if by_snapshot else []
+    genesis = str(home / "genesis.json")
+    cairn("join", str(own), "--genesis", genesis, "--peers", peer, f"--base-port={free_base_port(1)}", *state_sync)
+    height = head_of(node.url)
+    with NodeProcess.start(["run", "--home", str(own)]) as joining:
+        wait_until(lambda: "Listening on" in joining.stdout, START_TIMEOUT_S, f"readiness: {joining.stderr}")
+        wait_until(lambda: head_of(joining.url) >= height, 20, "the network's height")
+        here, there = (httpx.get(f"{url}/block/{height}").json() for url in (joining.url, node.url))
+        assert here["hash"] == there["hash"]
+        account = f"/account/{dev_account(4).address}"
+        assert httpx.get(joining.url + account).json() == httpx.get(node.url + account).json()
+        oldest = httpx.get(f"{joining.url}/block/1").status_code
+        assert oldest == (404 if by_snapshot else 200)
