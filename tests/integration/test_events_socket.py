@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -225,7 +226,7 @@ REFUSALS = [
 ]
 
 
-def test_refused_as_a_problem() -> None:
+def test_refused_as_a_problem(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: EventServer) -> None:
         for head, status, code in REFUSALS:
             got, headers, problem = await refusal(server, head)
@@ -234,6 +235,12 @@ def test_refused_as_a_problem() -> None:
             assert headers["x-test"] == "on every answer", head
 
     run(scenario, settings=Settings(ws_max_followed=3))
+    assert noteworthy(caplog) == []
+
+
+def noteworthy(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What an operator would be shown as a warning or worse."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 class Unreadable(MemoryChain):
@@ -253,7 +260,7 @@ def test_a_failure_of_ours_before_the_upgrade_is_a_problem_too(caplog: pytest.Lo
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_refused_while_the_node_starts_and_stops() -> None:
+def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: EventServer) -> None:
         status, headers, problem = await refusal(server, upgrade_head())
         assert (status, problem["code"]) == (503, "STARTING")
@@ -270,6 +277,7 @@ def test_refused_while_the_node_starts_and_stops() -> None:
         assert json.loads(refused.value.response.body or b"")["code"] == "SHUTTING_DOWN"
 
     run(scenario, MemoryChain(0))
+    assert noteworthy(caplog) == []
 
 
 @pytest.mark.parametrize("origin", ["http://127.0.0.1:{port}", "https://page.example"])

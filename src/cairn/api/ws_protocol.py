@@ -215,6 +215,9 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             headers = [*self.default_headers, *message.get("headers", ())]
             message = {"type": "websocket.http.response.start", "status": message["status"], "headers": headers}
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # A refusal in full is an answer too; uvicorn would log it as an application that gave none.
+            self.handshake_complete = True
 
     def shutdown(self) -> None:
         """The server stops: 1001, which tells the client that another node or a later one may serve it."""

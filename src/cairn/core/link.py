@@ -1,8 +1,9 @@
 """The worker's end of the link: `CoreGateway` over a unix socket, pipelined, reconnecting."""
 
 import asyncio
+import math
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import structlog
 
@@ -24,6 +25,9 @@ from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
 RETRY_S = 0.05
+SILENCE_S = 10.0
+"""A core that owes an answer for so long hangs, and so may its disk: its clients are told, and may ask again."""
+WATCH_S = 1.0
 
 _T = TypeVar("_T")
 log = structlog.get_logger("cairn.link")
@@ -51,7 +55,9 @@ class LinkClient:
                 continue
             self._connection, self._met = connection, True
             try:
-                await connection.lost
+                while not connection.lost.done():
+                    await asyncio.wait([connection.lost], timeout=WATCH_S)
+                    connection.give_up(self._loop.time())
             finally:
                 self._connection = None
                 connection.close()
@@ -110,8 +116,11 @@ class _Connection(asyncio.Protocol):
         self._next_submission_id = 1
         self._records: list[bytes] = []
         """Of this turn's submissions since the last call; they have the newest ids."""
-        self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission]]] = {}
-        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._now = loop.time()
+        """As of the last look at what is owed: exact enough, and free to read."""
+        # Both in the order of asking: whoever waits longest is first.
+        self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission], float]] = {}
+        self._calls: dict[int, tuple[asyncio.Future[bytes], float]] = {}
         self._out: list[bytes] = []
         self._flush_due = False
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -121,24 +130,38 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         gone = StoreUnavailable("the core process went away; the transaction may be on disk: submit it again")
-        futures: list[asyncio.Future[Any]] = [future for _, future in self._admissions.values()]
-        futures += self._calls.values()
-        for future in futures:
-            if not future.done():
-                future.set_exception(gone)
-        self._admissions.clear()
-        self._calls.clear()
+        self._fail_asked_before(math.inf, gone)
         if not self.lost.done():
             self.lost.set_result(None)
 
     def close(self) -> None:
         self._transport.close()
 
+    def give_up(self, now: float) -> None:
+        """Refuse what has waited too long. The answer may still come; nobody will be waiting for it."""
+        self._now = now
+        hung = StoreUnavailable("the core does not answer; the transaction may be on disk: submit it again")
+        self._fail_asked_before(now - SILENCE_S, hung)
+
+    def _fail_asked_before(self, time: float, error: StoreUnavailable) -> None:
+        late = [
+            (request_id, future) for request_id, (_, future, asked_at) in self._admissions.items() if asked_at < time
+        ]
+        for request_id, admission in late:
+            del self._admissions[request_id]
+            if not admission.done():
+                admission.set_exception(error)
+        for request_id, (answer, asked_at) in list(self._calls.items()):
+            if asked_at < time:
+                del self._calls[request_id]
+                if not answer.done():
+                    answer.set_exception(error)
+
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         request_id = self._next_submission_id
         self._next_submission_id = wire.id_after(request_id, 1)
         future: asyncio.Future[Admission] = self._loop.create_future()
-        self._admissions[request_id] = (tx.hash, future)
+        self._admissions[request_id] = (tx.hash, future, self._now)
         self._records.append(encode_record(tx))
         self._flush_soon()
         return future
@@ -147,7 +170,7 @@ class _Connection(asyncio.Protocol):
         request_id = self._next_call_id
         self._next_call_id = wire.id_after(request_id, 1)
         future: asyncio.Future[bytes] = self._loop.create_future()
-        self._calls[request_id] = future
+        self._calls[request_id] = (future, self._now)
         # What was submitted before is handed over before: a draft's nonce may depend on it.
         self._take_records()
         self._out.append(wire.frame_of(request_id, wire.CALL, call))
@@ -180,26 +203,31 @@ class _Connection(asyncio.Protocol):
             elif kind == wire.CONFIRMED:
                 self._admitted(request_id, confirmed=True)
             elif kind == wire.REFUSED:
-                _, future = self._admissions.pop(request_id)
-                if not future.done():
-                    future.set_exception(wire.decode_error(payload))
+                self._refused(request_id, payload)
             elif request_id == 0:
                 self._notice(kind, payload)
             else:
-                self._answered(self._calls.pop(request_id), kind, payload)
+                self._answered(request_id, kind, payload)
 
     def _admitted(self, request_id: int, confirmed: bool) -> None:
-        tx_hash, future = self._admissions.pop(request_id)
-        if not future.done():
-            future.set_result(Admission(tx_hash, confirmed))
+        # None: it was given up, or its client has gone.
+        waiting = self._admissions.pop(request_id, None)
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_result(Admission(waiting[0], confirmed))
 
-    def _answered(self, future: asyncio.Future[bytes], kind: int, payload: bytes) -> None:
-        if future.done():
+    def _refused(self, request_id: int, payload: bytes) -> None:
+        waiting = self._admissions.pop(request_id, None)
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_exception(wire.decode_error(payload))
+
+    def _answered(self, request_id: int, kind: int, payload: bytes) -> None:
+        waiting = self._calls.pop(request_id, None)
+        if waiting is None or waiting[0].done():
             return
         if kind == wire.ERROR:
-            future.set_exception(wire.decode_error(payload))
+            waiting[0].set_exception(wire.decode_error(payload))
         else:
-            future.set_result(payload)
+            waiting[0].set_result(payload)
 
     def _notice(self, kind: int, payload: bytes) -> None:
         if kind == wire.COMMIT:

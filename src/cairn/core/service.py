@@ -47,7 +47,7 @@ from cairn.store.journal import Journal
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
 
-EXPIRY_INTERVAL_S = 30.0
+HOUSEKEEPING_INTERVAL_S = 5.0
 BUSY_BATCH = 8
 """When a sync served this many submissions, more are on their way: the next one waits for them a moment."""
 GATHER_S = 0.002
@@ -138,12 +138,12 @@ class Core:
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())
         self._engine_task.add_done_callback(self._engine_ended)
-        self._expiry = self._loop.call_later(EXPIRY_INTERVAL_S, self._expire)
+        self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
         self.engine.wake()
 
     async def stop(self) -> None:
         """Finish the running block, put everything on disk, close."""
-        self._expiry.cancel()
+        self._housekeeping.cancel()
         self.engine.stop()
         await asyncio.wait([self._engine_task])
         if not self.failed.done():
@@ -276,8 +276,14 @@ class Core:
             self._note_drops(drops)
             self._flush_soon()
 
-    def _expire(self) -> None:
-        self._expiry = self._loop.call_later(EXPIRY_INTERVAL_S, self._expire)
+    def _keep_house(self) -> None:
+        """Let old transactions go, and stop before the disk is full rather than after."""
+        self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
+        try:
+            self._chain.check_room()
+        except StoreUnavailable as failure:
+            self.fail(failure)
+            return
         self._dropped(self._pool.expire(int(time.time())))
 
     def _engine_ended(self, task: "asyncio.Task[None]") -> None:

@@ -226,7 +226,8 @@ class Mempool:
             lead = max(newcomer.bid, lane.ready[-1].lead) if lane.ready else newcomer.bid
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
-            raise MempoolFull(f"{self._limits.size} transactions are pending, and this one pays no more than the last")
+            why = "waits for a missing nonce" if queued else "pays no more than the last"
+            raise MempoolFull(f"{self._limits.size} transactions are pending, and this one {why}")
         self._order.remove(self._order.lane_of(victim), victim)
         return self._forget(victim, "evicted")
 

@@ -15,6 +15,7 @@ from cairn.store.audit import audit_chain
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
+    check_room,
     claim_format,
     make_directory,
     mark_format,
@@ -72,6 +73,7 @@ class ChainStore(ChainReader):
         watermark: Watermark | None = None
         database: Database | None = None
         try:
+            check_room(directory)
             claim_format(directory)
             watermark = Watermark.open(watermark_path(directory))
             database = _recover(chain_path(directory), watermark.height())
@@ -95,7 +97,8 @@ class ChainStore(ChainReader):
         self._write(Batch(self._database), outcome)
 
     def probe(self) -> None:
-        """Write, sync and read back. Raises `StoreUnavailable` or `Corrupt`."""
+        """Write, sync and read back, with room left. Raises `StoreUnavailable` or `Corrupt`."""
+        self.check_room()
         self._probes += 1
         written = keys.encode_height(self._probes)
         batch = Batch(self._database)
@@ -103,6 +106,10 @@ class ChainStore(ChainReader):
         self._database.write(batch)
         if self._database.get(keys.META, keys.PROBE_KEY) != written:
             raise Corrupt("the chain's store does not give back what was just written")
+
+    def check_room(self) -> None:
+        """Raises `StoreUnavailable` when the disk is about to be full."""
+        check_room(self.directory)
 
     def checkpoint(self, path: Path) -> None:
         """Copy the chain as of now to `path`, which must not exist. The copy opens like the original."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 
 FORMAT_VERSION = 1
+LEAST_FREE_BYTES = 16 << 20
 _FORMAT_PREFIX = "cairn data format "
 
 
@@ -65,6 +66,20 @@ class DirectoryLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def check_room(directory: Path) -> None:
+    """Raises `StoreUnavailable` before the disk is full to the last byte: opening the store anew needs room too.
+
+    A small write may still find room in a page that the disk has given out already, so a write alone shows nothing.
+    """
+    try:
+        disk = os.statvfs(directory)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot look at the disk of {directory}: {failure}") from failure
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if free_bytes < LEAST_FREE_BYTES:
+        raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {LEAST_FREE_BYTES:,} are needed")
 
 
 def claim_format(directory: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cairn.core import link, wire
 from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
@@ -94,6 +95,50 @@ def test_drops_are_told(tmp_path: Path) -> None:
             await client.submit(signed(0, gas_price=2 * GWEI))
             await heard.until("dropped", signed(0).hash, "replaced")
             assert await client.find_tx(signed(0).hash) == DroppedTx("replaced")
+
+    asyncio.run(run())
+
+
+def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "SILENCE_S", 0.2)
+    monkeypatch.setattr(link, "WATCH_S", 0.05)
+
+    async def run() -> None:
+        heard, left = Heard(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked = await reader.read(1)
+            assert asked
+            await asyncio.sleep(0.6)
+            # The late answer of a core that woke up again finds nobody.
+            writer.write(wire.admitted_frame([1]))
+            writer.write(wire.frame_of(1, wire.RESULT, None))
+            writer.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(9)))
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        server = await asyncio.start_unix_server(silent, tmp_path / "core.sock")
+        client = LinkClient(tmp_path / "core.sock", heard)
+        running = asyncio.create_task(client.run())
+        while True:
+            try:
+                answer = client.submit(signed(0))
+                break
+            except Starting:
+                await asyncio.sleep(0.01)
+        asking = asyncio.create_task(client.status())
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await answer
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await asking
+        await heard.until("commit", 9)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await left.wait()
+        server.close()
 
     asyncio.run(run())
 

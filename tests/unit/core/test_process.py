@@ -17,6 +17,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Address, Draft
+from cairn.store import directory
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
@@ -64,6 +65,22 @@ def test_a_check_that_fails_turns_the_node_unavailable(tmp_path: Path, monkeypat
             monkeypatch.undo()
             heard.notices.clear()
             await heard.until("phase", "ready")
+
+    asyncio.run(run())
+
+
+def test_a_disk_about_to_be_full_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            await client.submit(signed(0))
+            monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 1 << 62)
+            assert "bytes left" in (await client.check()).store
+            await heard.until("phase", "unavailable")
+            assert "bytes left" in (await client.check()).store
+            monkeypatch.undo()
+            heard.notices.clear()
+            await heard.until("phase", "ready")
+            assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
 
     asyncio.run(run())
 
