@@ -10,6 +10,7 @@ from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Draft, DropReason, Tx, TxHash
+from cairn.engine.embedded import EmbeddedEngine
 
 CHAIN_ID = 1337
 GWEI = 10**9
@@ -42,3 +43,9 @@ async def opened_core(
         yield core
     finally:
         await core.stop()
+
+
+def make_block(core: Core) -> int:
+    """Make one block now. Returns its height."""
+    assert isinstance(core.engine, EmbeddedEngine), "only a node that makes its blocks alone does so on demand"
+    return core.engine.produce().block.header.height

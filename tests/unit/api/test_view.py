@@ -12,7 +12,7 @@ from cairn.core.service import Core
 from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
-from tests.support.core_fixtures import ACCOUNTS, opened_core, signed
+from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
 
 Scenario = Callable[[Core, ChainView], Awaitable[None]]
 
@@ -73,7 +73,7 @@ def test_reads_follow_the_notices(tmp_path: Path) -> None:
         assert (view.chain_id, view.height) == (1337, 0)
         tx = signed(0)
         await core.submit(tx)
-        core.engine.produce()
+        make_block(core)
         assert view.find_confirmed(tx.hash) is None, "not before the notice"
         view.on_commit(1)
         assert view.find_location(tx.hash) == (1, 0)
@@ -95,7 +95,7 @@ def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
         view.subscribe(recorder)
         connect(core, view)
         await core.submit(signed(0))
-        core.engine.produce()
+        make_block(core)
         view.on_commit(1)
         view.on_dropped(signed(1).hash, "expired")
         assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
@@ -109,7 +109,7 @@ def test_reach(tmp_path: Path) -> None:
         await view.reach(0)
         reaching = asyncio.ensure_future(view.reach(1))
         await core.submit(signed(0))
-        core.engine.produce()
+        make_block(core)
         await asyncio.sleep(0)
         assert not reaching.done()
         view.on_commit(1)
@@ -126,7 +126,7 @@ def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> 
         view.on_commit(1)
         assert view.height == 0
         await core.submit(signed(0))
-        core.engine.produce()
+        make_block(core)
         await view.reach(1)
         assert view.height == 1
 
@@ -170,7 +170,7 @@ def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
         connect(core, view)
         tx = signed(0)
         await core.submit(tx)
-        core.engine.produce()
+        make_block(core)
         view.on_commit(1)
         view.on_phase("unavailable", "the core process is gone")
         assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
@@ -192,7 +192,7 @@ def test_watching(tmp_path: Path) -> None:
             view.watching(dropped.hash) as third,
             view.watching(neither.hash) as fourth,
         ):
-            core.engine.produce()
+            make_block(core)
             view.on_commit(1)
             view.on_dropped(dropped.hash, "evicted")
             assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
