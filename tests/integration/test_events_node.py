@@ -18,7 +18,7 @@ from cairn.api.view import ChainView
 from cairn.api.worker import make_server
 from cairn.core.service import Core
 from cairn.domain.types import Tx
-from tests.support.core_fixtures import CHAIN_ID, GWEI, opened_core, produce, settings, signed
+from tests.support.core_fixtures import CHAIN_ID, GWEI, make_block, opened_core, settings, signed
 from tests.support.event_client import ask, read_to_the_end, receive, receive_many
 
 
@@ -33,7 +33,7 @@ class Node:
         return f"ws://127.0.0.1:{self.port}/events{query}"
 
     def mine(self) -> int:
-        return produce(self.core).block.header.height
+        return make_block(self.core)
 
     def open_view(self) -> None:
         """What a worker does when the core greets it."""

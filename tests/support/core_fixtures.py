@@ -50,3 +50,9 @@ async def opened_core(
         yield core
     finally:
         await core.stop()
+
+
+def make_block(core: Core) -> int:
+    """Make one block now. Returns its height."""
+    assert isinstance(core.engine, EmbeddedEngine), "only a node that makes its blocks alone does so on demand"
+    return produce(core).block.header.height

@@ -16,9 +16,10 @@ RETRY_S = 0.1
 
 
 class Follower:
-    """Subscribes to every block from genesis on, and to whatever transactions it is told to follow."""
+    """Subscribes to every block from `first` on, and to whatever transactions it is told to follow."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, first: int = 0) -> None:
+        self._first = first
         self._url = "ws" + url.removeprefix("http") + "/events"
         self.blocks: list[tuple[int, str]] = []
         """Height and hash, in the order in which they were told."""
@@ -54,7 +55,7 @@ class Follower:
 
     @property
     def _next(self) -> int:
-        return self.blocks[-1][0] + 1 if self.blocks else 0
+        return self.blocks[-1][0] + 1 if self.blocks else self._first
 
     def _run(self) -> None:
         while not self._ended.is_set():

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from tests.support.wallet import DEV_CHAIN_ID
 
 DEV_COINS = 10_000
 START_TIMEOUT_S = 40
+LAST_WORDS = 2_000
 
 QUICK: dict[str, TomlValue] = {
     "consensus.timeout_propose": "1s",
@@ -72,6 +74,12 @@ class NetworkNode:
         key = json.loads((self.cometbft_config / "node_key.json").read_text())["priv_key"]["value"]
         return hashlib.sha256(base64.b64decode(key)[32:]).digest()[:20].hex()
 
+    @property
+    def rpc_address(self) -> str:
+        """Where its CometBFT answers RPC, when that is a TCP port."""
+        config = tomllib.loads((self.cometbft_config / "config.toml").read_text())
+        return str(config["rpc"]["laddr"]).removeprefix("tcp://")
+
     def configure(self, changes: Mapping[str, TomlValue]) -> None:
         """Change the config.toml of its CometBFT."""
         file = self.cometbft_config / "config.toml"
@@ -84,6 +92,13 @@ class NetworkNode:
         chosen = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         file.write_text("\n".join(kept + chosen) + "\n")
 
+    def last_words(self) -> str:
+        """The end of its own log and of its CometBFT's."""
+        own = self.process.stderr if self.process else "it does not run"
+        log = self.home / "cometbft" / "cometbft.log"
+        engine = log.read_text() if log.exists() else "it never ran"
+        return f"node {self.index}: {self.readiness()}\n{own[-LAST_WORDS:]}\n{engine[-LAST_WORDS:]}"
+
     def launch(self, program: Sequence[str] | None = None) -> None:
         """Start it and return at once."""
         assert self.process is None, f"node {self.index} runs already"
@@ -95,7 +110,11 @@ class NetworkNode:
         self.await_ready()
 
     def await_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        wait_until(lambda: self.readiness()[0] == 200, timeout_s, f"node {self.index} to be ready: {self.readiness()}")
+        try:
+            wait_until(lambda: self.readiness()[0] == 200, timeout_s, f"node {self.index} to be ready")
+        except TimeoutError as late:
+            late.add_note(self.last_words())
+            raise
 
     def await_not_ready(self, timeout_s: float) -> str:
         """Return what it says once it answers 503."""

@@ -14,7 +14,7 @@ from cairn.api.view import ChainView
 from cairn.config import Settings
 from cairn.core.service import Core
 from cairn.domain.types import Tx
-from tests.support.core_fixtures import opened_core, produce, settings
+from tests.support.core_fixtures import make_block, opened_core, settings
 
 
 class RestNode:
@@ -28,7 +28,7 @@ class RestNode:
 
     def mine(self) -> int:
         """Make one block now. Returns its height."""
-        return produce(self.core).block.header.height
+        return make_block(self.core)
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         return await self.http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})

@@ -12,7 +12,7 @@ from cairn.core.service import Core
 from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
-from tests.support.core_fixtures import ACCOUNTS, opened_core, produce, signed
+from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
 
 Scenario = Callable[[Core, ChainView], Awaitable[None]]
 
@@ -73,7 +73,7 @@ def test_reads_follow_the_notices(tmp_path: Path) -> None:
         assert (view.chain_id, view.height) == (1337, 0)
         tx = signed(0)
         await core.submit(tx)
-        produce(core)
+        make_block(core)
         assert view.find_confirmed(tx.hash) is None, "not before the notice"
         view.on_commit(1)
         assert view.find_location(tx.hash) == (1, 0)
@@ -95,7 +95,7 @@ def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
         view.subscribe(recorder)
         connect(core, view)
         await core.submit(signed(0))
-        produce(core)
+        make_block(core)
         view.on_commit(1)
         view.on_dropped(signed(1).hash, "expired")
         assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
@@ -109,7 +109,7 @@ def test_reach(tmp_path: Path) -> None:
         await view.reach(0)
         reaching = asyncio.ensure_future(view.reach(1))
         await core.submit(signed(0))
-        produce(core)
+        make_block(core)
         await asyncio.sleep(0)
         assert not reaching.done()
         view.on_commit(1)
@@ -126,7 +126,7 @@ def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> 
         view.on_commit(1)
         assert view.height == 0
         await core.submit(signed(0))
-        produce(core)
+        make_block(core)
         await view.reach(1)
         assert view.height == 1
 
@@ -171,7 +171,7 @@ def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
         connect(core, view)
         tx = signed(0)
         await core.submit(tx)
-        produce(core)
+        make_block(core)
         view.on_commit(1)
         view.on_phase("unavailable", "the core process is gone")
         assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
@@ -193,7 +193,7 @@ def test_watching(tmp_path: Path) -> None:
             view.watching(dropped.hash) as third,
             view.watching(neither.hash) as fourth,
         ):
-            produce(core)
+            make_block(core)
             view.on_commit(1)
             view.on_dropped(dropped.hash, "evicted")
             assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
@@ -220,7 +220,7 @@ def test_parts_that_are_missing_are_damage(tmp_path: Path, monkeypatch: pytest.M
     async def scenario(core: Core, view: ChainView) -> None:
         connect(core, view)
         await core.submit(signed(0))
-        produce(core)
+        make_block(core)
         view.on_commit(1)
         monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
         with pytest.raises(Corrupt, match="transaction 0 of block 1"):
@@ -239,7 +239,7 @@ def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
         connect(core, view)
         for nonce in range(4):
             await core.submit(signed(nonce))
-            produce(core)
+            make_block(core)
             view.on_commit(nonce + 1)
         assert len({view.block_hash(height) for height in range(5)}) == 5
         assert len(view._block_hashes) == 2

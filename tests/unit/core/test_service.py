@@ -16,7 +16,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Draft, DropReason, TxHash
-from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, produce, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, make_block, opened_core, settings, signed
 
 
 def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path)
             twice = await asyncio.gather(core.submit(tx), core.submit(tx))
             assert list(twice) == [Admission(tx.hash), Admission(tx.hash)]
             assert (await core.status()).pending == 1
-            produce(core)
+            make_block(core)
             assert await core.submit(tx) == Admission(tx.hash, confirmed=True)
             assert await core.find_tx(tx.hash) == ConfirmedTx(1)
             with pytest.raises(NonceTooLow):
@@ -112,7 +112,7 @@ def test_confirmed_leaves_the_journal_and_is_not_restored(tmp_path: Path) -> Non
     async def run() -> None:
         async with opened_core(tmp_path) as core:
             await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
-            produce(core)
+            make_block(core)
             await core.submit(signed(3))
         async with opened_core(tmp_path) as core:
             status = await core.status()

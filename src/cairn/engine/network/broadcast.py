@@ -102,7 +102,8 @@ class Broadcaster:
             wait_s = max(0.0, self._scan_at - loop.time())
             if not self._woken.is_set() and wait_s:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        await self._woken.wait()
             self._woken.clear()
             if loop.time() >= self._scan_at:
                 self._scan_at = loop.time() + SCAN_INTERVAL_S

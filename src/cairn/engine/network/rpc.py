@@ -112,7 +112,9 @@ class Rpc:
 
     async def _call(self, body: bytes) -> bytes:
         try:
-            return await asyncio.wait_for(self._exchange(body), self._timeout_s)
+            # Not wait_for: in Python 3.11 it may swallow a cancellation that comes together with the answer.
+            async with asyncio.timeout(self._timeout_s):
+                return await self._exchange(body)
         except (OSError, asyncio.IncompleteReadError, httptools.HttpParserError) as error:
             self.close()
             raise RpcAway(str(error) or type(error).__name__) from None

@@ -41,9 +41,9 @@ class Server:
                 length = int(head.split("content-length: ")[1].split("\r\n")[0])
                 self.requests.append(json.loads(await reader.readexactly(length)))
                 writer.write(self.answer(self.requests[-1]))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
-            await writer.wait_closed()
+        finally:
             self.closed += 1
 
 
@@ -149,5 +149,26 @@ def test_nobody_there_is_away(address: str) -> None:
             await rpc.status()
         with pytest.raises(RpcAway):
             await rpc.broadcast([b"a"])
+
+    run(scenario())
+
+
+def test_a_cancellation_is_never_lost_in_an_answer() -> None:
+    """Whoever waits for the cancelled caller would wait for ever."""
+
+    async def scenario() -> None:
+        async with serving(lambda request: http(STATUS)) as (server, rpc):
+
+            async def poll() -> None:
+                while True:
+                    await rpc.status()
+
+            for turns in range(40):
+                polling = asyncio.create_task(poll())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                polling.cancel()
+                done, _ = await asyncio.wait([polling], timeout=5)
+                assert done
 
     run(scenario())

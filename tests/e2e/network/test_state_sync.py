@@ -1,0 +1,135 @@
+"""A node joins a long chain from a snapshot: it replays no history, and is a node like the others from there on."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from cairn.cometbft import TomlValue
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import Address
+from tests.support.follower import Follower
+from tests.support.network import Network, NetworkNode, free_ports
+from tests.support.node_process import wait_until
+from tests.support.promises import assert_goes_on
+from tests.support.steady_load import sign_dev_transfer
+
+LONG = 1_000
+JOIN_LIMIT_S = 30
+SNAPSHOT_INTERVAL = 50
+
+HASTY: dict[str, TomlValue] = {
+    "consensus.timeout_commit": "1ms",
+    "consensus.create_empty_blocks": True,
+    "consensus.create_empty_blocks_interval": "0s",
+}
+CALM: dict[str, TomlValue] = {
+    "consensus.timeout_commit": "100ms",
+    "consensus.create_empty_blocks": False,
+    "consensus.create_empty_blocks_interval": "300ms",
+}
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
+    """Four validators at more than a thousand blocks, and a full node that has not run yet."""
+    with Network(scratch / "network", args=["--full-nodes=1"]) as network:
+        # With nearly all votes, the first makes the long chain alone, and so in seconds: it is nobody else's turn.
+        genesis = network.genesis
+        validators = [
+            msgspec.structs.replace(validator, power=1_000_000 if validator.name == "node0" else 1)
+            for validator in genesis.validators
+        ]
+        network.genesis = msgspec.structs.replace(genesis, validators=tuple(validators))
+        network.set(snapshot_interval=SNAPSHOT_INTERVAL)
+        first, *others, _ = network.nodes
+        for node, port in zip(network.nodes, free_ports(5), strict=True):
+            node.configure(CALM | {"rpc.laddr": f"tcp://127.0.0.1:{port}"})
+        make_long_chain(first)
+        first.start()
+        for node in others:
+            node.launch()
+        for node in others:
+            node.await_ready()
+        yield network
+
+
+def make_long_chain(node: NetworkNode) -> None:
+    """Money moves before and after the thousandth block; a snapshot is taken after that."""
+    node.configure(HASTY)
+    node.start()
+    for nonce in range(20):
+        transfer(node, nonce)
+    node.await_height(LONG, 90)
+    tx_hash = transfer(node, 20)
+    height = node.public.await_confirmed(tx_hash)["blockHeight"]
+    assert height >= LONG
+    snapshots = node.home / "data" / "snapshots"
+    wait_until(lambda: any(int(path.name) >= height for path in snapshots.glob("*[0-9]")), 30, "a snapshot")
+    node.stop()
+    node.configure(CALM)
+
+
+def transfer(node: NetworkNode, nonce: int) -> str:
+    tx_hash, body = sign_dev_transfer(0, Address(bytes([nonce + 1]) * 20), 10**15 + nonce, nonce)
+    answer = node.public.post(body)
+    assert answer.status_code == 200, answer.text
+    return tx_hash
+
+
+def trust(newcomer: NetworkNode, nodes: list[NetworkNode]) -> None:
+    """Have it start from a snapshot, verified against the newest block of `nodes`."""
+    servers = [node.rpc_address for node in nodes]
+    newest = httpx.get(f"http://{servers[0]}/commit").json()["result"]["signed_header"]
+    newcomer.configure(
+        {
+            "statesync.enable": True,
+            "statesync.rpc_servers": ",".join(servers),
+            "statesync.trust_height": int(newest["header"]["height"]),
+            "statesync.trust_hash": newest["commit"]["block_id"]["hash"],
+            "statesync.discovery_time": "5s",
+        }
+    )
+
+
+def test_a_fifth_node_joins_from_a_snapshot(network: Network) -> None:
+    *others, newcomer = network.nodes
+    trust(newcomer, others[:2])
+    began = time.monotonic()
+    newcomer.start()
+    joined_s = time.monotonic() - began
+    print(f"joined in {joined_s:.1f} s")
+    assert joined_s < JOIN_LIMIT_S
+    assert newcomer.height() > LONG
+    assert newcomer.public.get("/block/1").status_code == 404
+    lowest = newcomer.public.read("/blocks", limit=1000)[-1]["blockHeight"]
+    assert lowest > LONG
+    assert_goes_on(network.nodes)
+    for height in range(lowest, newcomer.height() + 1):
+        assert newcomer.block(height) == others[0].block(height)
+    for address in [*(bytes([number + 1]) * 20 for number in range(21)), DEV_KEYS[0][0]]:
+        path = f"/account/0x{address.hex()}"
+        assert newcomer.public.read(path) == others[0].public.read(path)
+    serves_like_the_others(network, lowest)
+
+
+def serves_like_the_others(network: Network, lowest: int) -> None:
+    *others, newcomer = network.nodes
+    with Follower(newcomer.url, lowest) as told:
+        tx_hash = transfer(newcomer, 21)
+        told.follow(tx_hash)
+        told.await_confirmed({tx_hash}, 20)
+        height = told.heights[tx_hash]
+        for node in others:
+            assert node.public.await_confirmed(tx_hash)["blockHeight"] == height
+        told.await_height(height, 10)
+        assert [at for at, _ in told.blocks[: height - lowest + 1]] == list(range(lowest, height + 1))
+    newcomer.stop()
+    newcomer.start()
+    assert newcomer.public.await_confirmed(tx_hash)["blockHeight"] == height
+    assert_goes_on(network.nodes)
