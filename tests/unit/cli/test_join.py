@@ -1,4 +1,4 @@
-"""`cairn join`: what it asks for, refuses and writes. tests/e2e/test_join.py joins a real network."""
+"""`cairn join`: what it asks for, refuses and writes. tests/e2e/network/test_join.py joins a real network."""
 
 from pathlib import Path
 

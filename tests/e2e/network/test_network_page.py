@@ -11,7 +11,7 @@ import pytest
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.ports import free_base_port
 
-PAGE = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "network.md").read_text()
 NODES = 5
 DOCUMENTED_BASE = 8650
 START_TIMEOUT_S = 60
@@ -65,4 +65,4 @@ def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_every_link_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", PAGE)
-    assert [link for link in links if not (Path(__file__).parents[2] / "docs" / link).exists()] == []
+    assert [link for link in links if not (Path(__file__).parents[3] / "docs" / link).exists()] == []
