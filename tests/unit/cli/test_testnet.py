@@ -1,4 +1,4 @@
-"""`cairn testnet` up to the homes: what it chooses, refuses and says. tests/e2e/network/test_testnet.py runs real ones."""
+"""`cairn testnet` up to the homes: what it chooses, refuses and says. tests/e2e/network has real ones."""
 
 import io
 import re
