@@ -92,6 +92,12 @@ BLOCK_NAME = path_parameter(
     {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]{0,19}|latest)$"},
     "latest",
 )
+PROOF_CHECK = (
+    "To check it: start from SHA-256(0x00, txHash); with each sibling, lowest first, go on to SHA-256(0x01, left, "
+    "right), where the sibling is left when the index on that level is odd; the last node of an odd level moves up as "
+    "it is. The result is the header's transactionsRoot, and the header's hash is the block's. docs/formats.md has "
+    "every step and an example."
+)
 ACCOUNT = path_parameter("address", "Address of the account.", ADDRESS_IN, RECIPIENT)
 IF_NONE_MATCH = {
     "name": "If-None-Match",
@@ -188,6 +194,7 @@ def transaction_paths() -> Json:
                 "transactions",
                 {200: answer("The Merkle path and the header that it leads to.", "Proof")},
                 [404],
+                description=PROOF_CHECK,
                 parameters=[TX_HASH],
             )
         },
