@@ -89,7 +89,7 @@ TX_HASH = path_parameter("hash", "Hash of the transaction.", HASH_IN, "0x" + "5c
 BLOCK_NAME = path_parameter(
     "hash",
     "Hash of the block, or its height, or `latest`.",
-    {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]{0,19}|latest)$"},
+    {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]*|latest)$"},
     "latest",
 )
 PROOF_CHECK = (
