@@ -356,6 +356,32 @@ def test_junk_behind_good_requests_takes_nothing_from_them() -> None:
     run_server(scenario)
 
 
+@pytest.mark.parametrize("path", ["/health", KNOWN])
+def test_a_head_is_measured_to_its_end(path: str) -> None:
+    """However it arrives: in one write, or with its end after a pause."""
+
+    async def scenario(server: RestServer) -> None:
+        for head, status in (
+            (get(path, "X: " + "a" * 65_000), 200),
+            (get(path, "X: " + "a" * 65_600), 431),
+            (get(path, "X: " + "a" * 70_000), 431),
+            (get(path, *["X-Some: thing"] * 4_400), 431),
+            (get(f"{path}?wait=0", "X: " + "a" * 65_600), 431),
+            (get(path + "a" * 65_000), 404 if path == "/health" else 400),
+            (get(path + "a" * 70_000), 431),
+        ):
+            for cut in (0, 40_000, len(head) - 1):
+                async with server.client() as client:
+                    client.write(head[:cut])
+                    await asyncio.sleep(0.01 if cut else 0)
+                    answer = await client.ask(head[cut:])
+                    assert answer.status == status, (head[:40], len(head), cut)
+                    if status == 431:
+                        assert_problem(answer, 431, "HEADERS_TOO_LARGE")
+
+    run_server(scenario)
+
+
 @pytest.mark.parametrize(
     "lines", [b"X: " + b"a" * 200_000 + b"\r\n\r\n", b"X: " + b"a" * 200_000, b"X-Some: thing\r\n" * 8_000 + b"\r\n"]
 )
