@@ -16,6 +16,7 @@ from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signe
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
 
+FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 UNKNOWN = "0x" + "ab" * 32
 SENDER = "0x" + ACCOUNTS[0].hex()
 
@@ -155,9 +156,9 @@ def test_block_by_hash_height_and_latest(tmp_path: Path) -> None:
         assert block["previousHash"] == genesis["hash"]
         for name in (block["hash"], "0x" + block["hash"][2:].upper(), "1"):
             assert await read(node, f"/block/{name}") == block
-        for unknown in (UNKNOWN, "2", str(10**19)):
+        for unknown in (UNKNOWN, "2", str(10**19), str(10**30), "9" * 5_000):
             await refused(node, f"/block/{unknown}", 404, "BLOCK_NOT_FOUND")
-        for bad in ("x", "-1", "+1", "01", "1.0", "Latest", "0x12", UNKNOWN[2:], str(10**30)):
+        for bad in ("x", "-1", "+1", "01", "1.0", "Latest", "0x12", UNKNOWN[2:], "0" * 30):
             await refused(node, f"/block/{bad}", 400, "INVALID_HASH")
 
     run_on_node(tmp_path, scenario)
@@ -305,6 +306,33 @@ def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) ->
                 )
             )
         await refused(node, f"/tx/{UNKNOWN}/proof", 404, "TX_NOT_FOUND")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_the_documented_check_takes_every_proof_and_no_other(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", FORMATS.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    is_proven = names["is_proven"]
+
+    async def scenario(node: RestNode) -> None:
+        hashes = await submit(node, 0, 1, 2, 3, 4)
+        trusted = (await read(node, f"/block/{node.mine()}"))["hash"]
+        for tx_hash in hashes:
+            proof = await read(node, f"/tx/{tx_hash}/proof")
+            assert is_proven(proof, trusted)
+            assert not is_proven(proof, UNKNOWN)
+            for wrong in (
+                {"txHash": UNKNOWN},
+                {"proof": proof["proof"][:-1]},
+                {"proof": [*proof["proof"], UNKNOWN]},
+                {"transactionIndex": proof["transactionIndex"] ^ 1},
+                {"transactionIndex": 5},
+                {"header": proof["header"] | {"timestamp": 1}},
+                {"header": proof["header"] | {"transactionsRoot": UNKNOWN}},
+            ):
+                assert not is_proven(proof | wrong, trusted), wrong
 
     run_on_node(tmp_path, scenario)
 

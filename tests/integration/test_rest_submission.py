@@ -1,6 +1,7 @@
 """POST /tx and POST /txs against a whole node in process: what is filled in, refused, repeated and kept in order."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,23 @@ def test_batch_of_everything(tmp_path: Path) -> None:
         assert results[-1]["code"] == "REPLACEMENT_UNDERPRICED"
         node.mine()
         assert (await node.read(f"/account/0x{ACCOUNTS[0].hex()}"))["nonce"] == 5
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_an_unreadable_item_is_answered_as_by_itself(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        json_type = {"content-type": "application/json"}
+        for nonce, (member, written) in enumerate(
+            [("value", "NaN"), ("to", '"\\ud800"'), ("to", '"\x01"'), ("gas", "1" * 5_000)]
+        ):
+            good = json.dumps(body_of(signed(nonce)))
+            bad = json.dumps(body_of(signed(9)) | {member: "SPELLED"}).replace('"SPELLED"', written)
+            alone = await node.http.post("/tx", content=bad, headers=json_type)
+            assert alone.status_code == 400
+            answer = await node.http.post("/txs", content=f"[{bad}, {good}]", headers=json_type)
+            assert_described(answer)
+            assert answer.json() == [alone.json(), {"status": "pending", "txHash": hash_of(signed(nonce))}]
 
     run_on_node(tmp_path, scenario)
 

@@ -1,6 +1,6 @@
 """Who may ask: host names (against DNS rebinding), origins of web pages, and how often one client may."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
@@ -26,12 +26,17 @@ class HostList:
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         self._verdicts: dict[bytes, bool] = {}
 
-    def check(self, host: bytes | None, http_version: str) -> None:
-        """`host` is the header as sent. Raises `MalformedRequest` or `ForbiddenHost`."""
-        if host is None:
+    def check(self, headers: Iterable[tuple[bytes, bytes]], http_version: str) -> None:
+        """`headers` are all of the request's, names in lower case. Raises `MalformedRequest` or `ForbiddenHost`."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1:
+            # Whoever stands in between may have gone by another one of them.
+            raise MalformedRequest("the Host header is given more than once")
+        if not hosts:
             if http_version == "1.1":
                 raise MalformedRequest("the Host header is missing")
             return
+        host = hosts[0]
         if not self.allows(host):
             shown = host[:80].decode("ascii", "backslashreplace")
             raise ForbiddenHost(f"{shown} is not a name of this node; allowed_hosts can list it")

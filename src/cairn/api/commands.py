@@ -1,5 +1,7 @@
 """What a client may ask for on `/events`: by message, or on the URL before the upgrade."""
 
+import json
+from collections import Counter
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -38,11 +40,23 @@ def decode_message(text: str) -> dict[str, Any]:
     """The JSON object in `text`. Raises `MalformedJson` or `InvalidField`."""
     try:
         message = msgspec.json.decode(text)
+        doubled = _find_doubled(text, message) if isinstance(message, dict) else None
     except (ValueError, RecursionError) as malformed:
         raise MalformedJson(f"the message is not JSON: {malformed}") from malformed
     if not isinstance(message, dict):
         raise InvalidField("message", "expected a JSON object")
+    if doubled is not None:
+        raise InvalidField(doubled[:80], "is given twice")
     return message
+
+
+def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
+    """The name of a field that `text` gives twice: `message` has only the last of them."""
+    # Each field as written brings a colon, so that with one for each that was read there can be no other.
+    if text.count(":") == len(message):
+        return None
+    given = Counter(name for name, _ in json.loads(text, object_pairs_hook=list))
+    return next((name for name, times in given.items() if times > 1), None)
 
 
 def id_of(message: dict[str, Any]) -> RequestId | UnsetType:

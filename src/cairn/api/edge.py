@@ -51,7 +51,7 @@ class Edge:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         answer = _Answer(send, self._chain_id_header())
         try:
-            self.hosts.check(headers.get(b"host"), scope["http_version"])
+            self.hosts.check(scope["headers"], scope["http_version"])
             answer.extra += self._cross_origin_headers(headers)
             self._count(scope)
             if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
@@ -93,9 +93,8 @@ class Edge:
         return [(b"access-control-allow-origin", origin), exposed, *varies]
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
-            self.hosts.check(headers.get(b"host"), "1.1")
+            self.hosts.check(scope["headers"], "1.1")
             self._count(scope)
             if scope["path"] != EVENTS_PATH:
                 raise PathNotFound(f"events are at {EVENTS_PATH}")

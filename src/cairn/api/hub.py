@@ -128,12 +128,14 @@ class EventHub:
         """Tell the subscriber how the transaction ends, at once if it has. Raises `FollowLimit`."""
         if tx_hash in subscriber.followed:
             return
-        if len(subscriber.followed) >= self._max_followed:
-            raise FollowLimit(f"a socket follows at most {self._max_followed} transactions at once")
         location = self._source.find_location(tx_hash)
-        subscriber.followed.add(tx_hash)
         # The store may already show a block that the sockets are not told of yet: it then comes with its block.
-        if location is not None and location[0] <= self._height:
+        has_ended = location is not None and location[0] <= self._height
+        # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
+        if len(subscriber.due if has_ended else subscriber.followed) >= self._max_followed:
+            raise FollowLimit(f"a socket follows at most {self._max_followed} transactions at once")
+        subscriber.followed.add(tx_hash)
+        if location is not None and has_ended:
             self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
             return
         self._followers.setdefault(tx_hash, set()).add(subscriber)

@@ -89,8 +89,14 @@ TX_HASH = path_parameter("hash", "Hash of the transaction.", HASH_IN, "0x" + "5c
 BLOCK_NAME = path_parameter(
     "hash",
     "Hash of the block, or its height, or `latest`.",
-    {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]{0,19}|latest)$"},
+    {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]*|latest)$"},
     "latest",
+)
+PROOF_CHECK = (
+    "To check it: start from SHA-256(0x00, txHash); with each sibling, lowest first, go on to SHA-256(0x01, left, "
+    "right), where the sibling is left when the index on that level is odd; the last node of an odd level moves up as "
+    "it is. The result is the header's transactionsRoot, and the header's hash is the block's. docs/formats.md has "
+    "every step and an example."
 )
 ACCOUNT = path_parameter("address", "Address of the account.", ADDRESS_IN, RECIPIENT)
 IF_NONE_MATCH = {
@@ -195,6 +201,7 @@ def transaction_paths() -> Json:
                 "transactions",
                 {200: answer("The Merkle path and the header that it leads to.", "Proof")},
                 [404],
+                description=PROOF_CHECK,
                 parameters=[TX_HASH],
             )
         },

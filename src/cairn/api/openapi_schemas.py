@@ -85,7 +85,11 @@ HEADER_FIELDS: Json = {
 }
 BLOCK_FIELDS: Json = {
     "blockHeight": HEIGHT,
-    "hash": hex_bytes(32, "keccak-256 of the canonical header."),
+    "hash": hex_bytes(
+        32,
+        "keccak-256 of the canonical header: the RLP list of blockHeight, previousHash, timestamp, transactionsRoot, "
+        "stateRoot, gasUsed, proposer and chainId (docs/formats.md).",
+    ),
     "previousHash": hex_bytes(32, "Hash of the block before; 32 zero bytes for the genesis block."),
     "timestamp": TIME,
 }

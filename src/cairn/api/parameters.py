@@ -14,7 +14,7 @@ MAX_WAIT_S = 60
 MAX_NUMBER_CHARACTERS = 40
 
 HEX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _POSITION = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,9})")
 
@@ -27,8 +27,8 @@ def parse_hash(text: str, what: str) -> bytes:
 
 
 def find_number(text: str) -> int | None:
-    """The height that `text` is, if it is one at all."""
-    return int(text) if _NUMBER.fullmatch(text) else None
+    """The number that `text` is, if it is one at all; of a longer one than any here only so much that it is above."""
+    return int(text[:MAX_NUMBER_CHARACTERS]) if _NUMBER.fullmatch(text) else None
 
 
 def parse_query(query_string: bytes, *allowed: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 
 MAX_HEAD_BYTES = 64 * 1024
+LINE_OVERHEAD = len(": \r\n")
 FEED_BYTES = 16 * 1024
 LINGER_S = 2.0
 """How long a refused client is listened to, so that it can read why."""
@@ -327,15 +328,20 @@ class HttpProtocol(HttpToolsProtocol):
             self.handle_websocket_upgrade()
             return False
         except httptools.HttpParserError:
+            if self._head_bytes > MAX_HEAD_BYTES:
+                return self._refuse_head()
             self._refuse(MalformedRequest("the request is not HTTP/1.1 as it should be"))
             return False
         # Only a piece that lies within one head counts whole; what is before a new head is not its own.
         if self._in_head and self._begun == begun:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes"))
-                return False
+                return self._refuse_head()
         return True
+
+    def _refuse_head(self) -> bool:
+        self._refuse(HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes"))
+        return False
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -345,6 +351,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._receiving_since = self._lane.now
 
     def on_headers_complete(self) -> None:
+        # Now that it is whole, exactly; so far the pieces in which it began and ended were not counted.
+        lines = sum(len(name) + len(value) + LINE_OVERHEAD for name, value in self.headers)
+        self._head_bytes = max(self._head_bytes, len(self.url) + lines)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise ValueError("the head is too large")
         super().on_headers_complete()
         self._in_head, self._in_body = False, True
 

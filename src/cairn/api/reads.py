@@ -152,7 +152,7 @@ class Reads:
         if height > self._view.height:
             await self._fresh()
         if height > self._view.height:
-            raise BlockNotFound(f"there is no block {height} yet; the newest is {self._view.height}")
+            raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
         return self._block_at(height, request)
 
     def _block_at(self, height: int, request: Request) -> Response:

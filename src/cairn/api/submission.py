@@ -52,6 +52,9 @@ class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _decode_plain = msgspec.json.Decoder(_Plain).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+# Lenient in all that only the item's own reading may judge; numbers of any length are left as they are.
+_scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
+_skip_space = re.compile(r"[ \t\n\r]*").match
 _fromhex = bytes.fromhex
 _known_addresses: dict[str, Address] = {}
 """Spellings seen before: a checksum costs more than the rest of the reading together."""
@@ -102,10 +105,36 @@ def split_batch(body: bytes) -> list[bytes]:
     except msgspec.ValidationError:
         raise InvalidField("body", "expected a JSON array of transactions") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedJson(f"the body is not JSON: {_brief(str(error))}") from None
+        return _split_slowly(body, _brief(str(error)))
     if len(items) > MAX_BATCH:
         raise InvalidField("body", f"{len(items)} transactions are more than {MAX_BATCH}")
     return [bytes(item) for item in items]
+
+
+def _past_space(text: str, at: int) -> int:
+    space = _skip_space(text, at)
+    return at if space is None else space.end()
+
+
+def _split_slowly(body: bytes, reason: str) -> list[bytes]:
+    """As far as only items are at fault (a NaN, half a character), the array still has its items, in their places."""
+    # Bytes that are no UTF-8 go through unchanged: the item that has them is refused, not the others.
+    text = body.decode(errors="surrogateescape")
+    items: list[bytes] = []
+    at, separator = _past_space(text, 0), "["
+    try:
+        while text[at : at + 1] == separator:
+            start = _past_space(text, at + 1)
+            end = _scan_item(text, start)[1]
+            items.append(text[start:end].encode(errors="surrogateescape"))
+            if len(items) > MAX_BATCH:
+                raise InvalidField("body", f"more than {MAX_BATCH} transactions")
+            at, separator = _past_space(text, end), ","
+    except (json.JSONDecodeError, RecursionError):
+        raise MalformedJson(f"the body is not JSON: {reason}") from None
+    if not items or text[at : at + 1] != "]" or _past_space(text, at + 1) != len(text):
+        raise MalformedJson(f"the body is not JSON: {reason}")
+    return items
 
 
 class _Number(str):

@@ -18,7 +18,7 @@ NODE = replace(Settings(), host="node.example", allowed_hosts=("Api.Example",), 
      b"192.168.0.7:80", b"node.example:8645", b"api.example", b"API.EXAMPLE.:443"],
 )  # fmt: skip
 def test_names_of_this_node(host: bytes) -> None:
-    HostList(NODE).check(host, "1.1")
+    HostList(NODE).check([(b"host", host)], "1.1")
 
 
 @pytest.mark.parametrize(
@@ -28,17 +28,23 @@ def test_names_of_this_node(host: bytes) -> None:
 )  # fmt: skip
 def test_other_names_are_refused(host: bytes) -> None:
     with pytest.raises(ForbiddenHost):
-        HostList(NODE).check(host, "1.1")
+        HostList(NODE).check([(b"host", host)], "1.1")
 
 
 def test_a_missing_host() -> None:
-    HostList(NODE).check(None, "1.0")
+    HostList(NODE).check([(b"hosts", b"localhost")], "1.0")
     with pytest.raises(MalformedRequest):
-        HostList(NODE).check(None, "1.1")
+        HostList(NODE).check([(b"hosts", b"localhost")], "1.1")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_more_than_one_host(version: str) -> None:
+    with pytest.raises(MalformedRequest):
+        HostList(NODE).check([(b"host", b"localhost"), (b"accept", b"*/*"), (b"host", b"localhost")], version)
 
 
 def test_every_host_when_told_so() -> None:
-    HostList(replace(Settings(), allowed_hosts=("*",))).check(b"anything", "1.1")
+    HostList(replace(Settings(), allowed_hosts=("*",))).check([(b"host", b"anything")], "1.1")
 
 
 def test_verdicts_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,24 @@ def test_json_that_is_no_object(text: str) -> None:
         decode_message(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"action":"subscribe","event":"newBlock","event":"newBlock"}', "event"),
+        ('{"id":1,"\\u0069d":2,"action":"subscribe","event":"newBlock"}', "id"),
+        ('{"x":":","y":{"x":1},"y":2}', "y"),
+    ],
+)
+def test_a_field_that_is_given_twice(text: str, named: str) -> None:
+    with pytest.raises(InvalidField, match="is given twice") as refused:
+        decode_message(text)
+    assert refused.value.field == named
+
+
+def test_colons_and_inner_names_are_no_second_field() -> None:
+    assert decode_message('{"id":"a:b","x":{"id":1}}') == {"id": "a:b", "x": {"id": 1}}
+
+
 def test_ids() -> None:
     assert id_of({}) is UNSET
     for given in ("", "a", 0, -7, 1.5, 2**70):

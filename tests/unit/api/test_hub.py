@@ -335,6 +335,29 @@ def test_the_limit_counts_what_is_not_told_yet() -> None:
     run(scenario, Bench(settings=Settings(ws_max_followed=3)))
 
 
+def test_what_is_confirmed_is_told_though_no_more_can_be_followed() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.commit(*(tx_hash_of(number) for number in range(10, 20)))
+        await settle()
+        for number in range(3):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+        for number in range(10, 14):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+            await settle()
+        assert connection.messages == [confirmed(tx_hash_of(number), 1) for number in range(10, 14)]
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(subscriber, tx_hash_of(3))
+        # Nothing is told to a client that does not read, and so not without end kept for it.
+        connection.paused = True
+        for number in range(14, 17):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(subscriber, tx_hash_of(17))
+
+    run(scenario, Bench(settings=Settings(ws_max_followed=3)))
+
+
 def test_a_socket_that_left_is_forgotten() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()

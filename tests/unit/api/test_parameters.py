@@ -35,8 +35,13 @@ def test_what_is_no_hash(text: str) -> None:
 
 def test_numbers_are_canonical() -> None:
     assert [find_number(text) for text in ("0", "7", "18446744073709551615")] == [0, 7, 2**64 - 1]
-    for text in ("", "-1", "+1", "01", "1.0", "1e3", " 1", "1\n", "٣", "1" * 21):
+    for text in ("", "-1", "+1", "01", "1.0", "1e3", " 1", "1\n", "٣", "0" * 30, "1" * 30 + "x"):
         assert find_number(text) is None
+
+
+@pytest.mark.parametrize("digits", [21, 40, 41, 60_000])
+def test_a_number_beyond_every_range_is_one_all_the_same(digits: int) -> None:
+    assert (find_number("1" * digits) or 0) > 2**64
 
 
 def test_query() -> None:

@@ -79,7 +79,10 @@ def test_what_the_fast_lane_leaves_to_the_full_one() -> None:
             # Without a nonce the core must be asked, which the scripted one refuses.
             nonceless = json.dumps(without(body_of(signed(0)), "nonce")).encode()
             assert_problem(await client.ask(post(nonceless)), 503, "STORE_UNAVAILABLE")
-            assert_problem(await client.ask(get(KNOWN, "Host: x")), 403, "FORBIDDEN_HOST")
+            # The second one is a name of this node, and counts as little as any other.
+            assert_problem(await client.ask(get(KNOWN, "Host: localhost")), 400, "MALFORMED_REQUEST")
+            forbidden = get(KNOWN).replace(b"localhost", b"evil.example")
+            assert_problem(await client.ask(forbidden), 403, "FORBIDDEN_HOST")
 
     run_server(scenario)
 
@@ -296,7 +299,11 @@ def test_an_upgrade_that_is_not_ours_is_left_alone() -> None:
 
 @pytest.mark.parametrize(
     ("path", "host", "status", "code"),
-    [("/other", "localhost", 404, "NOT_FOUND"), ("/events", "evil.example", 403, "FORBIDDEN_HOST")],
+    [
+        ("/other", "localhost", 404, "NOT_FOUND"),
+        ("/events", "evil.example", 403, "FORBIDDEN_HOST"),
+        ("/events", "localhost\r\nHost: localhost", 400, "MALFORMED_REQUEST"),
+    ],
 )
 def test_sockets_that_are_refused(path: str, host: str, status: int, code: str) -> None:
     async def scenario(server: RestServer) -> None:
@@ -345,6 +352,32 @@ def test_junk_behind_good_requests_takes_nothing_from_them() -> None:
             client.write(get("/ready") + b"nonsense\r\n\r\n")
             assert (await client.answer()).status == 200
             assert await client.rest() == b""
+
+    run_server(scenario)
+
+
+@pytest.mark.parametrize("path", ["/health", KNOWN])
+def test_a_head_is_measured_to_its_end(path: str) -> None:
+    """However it arrives: in one write, or with its end after a pause."""
+
+    async def scenario(server: RestServer) -> None:
+        for head, status in (
+            (get(path, "X: " + "a" * 65_000), 200),
+            (get(path, "X: " + "a" * 65_600), 431),
+            (get(path, "X: " + "a" * 70_000), 431),
+            (get(path, *["X-Some: thing"] * 4_400), 431),
+            (get(f"{path}?wait=0", "X: " + "a" * 65_600), 431),
+            (get(path + "a" * 65_000), 404 if path == "/health" else 400),
+            (get(path + "a" * 70_000), 431),
+        ):
+            for cut in (0, 40_000, len(head) - 1):
+                async with server.client() as client:
+                    client.write(head[:cut])
+                    await asyncio.sleep(0.01 if cut else 0)
+                    answer = await client.ask(head[cut:])
+                    assert answer.status == status, (head[:40], len(head), cut)
+                    if status == 431:
+                        assert_problem(answer, 431, "HEADERS_TOO_LARGE")
 
     run_server(scenario)
 

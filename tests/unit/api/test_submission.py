@@ -239,14 +239,36 @@ def test_a_batch_is_split_and_not_judged() -> None:
     assert split_batch(b"[]") == []
 
 
-@pytest.mark.parametrize("body", [b"{}", b"null", b"7", b'"[]"', b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]"])
+@pytest.mark.parametrize(
+    "item",
+    [
+        body_with("value", "NaN"),
+        b"-Infinity",
+        body_with("to", '"\\ud800"'),
+        body_with("to", '"\x01"'),
+        body_with("to", '"\xff"').decode().encode("latin-1"),
+        body_with("value", "1" * 10_000),
+    ],
+)
+def test_an_item_that_cannot_be_read_leaves_the_others_theirs(item: bytes) -> None:
+    items = [json.dumps(PLAIN).encode(), item, '"é, ]"'.encode(), item]
+    assert split_batch(b"\n[ " + b" ,\r\n".join(items) + b"\t] ") == items
+    with pytest.raises((InvalidField, MalformedJson)):
+        parse(item)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"null", b"7", b'"[]"', b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]", b"[" + b"NaN," * 1_000]
+)
 def test_what_is_no_batch(body: bytes) -> None:
     with pytest.raises(InvalidField) as refused:
         split_batch(body)
     assert refused.value.field == "body"
 
 
-@pytest.mark.parametrize("body", [b"", b"[", b"[1,]", b"[NaN]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"[", b"[1,]", b"[NaN,]", b"[NaN", b"[NaN] 1", b"[NaN 1]", b"NaN", b"\xff", b"[" * 100_000]
+)
 def test_what_is_no_json_batch(body: bytes) -> None:
     with pytest.raises(MalformedJson):
         split_batch(body)
