@@ -50,10 +50,9 @@ def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("index", [1, 3])
-def test_every_node_has_the_same_interface(network: Network, index: int) -> None:
-    """The suite that a single node passes."""
-    url = network.nodes[index].url
+def test_a_node_of_the_network_has_the_interface_of_a_single_one(network: Network) -> None:
+    """The suite that a single node passes; INTERFACE_NODE chooses another validator for it."""
+    url = network.nodes[int(os.environ.get("INTERFACE_NODE", "3"))].url
     suite = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/e2e/interface"],
         cwd=ROOT,
