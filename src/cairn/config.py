@@ -21,6 +21,10 @@ ENV_PREFIX = "CAIRN_"
 CONFIG_FILE = "cairn.toml"
 
 
+EXIT_FATAL = 3
+"""The exit code of a node, and of each of its processes, that must not be started again as it is."""
+
+
 def setting(
     default: Any, help: str, *, least: float | None = None, most: float | None = None, one_of: tuple[str, ...] = ()
 ) -> Any:

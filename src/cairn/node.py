@@ -19,13 +19,13 @@ import structlog
 
 from cairn.api.worker import run_worker
 from cairn.cometbft import CometBFT
-from cairn.config import Settings
+from cairn.config import EXIT_FATAL, Settings
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
-from cairn.supervisor import EXIT_FATAL, EXIT_OK, EngineChild, Supervisor
+from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 
 BACKLOG = 2048
 LONGEST_SOCKET_PATH_BYTES = 100

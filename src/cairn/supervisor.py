@@ -19,8 +19,9 @@ from types import FrameType
 
 import structlog
 
+from cairn.config import EXIT_FATAL
+
 EXIT_OK = 0
-EXIT_FATAL = 3
 EXIT_FORCED = 130
 """What a shell reports for a program that Ctrl-C ended."""
 

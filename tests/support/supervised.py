@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from cairn import supervisor
+from cairn.config import EXIT_FATAL
 from cairn.log import configure_logging
-from cairn.supervisor import EXIT_FATAL, EngineChild, Supervisor
+from cairn.supervisor import EngineChild, Supervisor
 
 
 def say(text: str) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -29,8 +28,6 @@ from cairn.domain.errors import Fatal
 
 DRAIN_TIMEOUT_S = 2
 """How long answers in flight may take at a stop."""
-SPARE_FILES = 200
-"""Descriptors beside the connections: the store's files, the link, the log."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -44,17 +41,8 @@ def run_worker(
     `chain_id` is for the answers given before the core has told it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    allow_open_files(settings.max_connections + SPARE_FILES)
     uvloop.run(Worker(settings, scratch_dir, chain_id).run(sock, core_socket, lifeline))
     log.debug("worker stopped", worker=index)
-
-
-def allow_open_files(wanted: int) -> None:
-    """Each connection takes a descriptor, and systems start a program with few."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 class Worker:

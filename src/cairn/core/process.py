@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 import uvloop
 
-from cairn.config import Settings
+from cairn.config import EXIT_FATAL, Settings
 from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status, ValidatorSet
 from cairn.core.server import LinkServer
 from cairn.core.service import Core
@@ -29,7 +29,6 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
 
-EXIT_FATAL = 3
 REOPEN_INTERVAL_S = 1.0
 
 log = structlog.get_logger("cairn.core")
