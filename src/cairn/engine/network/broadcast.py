@@ -22,6 +22,8 @@ from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.pool import Mempool
 
 SCAN_INTERVAL_S = 1.0
+SCAN_SHARE = 20
+"""How many times as long as a scan took the next one is put off, at least."""
 RESEND_AFTER_S = 3.0
 STALE_AFTER_S = 20.0
 """Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
@@ -105,9 +107,10 @@ class Broadcaster:
                     async with asyncio.timeout(wait_s):
                         await self._woken.wait()
             self._woken.clear()
-            if loop.time() >= self._scan_at:
-                self._scan_at = loop.time() + SCAN_INTERVAL_S
-                self._gather(self._overdue(loop.time()))
+            if (now := loop.time()) >= self._scan_at:
+                self._gather(self._overdue(now))
+                # A large pool takes long to look through: that must stay a small share of the time.
+                self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
             elif not self._blocked:
                 self._gather(self._new())
             if self._due:
