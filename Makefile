@@ -30,7 +30,7 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: check cometbft ## Everything: check, then contract, property, integration and end-to-end tests
+test: cometbft check ## Everything: check, then contract, property, integration and end-to-end tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
 	$(BIN)/pytest -q tests/e2e/network
 
