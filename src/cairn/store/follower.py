@@ -82,6 +82,8 @@ class FollowerStore(ChainReader):
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
+                # Anew: the block that was the newest a moment ago may be pruned by now.
+                target = self._watermark.height()
             failure = None
             try:
                 if attempt and attempt % REOPEN_AFTER == 0:
