@@ -61,6 +61,11 @@ class LoadCost:
     recovery: Recovery
     """Measured beside the load."""
 
+    @property
+    def cost_ratio(self) -> float:
+        """Held against its own recoveries, so that a slow minute of the machine hits both."""
+        return self.cpu_us / self.recovery.mean_us
+
 
 @dataclass(frozen=True, slots=True)
 class MainFigures:
@@ -68,12 +73,14 @@ class MainFigures:
     idle: Memory
     loaded: Memory
     parts: list[LoadCost]
+    """Accounts that pay each other."""
+    strangers: LoadCost
+    """Each transfer makes an account."""
     gets: LoadResult
 
     @property
     def cost_ratio(self) -> float:
-        """Each part is held against its own recoveries, so that a slow minute of the machine hits both."""
-        return statistics.median(part.cpu_us / part.recovery.mean_us for part in self.parts)
+        return statistics.median(part.cost_ratio for part in self.parts)
 
     @property
     def confirmed_per_s(self) -> float:
@@ -108,6 +115,8 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
             idle = node.memory()
     tell(f"signing {sizes.load:,} transfers ahead of time")
     submissions = presign(sizes.load, sizes.accounts)
+    part_size = -(-sizes.load // sizes.load_parts)
+    to_strangers = presign(part_size, sizes.accounts, first=sizes.load, to_strangers=True)
     make_home(scratch / "main", genesis)
     with BenchNode(scratch / "main") as node:
         node.await_quiet()
@@ -115,11 +124,13 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
         for part in split(submissions, sizes.load_parts):
             tell(f"submitting {len(part):,} transfers over {CONNECTIONS} connections")
             parts.append(measure_load(node, part))
-        tell("looking up every one of them")
-        gets = look_up(node, submissions)
         node.await_quiet()
         loaded = node.memory()
-    return MainFigures(starts, idle, loaded, parts, gets)
+        tell("looking up every one of them")
+        gets = look_up(node, submissions)
+        tell(f"submitting {len(to_strangers):,} transfers to accounts that the chain has never seen")
+        strangers = measure_load(node, to_strangers)
+    return MainFigures(starts, idle, loaded, parts, strangers, gets)
 
 
 def split(submissions: Sequence[Submission], parts: int) -> list[Sequence[Submission]]:

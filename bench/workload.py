@@ -49,25 +49,29 @@ def bench_genesis(accounts: int) -> Genesis:
     )
 
 
-def presign(count: int, accounts: int, first: int = 0) -> list[Submission]:
-    """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns."""
+def presign(count: int, accounts: int, first: int = 0, *, to_strangers: bool = False) -> list[Submission]:
+    """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns.
+
+    They pay each other, or each time somebody whom the chain has never seen.
+    """
     starts = range(first, first + count, _CHUNK)
-    chunks = [(start, min(_CHUNK, first + count - start), accounts) for start in starts]
+    chunks = [(start, min(_CHUNK, first + count - start), accounts, to_strangers) for start in starts]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         return [submission for chunk in pool.starmap(_presign_chunk, chunks, chunksize=1) for submission in chunk]
 
 
-def _presign_chunk(start: int, count: int, accounts: int) -> list[Submission]:
-    return [_presign_one(index, accounts) for index in range(start, start + count)]
+def _presign_chunk(start: int, count: int, accounts: int, to_strangers: bool) -> list[Submission]:
+    return [_presign_one(index, accounts, to_strangers) for index in range(start, start + count)]
 
 
-def sign_transfer(index: int, accounts: int) -> Tx:
+def sign_transfer(index: int, accounts: int, to_strangers: bool = False) -> Tx:
     """The one at `index` of the sequence."""
     random = Random(index)
     sender, key = account(index % accounts)
+    stranger, known = Address(random.randbytes(20)), random.randrange(accounts)
     draft = Draft(
         sender=sender,
-        to=Address(random.randbytes(20)),
+        to=stranger if to_strangers else account(known)[0],
         value=random.randrange(1, MAX_VALUE),
         gas=TRANSFER_GAS,
         gas_price=GAS_PRICE,
@@ -76,8 +80,8 @@ def sign_transfer(index: int, accounts: int) -> Tx:
     return sign_draft(draft, key, CHAIN_ID)
 
 
-def _presign_one(index: int, accounts: int) -> Submission:
-    tx = sign_transfer(index, accounts)
+def _presign_one(index: int, accounts: int, to_strangers: bool) -> Submission:
+    tx = sign_transfer(index, accounts, to_strangers)
     body = msgspec.json.encode(
         {
             "from": f"0x{tx.sender.hex()}",
