@@ -32,7 +32,7 @@ def signed(nonce: int, *, sender: int = 0, value: int = 1, gas_price: int = GWEI
 
 def produce(core: Core) -> BlockOutcome:
     """Make a block now, of what the mempool holds."""
-    assert isinstance(core.engine, EmbeddedEngine)
+    assert isinstance(core.engine, EmbeddedEngine), "only a node that makes its blocks alone does so on demand"
     return core.engine.produce()
 
 
@@ -54,5 +54,4 @@ async def opened_core(
 
 def make_block(core: Core) -> int:
     """Make one block now. Returns its height."""
-    assert isinstance(core.engine, EmbeddedEngine), "only a node that makes its blocks alone does so on demand"
     return produce(core).block.header.height
