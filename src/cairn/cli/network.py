@@ -48,7 +48,6 @@ CONFIGURATION: dict[str, TomlValue] = {
     "mempool.max_txs_bytes": 64 * 1024 * 1024,
     "mempool.max_tx_bytes": 128 * 1024,
     "mempool.recheck_timeout": "5s",
-    "rpc.max_request_batch_size": 1_000,
     "p2p.flush_throttle_timeout": "10ms",
     "p2p.pex": False,
     # Private networks live on private addresses.

@@ -30,11 +30,10 @@ async def submit_update(chain: ChainStore, update: ValidatorUpdate, rpc_address:
     apply_update(current.governance, current.admins, update, current.chain_id)
     rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
     try:
-        errors = await rpc.broadcast([encode_update(update)])
+        error = await rpc.broadcast(encode_update(update))
     except (RpcAway, TimeoutError) as away:
         raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
     finally:
         rpc.close()
-    for error in errors:
-        if error is not None and IN_CACHE not in error.data:
-            raise EngineUnavailable(f"CometBFT does not take it: {error}")
+    if error is not None and IN_CACHE not in error.data:
+        raise EngineUnavailable(f"CometBFT does not take it: {error}")

@@ -74,9 +74,9 @@ def test_an_engine_that_does_not_answer_is_said(chain: ChainStore) -> None:
 @pytest.mark.parametrize(
     ("answer", "is_taken"),
     [
-        (b'[{"jsonrpc":"2.0","id":1,"result":{"code":0}}]', True),
-        (b'[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"data":"tx already exists in cache"}}]', True),
-        (b'[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"data":"mempool is full"}}]', False),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"code":0}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"data":"tx already exists in cache"}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"data":"mempool is full"}}', False),
     ],
 )
 def test_what_the_engine_says_counts(chain: ChainStore, tmp_path: Path, answer: bytes, is_taken: bool) -> None:

@@ -18,6 +18,7 @@ from cairn.domain.errors import (
     InvalidBlock,
     MempoolFull,
     NonceTooHigh,
+    NonceTooLow,
     Rejected,
     TxRejected,
     UpdateRefused,
@@ -30,6 +31,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, DropReason, Tx, TxHash
 from cairn.engine.abci import messages as m
 from cairn.engine.application import Application, Chain
+from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import CODESPACE, REFUSED, code_of
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.proposal import propose, read_strictly, sift
@@ -45,6 +47,7 @@ NS_PER_S = 1_000_000_000
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
 _APPLIED = m.TxResult(gas_wanted=TRANSFER_GAS, gas_used=TRANSFER_GAS)
 _GOVERNED = m.TxResult()
+_SENT_AGAIN = "it is sent again"
 
 log = structlog.get_logger("cairn.network")
 
@@ -191,6 +194,8 @@ class NetworkApplication:
                 raise parsed
             if isinstance(parsed, ValidatorUpdate):
                 self._check_update(parsed)
+            elif isinstance(parsed, Bundle):
+                self._check_bundle(parsed, request.recheck)
             else:
                 self._check_transfer(parsed, request.recheck)
         except (Rejected, MempoolFull) as refusal:
@@ -202,12 +207,30 @@ class NetworkApplication:
         self._apply_update(update)
         self._overlay.add_update(update)
 
+    def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
+        """It stays as long as one of its transfers can be mined. Raises the last one's refusal when none can."""
+        refusal: Rejected | MempoolFull = NonceTooLow("all of its transactions have had their turn")
+        waiting = [tx for tx in bundle.txs if not self._overlay.is_past(tx)]
+        if recheck and any(self._events.must_go_round_again(tx) for tx in waiting):
+            for tx in waiting:
+                self._events.refused(tx)
+            raise TxRejected(_SENT_AGAIN)
+        taken = False
+        for tx in waiting:
+            try:
+                self._check_transfer(tx, recheck)
+                taken = True
+            except (Rejected, MempoolFull) as refused:
+                refusal = refused
+        if not taken:
+            raise refusal
+
     def _check_transfer(self, tx: Tx, recheck: bool) -> None:
         try:
             validate_tx(tx, self._rules)
             self._overlay.check(tx)
             if recheck and self._events.must_go_round_again(tx):
-                raise TxRejected("it is sent again")
+                raise TxRejected(_SENT_AGAIN)
             if not recheck and self._pool.find(tx.hash) is None:
                 self._list(tx)
         except (Rejected, MempoolFull) as refusal:

@@ -2,12 +2,11 @@
 
 A transaction is sent as soon as it can be mined; those that wait for a nonce wait with us. Code 0 is no promise that
 CometBFT keeps it, and its mempool is empty after its restart. So every while the pool is walked through, and what
-CometBFT's mempool is not known to hold is sent again.
+CometBFT's mempool is not known to hold is sent again. What comes in quickly goes out in bundles.
 """
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Iterable, Iterator
 
 import structlog
@@ -15,6 +14,7 @@ import structlog
 from cairn.domain.codec import encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
+from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_bundle
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
@@ -27,10 +27,12 @@ SCAN_SHARE = 20
 RESEND_AFTER_S = 3.0
 STALE_AFTER_S = 20.0
 """Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
-BATCH = 256
+GATHER_S = 0.05
+"""How long after a sending the next one waits: under load more follows meanwhile, and goes on the same ticket."""
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words for a transaction that it knows."""
 FULL = "mempool is full"
+TOO_LARGE = "Tx too large"
 
 log = structlog.get_logger("cairn.network")
 
@@ -42,7 +44,8 @@ class Broadcaster:
         self._senders = senders
         self._rpc = rpc
         self._chain_id = chain_id
-        self._batch = BATCH
+        self._most = MOST
+        """How many go on one ticket."""
         self._woken = asyncio.Event()
         self._stopped = False
         self._next_seq = 0
@@ -51,6 +54,7 @@ class Broadcaster:
         """When each was handed over last."""
         self._due: dict[TxHash, Tx] = {}
         """To be sent, each sender's by nonce."""
+        self._sent_last = 0.0
         self._scan_at = 0.0
         self._blocked = False
         """CometBFT's mempool was full; it may have room again after a block."""
@@ -112,6 +116,7 @@ class Broadcaster:
                 # A large pool takes long to look through: that must stay a small share of the time.
                 self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
             elif not self._blocked:
+                await asyncio.sleep(self._sent_last + GATHER_S - now)
                 self._gather(self._new())
             if self._due:
                 await self._send_due()
@@ -160,56 +165,59 @@ class Broadcaster:
         due, self._due = list(self._due.values()), {}
         start = 0
         while start < len(due) and not self._stopped:
-            # What left the pool while others were sent need not go out any more.
-            batch = [tx for tx in due[start : start + self._batch] if self._pool.find(tx.hash) is not None]
+            together = self._still_wanted(due[start : start + self._most])
             try:
-                taken = not batch or await self._send(batch)
+                taken = not together or await self._send(together)
             except RpcAway as away:
-                self._forget(batch)
+                self._forget(together)
                 log.debug("cannot broadcast", reason=str(away))
                 return
             if taken is None:
                 continue
-            start += self._batch
+            start += self._most
             if not taken:
                 return
+        self._sent_last = asyncio.get_running_loop().time()
+
+    def _still_wanted(self, txs: Iterable[Tx]) -> list[Tx]:
+        """Without what left the pool while others were sent, and what another node's CometBFT gave to ours."""
+        now = asyncio.get_running_loop().time()
+        wanted = []
+        for tx in txs:
+            if self._overlay.holds(tx):
+                self._sent[tx.hash] = now
+            elif self._pool.find(tx.hash) is not None:
+                wanted.append(tx)
+        return wanted
 
     async def _send(self, txs: list[Tx]) -> bool | None:
-        """Whether CometBFT takes more; None when the batch was too large and must be sent again in smaller ones."""
+        """Whether CometBFT takes more; None when it was too much at once and must be sent again in smaller parts."""
         now = asyncio.get_running_loop().time()
-        raws = []
-        for tx in txs:
-            raw = encode_tx(tx, self._chain_id)
-            raws.append(raw)
-            # Our own CheckTx then has nothing to recover.
+        raws = [encode_tx(tx, self._chain_id) for tx in txs]
+        # Our own CheckTx then has nothing to recover.
+        for tx, raw in zip(txs, raws, strict=True):
             self._senders.remember(raw, tx)
             self._sent[tx.hash] = now
-        errors = await self._rpc.broadcast(raws)
-        if len(errors) != len(txs):
-            self._forget(txs)
-            self._shrink(errors)
+        ticket = raws[0]
+        if len(raws) >= FEWEST:
+            ticket = encode_bundle(raws)
+            self._senders.remember(ticket, Bundle(tuple(raws), tuple(txs)))
+        error = await self._rpc.broadcast(ticket)
+        if error is None or IN_CACHE in error.data:
+            return True
+        self._forget(txs)
+        return self._judge(error, len(txs))
+
+    def _judge(self, error: RpcError, count: int) -> bool | None:
+        if TOO_LARGE in error.data and count >= FEWEST:
+            self._most = count // 2
+            log.warning("CometBFT takes only small transactions: raise mempool.max_tx_bytes", together=self._most)
             return None
-        return self._settle(txs, errors)
-
-    def _settle(self, txs: list[Tx], errors: list[RpcError | None]) -> bool:
-        for position, error in enumerate(errors):
-            if error is None or IN_CACHE in error.data:
-                continue
-            # Those after it of the same sender cannot have been taken; those of others will be found known.
-            self._forget(txs[position:])
-            if FULL in error.data:
-                self._blocked = True
-            else:
-                log.warning("CometBFT does not take a transaction", reason=str(error))
-            return False
-        return True
-
-    def _shrink(self, errors: list[RpcError | None]) -> None:
-        limit = re.search(r"exceeds maximum \((\d+)\)", str(errors[0]) if errors else "")
-        if limit is None or int(limit[1]) >= self._batch:
-            raise RpcAway(f"a batch was answered with {errors}")
-        self._batch = int(limit[1])
-        log.warning("CometBFT takes only small batches: set rpc.max_request_batch_size to 0", batch=self._batch)
+        if FULL in error.data:
+            self._blocked = True
+        else:
+            log.warning("CometBFT does not take a transaction", reason=str(error))
+        return False
 
     def _forget(self, txs: Iterable[Tx]) -> None:
         for tx in txs:

@@ -38,6 +38,10 @@ class Overlay:
         place = tx.nonce - lane.nonce
         return 0 <= place < len(lane.txs) and lane.txs[place].hash == tx.hash
 
+    def is_past(self, tx: Tx) -> bool:
+        """Whether its nonce is used: it was confirmed, or another one in its place."""
+        return tx.nonce < self._state.account(tx.sender).nonce
+
     def check(self, tx: Tx) -> None:
         """Raise `TxRejected` unless `tx` is its sender's next one, or a better paid one in place of another."""
         account = self._state.account(tx.sender)

@@ -4,15 +4,16 @@
 """
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from cairn.domain.errors import InvalidBlock, NonceTooHigh, Rejected, TxRejected, UpdateRefused
+from cairn.domain.errors import InvalidBlock, InvalidField, NonceTooHigh, Rejected, TxRejected, UpdateRefused
 from cairn.domain.governance import Governance, ValidatorUpdate
 from cairn.domain.rules import check_tx, validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.senders import Parsed
 
 ApplyUpdate = Callable[[ValidatorUpdate], Governance]
@@ -68,6 +69,8 @@ def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[
             txs.append(item)
         elif isinstance(item, Rejected):
             raise item
+        elif isinstance(item, Bundle):
+            raise InvalidField("bundle", "has no place in a block, which holds its transactions one by one")
         elif governance is not None:
             raise UpdateRefused("a block has room for one validator update")
         else:
@@ -160,9 +163,16 @@ def _find_update(raws: Sequence[bytes], parsed: Sequence[Parsed], apply_update: 
 def _sorted_lanes(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> dict[Address, list[_Candidate]]:
     """Each sender's candidates, the next one last."""
     lanes: dict[Address, list[_Candidate]] = {}
-    for arrival, (raw, tx) in enumerate(zip(raws, parsed, strict=True)):
-        if isinstance(tx, Tx):
-            lanes.setdefault(tx.sender, []).append(_Candidate(tx.nonce, -tx.gas_price, arrival, raw, tx))
+    for arrival, (raw, tx) in enumerate(_transfers(raws, parsed)):
+        lanes.setdefault(tx.sender, []).append(_Candidate(tx.nonce, -tx.gas_price, arrival, raw, tx))
     for lane in lanes.values():
         lane.sort(reverse=True)
     return lanes
+
+
+def _transfers(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> Iterator[tuple[bytes, Tx]]:
+    for raw, item in zip(raws, parsed, strict=True):
+        if isinstance(item, Tx):
+            yield raw, item
+        elif isinstance(item, Bundle):
+            yield from zip(item.raws, item.txs, strict=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
 
 import httptools
 import msgspec
@@ -66,7 +65,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 _STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
 _decode_status = msgspec.json.Decoder(_StatusAnswer).decode
-_decode_answers = msgspec.json.Decoder(list[_Answer] | _Answer).decode
+_decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class Rpc:
@@ -89,21 +88,13 @@ class Rpc:
             raise RpcAway(str(answer.error))
         return answer.result
 
-    async def broadcast(self, raws: Sequence[bytes]) -> list[RpcError | None]:
-        """Hand transactions to CometBFT's mempool, in order; for each None, or why it was not even tried.
-
-        A single error for several means that the batch was too large. Raises `RpcAway`.
-        """
-        calls = [
-            b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
-            for raw in raws
-        ]
+    async def broadcast(self, raw: bytes) -> RpcError | None:
+        """Hand something to CometBFT's mempool; None, or why it was not even tried. Raises `RpcAway`."""
+        call = b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
         try:
-            answers = _decode_answers(await self._call(b"[%b]" % b",".join(calls)))
+            return _decode_answer(await self._call(call)).error
         except msgspec.MsgspecError as error:
             raise RpcAway(f"not an answer to broadcast_tx_async: {error}") from None
-        # A batch of one is answered without the list.
-        return [answer.error for answer in (answers if isinstance(answers, list) else [answers])]
 
     def close(self) -> None:
         if self._writer is not None:

@@ -1,17 +1,18 @@
 """What the bytes of a transaction mean, remembered: recovering the sender is what checking a transaction costs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.codec import decode_tx
-from cairn.domain.errors import Rejected
+from cairn.domain.errors import InvalidField, Rejected
 from cairn.domain.governance import UPDATE_PREFIX, ValidatorUpdate, decode_update
 from cairn.domain.types import Tx
+from cairn.engine.network.bundle import Bundle, is_bundle, open_bundle
 
-Meaning = Tx | ValidatorUpdate
+Meaning = Tx | ValidatorUpdate | Bundle
 Parsed = Meaning | Rejected
-"""A transaction, a validator update, or the reason why the bytes are neither."""
+"""A transfer, a validator update, a bundle of transfers, or the reason why the bytes are none of them."""
 
 REMEMBERED = 32_768
 THREADS = 2
@@ -21,8 +22,8 @@ CHUNK = 64
 """How many a thread takes at once."""
 
 
-def parse(raw: bytes, chain_id: int) -> Parsed:
-    """Read bytes of anybody's making."""
+def parse(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+    """Read bytes of anybody's making that are no bundle."""
     try:
         return decode_update(raw) if raw[:1] == UPDATE_PREFIX else decode_tx(raw, chain_id)
     except Rejected as refusal:
@@ -61,17 +62,52 @@ class Senders:
 
     async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
         """What each of them means, in their order."""
-        missing = [raw for raw in dict.fromkeys(raws) if raw not in self._known]
-        # Its own copy: what is remembered may be forgotten while others are recovered.
-        resolved: dict[bytes, Parsed] = {raw: known for raw in raws if (known := self._known.get(raw)) is not None}
-        resolved |= zip(missing, await self._parse_all(missing), strict=True)
-        for raw in missing:
-            meaning = resolved[raw]
-            if not isinstance(meaning, Rejected):
-                self.remember(raw, meaning)
+        resolved: dict[bytes, Parsed] = {}
+        inside: dict[bytes, list[bytes]] = {}
+        for raw in raws:
+            known = self._known.get(raw)
+            if known is not None:
+                # Its own copy: what is remembered may be forgotten while others are recovered.
+                resolved[raw] = known
+            elif is_bundle(raw):
+                try:
+                    inside[raw] = open_bundle(raw)
+                except Rejected as refusal:
+                    resolved[raw] = refusal
+        single = [raw for raw in raws if raw not in resolved and raw not in inside]
+        resolved |= await self._recover(dict.fromkeys(single + [raw for opened in inside.values() for raw in opened]))
+        for raw, opened in inside.items():
+            resolved[raw] = self._gathered(raw, opened, resolved)
         return [resolved[raw] for raw in raws]
 
-    async def _parse_all(self, raws: list[bytes]) -> list[Parsed]:
+    async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Parsed]:
+        known = self._known
+        resolved: dict[bytes, Parsed] = {}
+        missing = []
+        for raw in raws:
+            if (meaning := known.get(raw)) is None:
+                missing.append(raw)
+            else:
+                resolved[raw] = meaning
+        for raw, parsed in zip(missing, await self._parse_all(missing), strict=True):
+            resolved[raw] = parsed
+            if not isinstance(parsed, Rejected):
+                self.remember(raw, parsed)
+        return resolved
+
+    def _gathered(self, raw: bytes, opened: list[bytes], resolved: Mapping[bytes, Parsed]) -> Parsed:
+        """A bundle is what all in it are: one that is no transfer spoils it, since whoever made it must have known."""
+        txs = []
+        for inner in opened:
+            meaning = resolved[inner]
+            if not isinstance(meaning, Tx):
+                return meaning if isinstance(meaning, Rejected) else InvalidField("bundle", "holds no mere transfers")
+            txs.append(meaning)
+        bundle = Bundle(tuple(opened), tuple(txs))
+        self.remember(raw, bundle)
+        return bundle
+
+    async def _parse_all(self, raws: list[bytes]) -> list[Tx | ValidatorUpdate | Rejected]:
         if len(raws) <= FEW:
             return self._parse_chunk(raws)
         loop = asyncio.get_running_loop()
@@ -81,7 +117,7 @@ class Senders:
         )
         return [item for chunk in parsed for item in chunk]
 
-    def _parse_chunk(self, raws: list[bytes]) -> list[Parsed]:
+    def _parse_chunk(self, raws: list[bytes]) -> list[Tx | ValidatorUpdate | Rejected]:
         return [parse(raw, self._chain_id) for raw in raws]
 
     def close(self) -> None:

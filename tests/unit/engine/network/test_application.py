@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cairn.domain.codec import encode_tx
-from cairn.domain.errors import Fatal, UpdateRefused, WrongGenesis
+from cairn.domain.errors import Fatal, InvalidSignature, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance import Admins, Validator, ValidatorUpdate, decode_governance, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
@@ -18,6 +18,7 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, DropReason, Tx, TxHas
 from cairn.engine.abci import messages as m
 from cairn.engine.application import Application
 from cairn.engine.network.application import APP_VERSION, NetworkApplication
+from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.codes import REFUSED, code_of
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.senders import Senders
@@ -252,6 +253,65 @@ def test_checks_of_a_lost_connection_have_no_effect(node: Node) -> None:
 def _awaitable(answer: m.TxResult | Awaitable[m.TxResult]) -> "asyncio.Future[m.TxResult]":
     assert isinstance(answer, asyncio.Future)
     return answer
+
+
+def bundle(*nonces: int, sender: int = 0) -> bytes:
+    return encode_bundle([raw(nonce, sender=sender) for nonce in nonces])
+
+
+def test_what_comes_in_a_bundle_is_listed_one_by_one(node: Node) -> None:
+    assert node.check(bundle(0, 1, 2)).code == 0
+    assert node.pool.pending_count == 3
+    assert node.prepare([bundle(0, 1, 2)]) == [raw(0), raw(1), raw(2)]
+
+
+def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
+    node.check(bundle(0, 1))
+    node.finalize([raw(0)])
+    node.app.commit()
+    assert node.check(bundle(0, 1), recheck=True).code == 0
+    node.finalize([raw(1)])
+    node.app.commit()
+    refused = node.check(bundle(0, 1), recheck=True)
+    assert (refused.code, refused.log) == (7, "all of its transactions have had their turn")
+
+
+def test_a_bundle_behind_a_gap_is_refused(node: Node) -> None:
+    assert node.check(bundle(1, 2)).code == 8
+    assert node.events.refusals == [signed(1), signed(2)]
+    assert node.pool.pending_count == 0
+
+
+def test_a_bundle_with_another_chains_transaction_is_refused_whole(node: Node) -> None:
+    foreign = encode_tx(signed(1), CHAIN_ID + 1)
+    assert node.check(encode_bundle([raw(0), foreign])).code == code_of(InvalidSignature(""))
+    assert node.pool.find(signed(0).hash) is None
+
+
+def test_a_forged_one_in_a_bundle_is_left_out(node: Node) -> None:
+    """Another signature is another sender's, who has no money."""
+    forged = bytearray(raw(1))
+    forged[-1] ^= 1
+    assert node.check(encode_bundle([raw(0), bytes(forged)])).code == 0
+    assert node.pool.pending_count == 1
+    assert node.prepare([encode_bundle([raw(0), bytes(forged)])]) == [raw(0)]
+
+
+def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Node) -> None:
+    node.check(bundle(0, 1))
+    node.finalize([])
+    node.app.commit()
+    node.events.stale.add(signed(1).hash)
+    assert node.check(bundle(0, 1), recheck=True).code == REFUSED
+    assert node.events.refusals == [signed(0), signed(1)]
+    # It comes back, and is taken as if it were new.
+    node.events.stale.clear()
+    assert node.check(bundle(0, 1)).code == 0
+
+
+def test_a_block_with_a_bundle_in_it_is_refused(node: Node) -> None:
+    assert not node.process([bundle(0, 1)])
+    assert node.finalize([bundle(0, 1)]).tx_results[0].code != 0
 
 
 def test_after_a_commit_the_rest_is_checked_again(node: Node) -> None:

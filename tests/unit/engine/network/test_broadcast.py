@@ -11,6 +11,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Account, Address, Block, Tx
 from cairn.engine.network import broadcast as module
 from cairn.engine.network.broadcast import Broadcaster
+from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
@@ -20,7 +21,7 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
 
 IN_CACHE = RpcError(-32603, "Internal error", "tx already exists in cache")
 FULL = RpcError(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
-TOO_LARGE = RpcError(-32600, "Invalid Request", "batch request exceeds maximum (2) allowed number of requests")
+TOO_LARGE = RpcError(-32603, "Internal error", "Tx too large. Max size is 250, but got 340")
 
 
 class Mempools(Rpc):
@@ -28,18 +29,20 @@ class Mempools(Rpc):
 
     def __init__(self) -> None:
         super().__init__("unix:///nowhere", 1.0)
-        self.batches: list[list[Tx]] = []
-        self.answer: Callable[[Sequence[bytes]], list[RpcError | None]] = lambda raws: [None] * len(raws)
+        self.tickets: list[list[Tx]] = []
+        self.answer: Callable[[Sequence[Tx]], RpcError | None] = lambda txs: None
 
-    async def broadcast(self, raws: Sequence[bytes]) -> list[RpcError | None]:
+    async def broadcast(self, raw: bytes) -> RpcError | None:
         await asyncio.sleep(0)
-        answer = self.answer(raws)
-        self.batches.append([decode_tx(raw, CHAIN_ID) for raw in raws])
+        raws = open_bundle(raw) if is_bundle(raw) else [raw]
+        txs = [decode_tx(raw, CHAIN_ID) for raw in raws]
+        answer = self.answer(txs)
+        self.tickets.append(txs)
         return answer
 
     @property
     def sent(self) -> list[Tx]:
-        return [tx for batch in self.batches for tx in batch]
+        return [tx for ticket in self.tickets for tx in ticket]
 
 
 class State:
@@ -88,7 +91,7 @@ class Scene:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.02)
         assert [tx.nonce for tx in self.rpc.sent] == list(nonces)
-        self.rpc.batches.clear()
+        self.rpc.tickets.clear()
 
 
 @pytest.fixture
@@ -130,7 +133,7 @@ def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1, 2, 4)
         await asyncio.sleep(0.05)
-        assert not scene.rpc.batches
+        assert not scene.rpc.tickets
         scene.admit(0)
         await scene.until_sent(0, 1, 2)
 
@@ -160,7 +163,7 @@ def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene, monkeypa
         await asyncio.sleep(0.1)
         rescan(scene)
         await asyncio.sleep(0.05)
-        assert not scene.rpc.batches
+        assert not scene.rpc.tickets
         scene.overlay.reset()
         rescan(scene)
         await scene.until_sent(0, 1)
@@ -191,14 +194,14 @@ def test_what_is_refused_is_sent_again_and_what_is_confirmed_is_not(scene: Scene
 
 
 def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
-    def away(raws: Sequence[bytes]) -> list[RpcError | None]:
+    def away(txs: Sequence[Tx]) -> RpcError | None:
         raise RpcAway("nobody is there")
 
     async def story() -> None:
         scene.rpc.answer = away
         scene.admit(0, 1)
         await asyncio.sleep(0.05)
-        scene.rpc.answer = lambda raws: [None] * len(raws)
+        scene.rpc.answer = lambda txs: None
         rescan(scene)
         await scene.until_sent(0, 1)
 
@@ -207,13 +210,15 @@ def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
 
 def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None:
     async def story() -> None:
-        scene.rpc.answer = lambda raws: [None, None, *([FULL] * (len(raws) - 2))]
-        scene.admit(0, 1, 2, 3)
-        await scene.until_sent(0, 1, 2, 3)
+        scene.admit(0, 1)
+        await scene.until_sent(0, 1)
+        scene.rpc.answer = lambda txs: FULL
+        scene.admit(2, 3)
+        await scene.until_sent(2, 3)
         scene.admit(4)
         await asyncio.sleep(0.05)
-        assert not scene.rpc.batches
-        scene.rpc.answer = lambda raws: [None] * len(raws)
+        assert not scene.rpc.tickets
+        scene.rpc.answer = lambda txs: None
         scene.commit(signed(0), signed(1))
         await scene.until_sent(2, 3, 4)
 
@@ -222,22 +227,47 @@ def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None
 
 def test_known_ones_count_as_sent(scene: Scene) -> None:
     async def story() -> None:
-        scene.rpc.answer = lambda raws: [IN_CACHE] * len(raws)
+        scene.rpc.answer = lambda txs: IN_CACHE
         scene.admit(0, 1)
         await scene.until_sent(0, 1)
         rescan(scene)
         await asyncio.sleep(0.05)
-        assert not scene.rpc.batches
+        assert not scene.rpc.tickets
 
     play(scene, story)
 
 
-def test_batches_shrink_to_what_cometbft_takes(scene: Scene) -> None:
+def test_tickets_shrink_to_what_cometbft_takes(scene: Scene) -> None:
     async def story() -> None:
-        scene.rpc.answer = lambda raws: [TOO_LARGE] if len(raws) > 2 else [None] * len(raws)
+        scene.rpc.answer = lambda txs: TOO_LARGE if len(txs) > 2 else None
         scene.admit(*range(5))
         await asyncio.sleep(0.1)
-        assert [[tx.nonce for tx in batch] for batch in scene.rpc.batches] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
+        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
+
+    play(scene, story)
+
+
+def test_what_follows_soon_goes_out_together(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0)
+        await scene.until_sent(0)
+        for nonce in (1, 2, 3):
+            scene.admit(nonce)
+            await asyncio.sleep(0)
+        await asyncio.sleep(2 * module.GATHER_S)
+        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[1, 2, 3]]
+
+    play(scene, story)
+
+
+def test_what_a_peer_gave_to_our_cometbft_is_not_sent_to_it(scene: Scene) -> None:
+    async def story() -> None:
+        scene.take(signed(0))
+        scene.admit(0, 1)
+        await scene.until_sent(1)
+        rescan(scene)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.tickets
 
     play(scene, story)
 

@@ -20,6 +20,7 @@ from cairn.domain.governance import Governance, Validator, ValidatorUpdate
 from cairn.domain.transition import build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.proposal import Ledger, propose, read_strictly, sift
 from cairn.engine.network.senders import Parsed
 from tests.support.transfers import RULES, Accounts, address, transfer
@@ -92,6 +93,28 @@ def test_gas_and_bytes_have_limits(state: Accounts) -> None:
     size_bytes = proposed_size_bytes(raw_of(txs[0]))
     assert proposed(txs, state, max_bytes=2 * size_bytes) == txs[:2]
     assert proposed(txs, state, max_bytes=2 * size_bytes - 1) == txs[:1]
+
+
+def test_bundles_are_opened_and_what_is_in_two_goes_in_once(state: Accounts) -> None:
+    first, second, third, other = transfer(1, 0), transfer(1, 1), transfer(1, 2), transfer(2, 0)
+
+    def bundle(*txs: Tx) -> Bundle:
+        return Bundle(tuple(tx.hash for tx in txs), txs)
+
+    parsed: list[Parsed] = [bundle(second, other), bundle(first, second), third]
+    raws = [b"a ticket", b"another", third.hash]
+    chosen = propose(raws, parsed, state, RULES, PLENTY_BYTES, apply_update)
+    assert chosen == [other.hash, first.hash, second.hash, third.hash]
+
+
+def test_a_bundle_has_no_place_in_a_block(state: Accounts) -> None:
+    txs = (transfer(1, 0), transfer(1, 1))
+    bundle = Bundle(tuple(tx.hash for tx in txs), txs)
+    with pytest.raises(InvalidField, match="bundle: has no place in a block"):
+        read_strictly([bundle], apply_update)
+    content = sift([bundle, txs[0]], state, RULES, apply_update)
+    assert content.txs == [txs[0]]
+    assert isinstance(content.refusals[0], InvalidField)
 
 
 def test_one_validator_update_at_most(state: Accounts) -> None:

@@ -91,23 +91,17 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
     run(scenario())
 
 
-def test_transactions_go_out_in_order_in_one_batch() -> None:
+def test_what_is_broadcast_is_taken_or_refused_with_cometbfts_words() -> None:
     full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
-
-    def answer(request: object) -> bytes:
-        assert isinstance(request, list)
-        answers = [{"id": 1, "result": {"code": 0}} for _ in request[:-1]] + [{"id": 1, "error": full}]
-        return http(json.dumps(answers if len(answers) > 1 else answers[0]).encode())
+    answers = iter([{"id": 1, "result": {"code": 0}}, {"id": 1, "error": full}])
 
     async def scenario() -> None:
-        async with serving(answer) as (server, rpc):
-            error = RpcError(-32603, "Internal error", "mempool is full")
-            assert await rpc.broadcast([b"a", b"b", b"c"]) == [None, None, error]
-            assert await rpc.broadcast([b"d"]) == [error]
-            batch = server.requests[0]
-            assert isinstance(batch, list)
-            assert [base64.b64decode(call["params"]["tx"]) for call in batch] == [b"a", b"b", b"c"]
-            assert {call["method"] for call in batch} == {"broadcast_tx_async"}
+        async with serving(lambda request: http(json.dumps(next(answers)).encode())) as (server, rpc):
+            assert await rpc.broadcast(b"a") is None
+            assert await rpc.broadcast(b"b") == RpcError(-32603, "Internal error", "mempool is full")
+            calls = [call for call in server.requests if isinstance(call, dict)]
+            assert [base64.b64decode(call["params"]["tx"]) for call in calls] == [b"a", b"b"]
+            assert {call["method"] for call in calls} == {"broadcast_tx_async"}
 
     run(scenario())
 
@@ -148,7 +142,7 @@ def test_nobody_there_is_away(address: str) -> None:
         with pytest.raises(RpcAway):
             await rpc.status()
         with pytest.raises(RpcAway):
-            await rpc.broadcast([b"a"])
+            await rpc.broadcast(b"a")
 
     run(scenario())
 

@@ -11,6 +11,7 @@ from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
 from cairn.domain.governance import Validator, ValidatorUpdate, encode_update
 from cairn.domain.types import Tx
 from cairn.engine.network import senders as module
+from cairn.engine.network.bundle import Bundle, encode_bundle
 from cairn.engine.network.senders import Senders, parse
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.transfers import address
@@ -47,7 +48,7 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
 def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
 
-    def counted(raw: bytes, chain_id: int) -> module.Parsed:
+    def counted(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
         parsed.append(raw)
         return parse(raw, chain_id)
 
@@ -76,4 +77,59 @@ def test_the_memory_is_bounded() -> None:
     for nonce in range(3):
         senders.remember(raw_of(nonce), signed(nonce))
     assert [senders.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
+    senders.close()
+
+
+def resolved(senders: Senders, *raws: bytes) -> list[module.Parsed]:
+    return asyncio.run(senders.resolve(raws))
+
+
+def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
+    senders = Senders(CHAIN_ID)
+    raws = [raw_of(nonce) for nonce in range(6)]
+    ticket = encode_bundle(raws[1:])
+    found = resolved(senders, raws[0], ticket, raws[2])
+    bundle = Bundle(tuple(raws[1:]), tuple(signed(nonce) for nonce in range(1, 6)))
+    assert found == [signed(0), bundle, signed(2)]
+    assert senders.find(ticket) == bundle
+    # A block will name them one by one.
+    assert senders.find_all(raws) == [signed(nonce) for nonce in range(6)]
+    senders.close()
+
+
+@pytest.mark.parametrize(
+    ("inside", "refusal"),
+    [
+        ([], "bundle: holds 0 transactions, not 2 to 512"),
+        ([raw_of(0)], "bundle: holds 1 transactions, not 2 to 512"),
+        ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
+        ([raw_of(0), encode_update(UPDATE)], "bundle: holds no mere transfers"),
+        ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "raw: "),
+        ([raw_of(0), b""], "raw: "),
+        ([raw_of(0), raw_of(1)[:-1]], "raw: "),
+        ([raw_of(nonce) for nonce in range(513)], "bundle: holds 513 transactions"),
+    ],
+)
+def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], refusal: str) -> None:
+    senders = Senders(CHAIN_ID)
+    ticket = encode_bundle(inside)
+    found = resolved(senders, ticket)[0]
+    assert isinstance(found, Rejected)
+    assert found.detail.startswith(refusal)
+    assert senders.find(ticket) is None
+    senders.close()
+
+
+def test_a_bundle_that_ends_too_soon_is_refused() -> None:
+    senders = Senders(CHAIN_ID)
+    whole = encode_bundle([raw_of(0), raw_of(1)])
+    cut = [whole[:length] for length in range(1, len(whole))]
+    assert all(isinstance(found, Rejected) for found in resolved(senders, *cut))
+    senders.close()
+
+
+@given(st.binary(max_size=60))
+def test_rubbish_in_a_bundle_is_refused_never_raised(rest: bytes) -> None:
+    senders = Senders(CHAIN_ID)
+    assert isinstance(resolved(senders, b"\x02" + rest)[0], Rejected)
     senders.close()

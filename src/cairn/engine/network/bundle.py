@@ -1,0 +1,58 @@
+"""Many transfers on one ticket: what a node under load hands to CometBFT at once.
+
+CometBFT's mempool costs the same for every ticket that it checks, gossips and checks again after each block, however
+little is in it. A bundle exists only there: a proposer opens it, and a block holds its transfers one by one.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from cairn.domain.errors import InvalidField
+from cairn.domain.types import Tx
+
+BUNDLE_PREFIX = b"\x02"
+"""No transfer and no validator update starts with it."""
+FEWEST = 2
+"""One alone goes as it is."""
+MOST = 512
+_LENGTH = struct.Struct(">H")
+
+
+class Bundle(NamedTuple):
+    raws: tuple[bytes, ...]
+    txs: tuple[Tx, ...]
+    """What they mean, in the same order."""
+
+
+def encode_bundle(raws: Sequence[bytes]) -> bytes:
+    parts = [BUNDLE_PREFIX]
+    for raw in raws:
+        parts += _LENGTH.pack(len(raw)), raw
+    return b"".join(parts)
+
+
+def is_bundle(raw: bytes) -> bool:
+    return raw[:1] == BUNDLE_PREFIX
+
+
+def open_bundle(raw: bytes) -> list[bytes]:
+    """The transfers in a bundle of anybody's making. Raises `InvalidField`; what each one says is not looked at."""
+    raws = list(_cut(raw))
+    if not FEWEST <= len(raws) <= MOST:
+        raise InvalidField("bundle", f"holds {len(raws)} transactions, not {FEWEST} to {MOST}")
+    if len(set(raws)) < len(raws):
+        raise InvalidField("bundle", "holds a transaction twice")
+    return raws
+
+
+def _cut(raw: bytes) -> Iterator[bytes]:
+    at, end = len(BUNDLE_PREFIX), len(raw)
+    while at < end:
+        start = at + _LENGTH.size
+        if start > end:
+            raise InvalidField("bundle", "ends within a length")
+        at = start + _LENGTH.unpack_from(raw, start - _LENGTH.size)[0]
+        if at > end:
+            raise InvalidField("bundle", "ends within a transaction")
+        yield raw[start:at]
