@@ -112,10 +112,15 @@ def encode_update(update: ValidatorUpdate) -> bytes:
     return UPDATE_PREFIX + msgspec.json.encode(update)
 
 
+def is_update(raw: bytes) -> bool:
+    """Whether it is meant as one: nothing else starts like it."""
+    return raw[:1] == UPDATE_PREFIX
+
+
 def decode_update(raw: bytes) -> ValidatorUpdate:
     """Read what `encode_update` gives. Raises `InvalidField`."""
     try:
-        if raw[:1] != UPDATE_PREFIX or len(raw) > MAX_UPDATE_BYTES:
+        if not is_update(raw) or len(raw) > MAX_UPDATE_BYTES:
             raise ValueError("it has another prefix, or is too long")
         update = msgspec.json.decode(raw[1:], type=ValidatorUpdate)
         if encode_update(update) != raw:

@@ -25,7 +25,7 @@ from cairn.domain.errors import (
     WrongGenesis,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
-from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
+from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance, is_update
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, DropReason, Tx, TxHash
@@ -286,6 +286,10 @@ class NetworkApplication:
     def finalize_block(
         self, request: m.FinalizeBlockRequest
     ) -> m.FinalizeBlockResponse | Awaitable[m.FinalizeBlockResponse]:
+        self._check_height(request)
+        processed = self._find_processed(request)
+        if processed is not None:
+            return self._hold(processed, [_GOVERNED if is_update(raw) else _APPLIED for raw in request.txs])
         parsed = self._senders.find_all(request.txs)
         return self._finalize_later(request) if parsed is None else self._finalize(request, parsed)
 
@@ -293,12 +297,9 @@ class NetworkApplication:
         return self._finalize(request, await self._senders.resolve(request.txs))
 
     def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
-        self._check_height(request)
-        outcome = self._find_processed(request)
-        if outcome is not None:
-            results = [_APPLIED if isinstance(item, Tx) else _GOVERNED for item in parsed]
-        else:
-            outcome, results = self._apply(request, parsed)
+        return self._hold(*self._apply(request, parsed))
+
+    def _hold(self, outcome: BlockOutcome, results: Sequence[m.TxResult]) -> m.FinalizeBlockResponse:
         self._application.hold(outcome)
         app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
         return m.FinalizeBlockResponse(results, app_hash, self._validator_updates(outcome.governance))
@@ -310,7 +311,7 @@ class NetworkApplication:
         if outcome.block.header.previous_hash != self._chain.head_hash:
             return None
         same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
-        return outcome if same and list(judged.txs) == list(request.txs) else None
+        return outcome if same and tuple(judged.txs) == tuple(request.txs) else None
 
     def _apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
         """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""

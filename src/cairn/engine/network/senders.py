@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, Rejected
-from cairn.domain.governance import UPDATE_PREFIX, ValidatorUpdate, decode_update
+from cairn.domain.governance import ValidatorUpdate, decode_update, is_update
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, is_bundle, open_bundle
 
@@ -25,7 +25,7 @@ CHUNK = 64
 def parse(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
     """Read bytes of anybody's making that are no bundle."""
     try:
-        return decode_update(raw) if raw[:1] == UPDATE_PREFIX else decode_tx(raw, chain_id)
+        return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id)
     except Rejected as refusal:
         return refusal
 
