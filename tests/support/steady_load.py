@@ -33,6 +33,11 @@ def sign_dev_transfer(sender: int, to: Address, value: int, nonce: int) -> tuple
     return "0x" + tx.hash.hex(), body
 
 
+def next_nonce(sender: int, url: str) -> int:
+    answer = httpx.get(f"{url}/account/0x{DEV_KEYS[sender][0].hex()}", timeout=10)
+    return int(answer.json()["pendingNonce"])
+
+
 class SteadyLoad:
     """One dev account for each URL, which sends to that node alone, until the `with` block is left."""
 
@@ -50,15 +55,18 @@ class SteadyLoad:
         self._pause_s = 1 / per_second
         self._before_send = before_send
         self._ended = threading.Event()
+        senders = list(enumerate(urls, first_sender))
+        # Asked now, while all of them run: what comes next may kill one before its thread gets its first turn.
+        self._first_nonces = {sender: next_nonce(sender, url) for sender, url in senders}
         self._threads = [
             threading.Thread(target=self._run, args=(sender, url), daemon=True, name=f"load on {url}")
-            for sender, url in enumerate(urls, first_sender)
+            for sender, url in senders
         ]
 
     def _run(self, sender: int, url: str) -> None:
         random = Random(sender)
+        nonce = self._first_nonces[sender]
         with httpx.Client(base_url=url, timeout=3) as client:
-            nonce = client.get(f"/account/0x{DEV_KEYS[sender][0].hex()}").json()["pendingNonce"]
             while not self._ended.wait(self._pause_s):
                 to = Address(random.randbytes(20))
                 tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), nonce)
