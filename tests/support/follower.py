@@ -13,6 +13,8 @@ from websockets.sync.client import ClientConnection, connect
 from tests.support.node_process import wait_until
 
 RETRY_S = 0.1
+MOST_AT_ONCE = 500
+"""Confirmations waited for on one socket: a node allows a client only so many."""
 
 
 class Follower:
@@ -26,7 +28,10 @@ class Follower:
         self.confirmed: Counter[str] = Counter()
         self.heights: dict[str, int] = {}
         self.errors: list[dict[str, Any]] = []
+        self._to_follow: dict[str, None] = {}
+        """Not subscribed to on the present socket, in order."""
         self._followed: set[str] = set()
+        """Subscribed to on the present socket and not confirmed."""
         self._lock = threading.Lock()
         self._socket: ClientConnection | None = None
         self._ended = threading.Event()
@@ -35,11 +40,19 @@ class Follower:
 
     def follow(self, tx_hash: str) -> None:
         with self._lock:
+            self._to_follow[tx_hash] = None
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        if self._socket is None:
+            return
+        while self._to_follow and len(self._followed) < MOST_AT_ONCE:
+            tx_hash = next(iter(self._to_follow))
+            del self._to_follow[tx_hash]
             self._followed.add(tx_hash)
-            if self._socket is not None:
-                # A connection that broke just now is made again, and this transaction with it.
-                with suppress(WebSocketException, OSError):
-                    self._socket.send(_subscription(tx_hash))
+            # A connection that broke just now is made again, and this transaction with it.
+            with suppress(WebSocketException, OSError):
+                self._socket.send(_subscription(tx_hash))
 
     def await_confirmed(self, hashes: set[str], timeout_s: float) -> None:
         missing = hashes - self.confirmed.keys()
@@ -48,7 +61,7 @@ class Follower:
             missing.difference_update(self.confirmed.keys())
             return not missing
 
-        wait_until(is_done, timeout_s, f"txConfirmed at {self._url} of the rest of {len(hashes)}: {list(missing)[:3]}")
+        wait_until(is_done, timeout_s, f"txConfirmed of {len(hashes)} transactions at {self._url}")
 
     def await_height(self, height: int, timeout_s: float) -> None:
         wait_until(lambda: self._next > height, timeout_s, f"block {height} at {self._url}, which told {self._next}")
@@ -66,9 +79,10 @@ class Follower:
     def _read(self, url: str) -> None:
         with connect(url, open_timeout=2, close_timeout=1, ping_interval=1, ping_timeout=5) as socket:
             with self._lock:
-                for tx_hash in self._followed - self.confirmed.keys():
-                    socket.send(_subscription(tx_hash))
+                self._to_follow = dict.fromkeys(self._followed) | self._to_follow
+                self._followed.clear()
                 self._socket = socket
+                self._subscribe()
             try:
                 for message in socket:
                     self._note(json.loads(message))
@@ -82,6 +96,9 @@ class Follower:
         elif message["event"] == "txConfirmed":
             self.confirmed[message["txHash"]] += 1
             self.heights[message["txHash"]] = message["blockHeight"]
+            with self._lock:
+                self._followed.discard(message["txHash"])
+                self._subscribe()
         elif message["event"] != "subscribed":
             self.errors.append(message)
 

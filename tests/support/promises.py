@@ -31,11 +31,24 @@ def under_load(network: Network) -> Iterator[SteadyLoad]:
             yield load
         assert len(load.accepted) > 2 * PER_SECOND, "hardly any load"
         for follower in told:
-            follower.await_confirmed(load.accepted, SETTLE_S)
+            try:
+                follower.await_confirmed(load.accepted, SETTLE_S)
+            except TimeoutError as error:
+                missing = load.accepted - follower.confirmed.keys()
+                raise TimeoutError(f"{error}\n{standings(network.nodes, missing)}") from None
         chain = assert_agreement(network.nodes)
         assert_each_once(chain, load.accepted)
         for follower in told:
             assert_told_once(follower, chain, load.accepted)
+
+
+def standings(nodes: Sequence[NetworkNode], missing: Collection[str]) -> str:
+    """How each node sees some of what a follower was not told of."""
+    lines = [f"{len(missing)} are missing, some of them:"]
+    for tx_hash in sorted(missing)[:5]:
+        seen = [node.public.get(f"/tx/{tx_hash}").json() for node in nodes]
+        lines.append(f"  {tx_hash}: {[(tx.get('status'), tx.get('blockHeight')) for tx in seen]}")
+    return "\n".join(lines)
 
 
 def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 20) -> None:
