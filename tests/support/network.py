@@ -121,6 +121,10 @@ class NetworkNode:
         wait_until(lambda: self.readiness()[0] == 503, timeout_s, f"node {self.index} to be not ready")
         return self.readiness()[1]
 
+    def await_reason(self, reason: str, timeout_s: float) -> None:
+        """Return once it is not ready for that reason."""
+        wait_until(lambda: reason in self.readiness()[1], timeout_s, f"node {self.index} to say: {reason}")
+
     def await_gone(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return once it has ended by itself."""
         assert self.process is not None
