@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 
+from cairn.cli.join import trust
 from cairn.cometbft import TomlValue
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
@@ -51,11 +51,9 @@ def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
         for node, port in zip(network.nodes, free_ports(5), strict=True):
             node.configure(CALM | {"rpc.laddr": f"tcp://127.0.0.1:{port}"})
         make_long_chain(first)
-        first.start()
-        for node in others:
-            node.launch()
-        for node in others:
-            node.await_ready()
+        # One after the other: a CometBFT that first meets peers without blocks fetches the chain block by block.
+        for node in (first, *others):
+            node.start()
         yield network
 
 
@@ -82,26 +80,9 @@ def transfer(node: NetworkNode, nonce: int) -> str:
     return tx_hash
 
 
-def trust(newcomer: NetworkNode, nodes: list[NetworkNode]) -> None:
-    """Have it start from a snapshot, verified against a block that all of `nodes` have."""
-    servers = [node.rpc_address for node in nodes]
-    # Were it new to one of them, CometBFT would wait 30 s for that one to have it, and give up.
-    height = min(node.height() for node in nodes) - 1
-    trusted = httpx.get(f"http://{servers[0]}/commit?height={height}").json()["result"]["signed_header"]
-    newcomer.configure(
-        {
-            "statesync.enable": True,
-            "statesync.rpc_servers": ",".join(servers),
-            "statesync.trust_height": height,
-            "statesync.trust_hash": trusted["commit"]["block_id"]["hash"],
-            "statesync.discovery_time": "5s",
-        }
-    )
-
-
 def test_a_fifth_node_joins_from_a_snapshot(network: Network) -> None:
     *others, newcomer = network.nodes
-    trust(newcomer, others[:2])
+    newcomer.configure(trust([node.rpc_address for node in others[:2]], time.time()))
     began = time.monotonic()
     newcomer.start()
     joined_s = time.monotonic() - began

@@ -147,9 +147,12 @@ class NetworkApplication:
             raise WrongGenesis("the validators in CometBFT's genesis are not those of the chain's genesis")
 
     def query(self, request: m.QueryRequest) -> m.QueryResponse:
-        """Only the governance is told here; everything else has its place in the public interface."""
+        """The governance, and the heights of the snapshots; all else has its place in the public interface."""
         height = self._chain.head_header.height
         governance = self._chain.governance
+        if request.path == "snapshots":
+            offered = json.dumps([snapshot.height for snapshot in self.list_snapshots()])
+            return m.QueryResponse(value=offered.encode(), height=height)
         if request.path != "governance" or governance is None:
             return m.QueryResponse(REFUSED, "no such path", height=height, codespace=CODESPACE)
         return m.QueryResponse(value=encode_governance(governance), height=height)

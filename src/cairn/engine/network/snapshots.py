@@ -32,6 +32,8 @@ from cairn.store.snapshot import FORMAT, Manifest, SnapshotDirectory, decode_man
 REST = 1.0
 """The thread rests this many times as long as it has worked."""
 LEAST_REST_S = 0.0005
+BLOCKS_AFTER = 2
+"""A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 
 log = structlog.get_logger("cairn.snapshots")
 
@@ -82,9 +84,11 @@ class Snapshots:
     # Giving.
 
     def list_snapshots(self) -> Sequence[Snapshot]:
+        """Those that can be verified. A newcomer asks once; one that it fails to verify it never tries again."""
         listed = []
         for height in self._shelf.heights():
-            manifest = self._shelf.find_manifest(height)
+            verifiable = height + BLOCKS_AFTER <= self._chain.visible
+            manifest = self._shelf.find_manifest(height) if verifiable else None
             if manifest is not None:
                 listed.append(describe(height, manifest))
         return listed

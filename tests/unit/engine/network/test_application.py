@@ -194,7 +194,8 @@ def test_a_block_out_of_step_is_refused(node: Node) -> None:
         settle(lambda: node.app.finalize_block(node.block(m.FinalizeBlockRequest, [], 2e9, height=5)))
 
 
-def test_only_governance_can_be_asked_for(node: Node) -> None:
+def test_governance_and_snapshots_can_be_asked_for(node: Node) -> None:
+    assert node.app.query(m.QueryRequest(b"", "snapshots", 0, False)).value == b"[]"
     answer = node.app.query(m.QueryRequest(b"", "governance", 0, False))
     assert decode_governance(answer.value) == node.chain.governance
     assert node.app.query(m.QueryRequest(b"", "balances", 0, False)).code == REFUSED
