@@ -62,11 +62,11 @@ class SnapshotShelf(Protocol):
 
     def list_snapshots(self) -> Sequence[m.Snapshot]: ...
 
-    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> m.OfferSnapshotResult: ...
+    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> Awaitable[m.OfferSnapshotResult]: ...
 
     def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes: ...
 
-    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> m.ApplySnapshotChunkResponse: ...
+    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> Awaitable[m.ApplySnapshotChunkResponse]: ...
 
 
 class Events(Protocol):
@@ -352,7 +352,9 @@ class NetworkApplication:
     def list_snapshots(self) -> Sequence[m.Snapshot]:
         return () if self._snapshots is None else self._snapshots.list_snapshots()
 
-    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> m.OfferSnapshotResult:
+    def offer_snapshot(
+        self, request: m.OfferSnapshotRequest
+    ) -> m.OfferSnapshotResult | Awaitable[m.OfferSnapshotResult]:
         if self._snapshots is None:
             return m.OfferSnapshotResult.ABORT
         return self._snapshots.offer_snapshot(request)
@@ -360,7 +362,9 @@ class NetworkApplication:
     def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes:
         return b"" if self._snapshots is None else self._snapshots.load_snapshot_chunk(request)
 
-    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> m.ApplySnapshotChunkResponse:
+    def apply_snapshot_chunk(
+        self, request: m.ApplySnapshotChunkRequest
+    ) -> m.ApplySnapshotChunkResponse | Awaitable[m.ApplySnapshotChunkResponse]:
         if self._snapshots is None:
             return m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.ABORT)
         return self._snapshots.apply_snapshot_chunk(request)

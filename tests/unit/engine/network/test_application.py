@@ -457,5 +457,5 @@ def test_without_snapshots_none_are_given_or_taken(node: Node) -> None:
     assert node.app.list_snapshots() == ()
     assert node.app.offer_snapshot(m.OfferSnapshotRequest(snapshot, b"")) is m.OfferSnapshotResult.ABORT
     assert node.app.load_snapshot_chunk(m.LoadSnapshotChunkRequest(1, 1, 0)) == b""
-    applied = node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", ""))
+    applied = settle(lambda: node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", "")))
     assert applied.result is m.ApplySnapshotChunkResult.ABORT

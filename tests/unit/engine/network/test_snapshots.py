@@ -1,8 +1,10 @@
 """The four snapshot calls of ABCI, and what goes on beside the commits."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -17,7 +19,8 @@ from cairn.engine.abci.messages import (
     OfferSnapshotResult,
     Snapshot,
 )
-from cairn.engine.network.snapshots import Snapshots, describe
+from cairn.engine.network.intake import describe
+from cairn.engine.network.snapshots import Snapshots
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
@@ -26,6 +29,7 @@ from tests.support.disk import flip_byte
 from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
 
 Result = ApplySnapshotChunkResult
+_T = TypeVar("_T")
 
 
 @pytest.fixture
@@ -87,12 +91,19 @@ def taking(chain: ChainStore) -> Iterator[Taking]:
     node.snapshots.close()
 
 
+def settled(answer: Awaitable[_T]) -> _T:
+    async def wait() -> _T:
+        return await answer
+
+    return asyncio.run(wait())
+
+
 def offer(snapshots: Snapshots, snapshot: Snapshot, parcel: Parcel) -> OfferSnapshotResult:
-    return snapshots.offer_snapshot(OfferSnapshotRequest(snapshot, parcel.trusted))
+    return settled(snapshots.offer_snapshot(OfferSnapshotRequest(snapshot, parcel.trusted)))
 
 
 def send(snapshots: Snapshots, index: int, chunk: bytes, sender: str = "peer") -> ApplySnapshotChunkResponse:
-    return snapshots.apply_snapshot_chunk(ApplySnapshotChunkRequest(index, chunk, sender))
+    return settled(snapshots.apply_snapshot_chunk(ApplySnapshotChunkRequest(index, chunk, sender)))
 
 
 def test_every_interval_the_newest_block_that_changed_the_state(taking: Taking) -> None:
@@ -133,7 +144,7 @@ def test_a_node_joins_from_what_another_gives(taking: Taking, joining: ChainStor
     jumps: list[int] = []
     taker = Snapshots(joining, snapshots_path(joining.directory), 0, 0, lambda: jumps.append(joining.visible))
     request = OfferSnapshotRequest(snapshot, state_block_hash)
-    assert taker.offer_snapshot(request) == OfferSnapshotResult.ACCEPT
+    assert settled(taker.offer_snapshot(request)) == OfferSnapshotResult.ACCEPT
     for index in range(snapshot.chunks):
         assert jumps == []
         chunk = taking.snapshots.load_snapshot_chunk(LoadSnapshotChunkRequest(4, snapshot.format, index))
@@ -219,7 +230,7 @@ def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: Cha
     ):
         assert offer(taker, false, parcel) == OfferSnapshotResult.REJECT
     other = OfferSnapshotRequest(true, bytes(32))
-    assert taker.offer_snapshot(other) == OfferSnapshotResult.REJECT
+    assert settled(taker.offer_snapshot(other)) == OfferSnapshotResult.REJECT
     assert joining.visible == 0
 
 
