@@ -22,9 +22,9 @@ ask it over RPC at any time, it is allowed everywhere.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum, auto
-from pathlib import Path
 from typing import NamedTuple
 
 ROUND_CALLS = frozenset({"PrepareProposal", "ProcessProposal", "ExtendVote", "VerifyVoteExtension"})
@@ -106,10 +106,16 @@ def check_run(calls: Iterable[Call]) -> None:
         grammar.feed(call)
 
 
-def read_runs(log: Path) -> list[list[Call]]:
+def rounds_of(run: Iterable[Call]) -> int:
+    """The most proposals of one height that were put before the application: each is of another round."""
+    seen = Counter(call.height for call in run if call.name == "ProcessProposal")
+    return max(seen.values(), default=0)
+
+
+def read_runs(log: str) -> list[list[Call]]:
     """The calls in a node's debug log written as JSON, one list for each time that CometBFT connected."""
     runs: list[list[Call]] = []
-    for line in log.read_text().splitlines():
+    for line in log.splitlines():
         if not line.startswith("{") or not line.endswith("}"):
             continue  # A killed process may leave half a line, a crash its traceback.
         entry = json.loads(line)

@@ -19,15 +19,14 @@ CONFIRM_TIMEOUT_S = 20
 class PublicNode:
     """A node of a chain with the accounts of a dev chain, known by its URL."""
 
-    def __init__(self, url: str, engine: str = "embedded") -> None:
+    def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self.engine = engine
         self.http = httpx.Client(base_url=self.url, timeout=30)
 
     @property
-    def holds_dev_keys(self) -> bool:
-        """Whether it signs for the dev accounts: a node of a network holds no key of any account."""
-        return self.engine == "embedded"
+    def engine(self) -> str:
+        """What it says of itself: `embedded`, or `cometbft` when it is one of a network."""
+        return str(self.read("/chain")["engine"])
 
     def get(self, path: str, **params: str | int) -> httpx.Response:
         return self.http.get(path, params=params)

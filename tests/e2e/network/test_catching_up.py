@@ -15,7 +15,7 @@ CATCH_UP_S = 120
 
 @pytest.mark.timeout(240)
 def test_peers_without_blocks_do_not_make_a_node_ready(cometbft_tools: Path, scratch: Path) -> None:
-    with Network(scratch / "network", validators=3) as network:
+    with Network(scratch / "network", validators=3, traced=True) as network:
         # With nearly all votes, the first makes the chain alone.
         genesis = network.genesis
         powers = {"node0": 1_000_000}

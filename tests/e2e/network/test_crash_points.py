@@ -36,6 +36,13 @@ def test_the_whole_node_killed_at_each_point(network: Network, scratch: Path) ->
         victim.start()
         assert_goes_on(network.nodes)
     assert points_reached(scratch / "nodes") == set(CRASH_POINTS)
+    # The trace is held against the grammar at the end; it has all of these lives in it.
+    first, *recoveries = victim.abci_runs()
+    assert [call.name for call in first[:2]] == ["Info", "InitChain"]
+    assert len(recoveries) > len(CRASH_POINTS)
+    for calls in recoveries:
+        assert calls[0].name == "Info"
+        assert calls[0].height
 
 
 def test_the_core_alone_killed_at_each_point(network: Network, scratch: Path) -> None:

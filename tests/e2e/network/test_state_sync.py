@@ -20,6 +20,9 @@ from tests.support.steady_load import sign_dev_transfer
 LONG = 1_000
 JOIN_LIMIT_S = 30
 SNAPSHOT_INTERVAL = 50
+CROWD = [Address(b"\x77" * 16 + number.to_bytes(4, "big")) for number in range(20_000)]
+"""Enough accounts for a snapshot of several parts."""
+PARTS = 3
 
 HASTY: dict[str, TomlValue] = {
     "consensus.timeout_commit": "1ms",
@@ -38,14 +41,15 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.fixture(scope="module")
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators at more than a thousand blocks, and a full node that has not run yet."""
-    with Network(scratch / "network", args=["--full-nodes=1"]) as network:
+    with Network(scratch / "network", args=["--full-nodes=1"], traced=True) as network:
         # With nearly all votes, the first makes the long chain alone, and so in seconds: it is nobody else's turn.
         genesis = network.genesis
         validators = [
             msgspec.structs.replace(validator, power=1_000_000 if validator.name == "node0" else 1)
             for validator in genesis.validators
         ]
-        network.genesis = msgspec.structs.replace(genesis, validators=tuple(validators))
+        alloc = genesis.alloc | dict.fromkeys(CROWD, 10**18)
+        network.genesis = msgspec.structs.replace(genesis, validators=tuple(validators), alloc=alloc)
         network.set(snapshot_interval=SNAPSHOT_INTERVAL)
         first, *others, _ = network.nodes
         for node, port in zip(network.nodes, free_ports(5), strict=True):
@@ -93,9 +97,11 @@ def test_a_fifth_node_joins_from_a_snapshot(network: Network) -> None:
     lowest = newcomer.public.read("/blocks", limit=1000)[-1]["blockHeight"]
     assert lowest > LONG
     assert_goes_on(network.nodes)
+    [calls] = newcomer.abci_runs()
+    assert [call.name for call in calls].count("ApplySnapshotChunk") >= PARTS
     for height in range(lowest, newcomer.height() + 1):
         assert newcomer.block(height) == others[0].block(height)
-    for address in [*(bytes([number + 1]) * 20 for number in range(21)), DEV_KEYS[0][0]]:
+    for address in [*(bytes([number + 1]) * 20 for number in range(21)), DEV_KEYS[0][0], CROWD[0], CROWD[-1]]:
         path = f"/account/0x{address.hex()}"
         assert newcomer.public.read(path) == others[0].public.read(path)
     serves_like_the_others(network, lowest)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(180)
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators, each with its own account for fees, and a full node."""
     args = ["--full-nodes=1", *(f"--fee-recipient={recipient}" for recipient in RECIPIENTS[:4])]
-    with Network(scratch / "network", args=args) as network:
+    with Network(scratch / "network", args=args, traced=True) as network:
         network.start()
         yield network
 
