@@ -17,8 +17,9 @@ Every part of a round is optional and rounds repeat, so within a height the four
 What binds them is the height that they carry, which is checked too. A trace may stop anywhere: processes get killed.
 
 Two things differ from the letter, as CometBFT 0.38 does: its handshake asks Info before a clean start too, and a node
-that starts by state sync gets no InitChain. Info tells a clean start (height 0) from a recovery, and since anyone may
-ask it over RPC at any time, it is allowed everywhere.
+that starts by state sync makes no handshake, so it gets neither InitChain nor Info before the first OfferSnapshot. Info
+tells a clean start (height 0) from a recovery, and since anyone may ask it over RPC at any time, it is allowed
+everywhere.
 """
 
 import json
@@ -77,7 +78,10 @@ class Grammar:
             case ((_State.START | _State.FRESH), "InitChain"):
                 self._height = call.height or 1
                 return _State.INITIALIZED
-            case ((_State.FRESH | _State.INITIALIZED | _State.OFFERED | _State.APPLYING), "OfferSnapshot"):
+            case (
+                (_State.START | _State.FRESH | _State.INITIALIZED | _State.OFFERED | _State.APPLYING),
+                "OfferSnapshot",
+            ):
                 return _State.OFFERED
             case ((_State.OFFERED | _State.APPLYING), "ApplySnapshotChunk"):
                 return _State.APPLYING

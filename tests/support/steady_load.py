@@ -58,7 +58,7 @@ class SteadyLoad:
     def _run(self, sender: int, url: str) -> None:
         random = Random(sender)
         with httpx.Client(base_url=url, timeout=3) as client:
-            nonce = client.get(f"/account/0x{DEV_KEYS[sender][0].hex()}").json()["pendingNonce"]
+            nonce = self._next_nonce(client, sender)
             while not self._ended.wait(self._pause_s):
                 to = Address(random.randbytes(20))
                 tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), nonce)
@@ -66,6 +66,15 @@ class SteadyLoad:
                 if not self._send(client, tx_hash, body):
                     return
                 nonce += 1
+
+    def _next_nonce(self, client: httpx.Client, sender: int) -> int:
+        while True:
+            try:
+                account = client.get(f"/account/0x{DEV_KEYS[sender][0].hex()}").json()
+                return int(account["pendingNonce"])
+            except httpx.TransportError:
+                if self._ended.wait(_RETRY_S):
+                    return 0
 
     def _send(self, client: httpx.Client, tx_hash: str, body: dict[str, Any]) -> bool:
         """Whether the node took it; it did not when the load ended first, or when it was refused."""
