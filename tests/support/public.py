@@ -12,8 +12,9 @@ from websockets.sync.client import ClientConnection, connect
 from tests.support.wallet import COIN, Signed, dev_account, new_account, sign_transfer
 
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code"}
-RECEIVE_TIMEOUT_S = 10
-CONFIRM_TIMEOUT_S = 20
+RECEIVE_TIMEOUT_S = 30
+WAIT_S = 20
+CONFIRM_TIMEOUT_S = 60
 
 
 class PublicNode:
@@ -48,9 +49,12 @@ class PublicNode:
         return transfer.tx_hash
 
     def await_confirmed(self, tx_hash: str) -> dict[str, Any]:
-        tx: dict[str, Any] = self.read(f"/tx/{tx_hash}", wait=CONFIRM_TIMEOUT_S)
-        assert tx["status"] == "confirmed", tx
-        return tx
+        deadline = time.monotonic() + CONFIRM_TIMEOUT_S
+        while True:
+            tx: dict[str, Any] = self.read(f"/tx/{tx_hash}", wait=WAIT_S)
+            if tx["status"] == "confirmed":
+                return tx
+            assert time.monotonic() < deadline, tx
 
     def await_idle(self) -> None:
         """Return once all that is executable has been mined."""

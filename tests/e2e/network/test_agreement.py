@@ -20,6 +20,8 @@ SENDERS = 10
 NONCES = 20
 INTERFACE_NODES = range(4)
 
+pytestmark = pytest.mark.timeout(360)
+
 
 def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -> None:
     random = Random(3)
@@ -50,7 +52,6 @@ def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -
         assert node.public.read("/mempool") == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("index", INTERFACE_NODES)
 def test_each_node_of_the_network_has_the_interface_of_a_single_one(network: Network, index: int) -> None:
     """The suite that a single node passes, as it is."""

@@ -15,7 +15,7 @@ from tests.support.wallet import dev_account, new_account, sign_transfer
 
 AWAY = "cometbft is not answering"
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(480)
 
 
 class Operator:
@@ -73,7 +73,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
 
     # The node comes first, and waits. It is up, and says why it is not ready.
     node.launch()
-    node.await_reason(AWAY, 40)
+    node.await_reason(AWAY, 90)
     assert node.process is not None
     assert "cometbft" not in node.process.children().values()
     operator.start()
@@ -83,7 +83,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
     # The operator restarts CometBFT, politely and not. What is accepted meanwhile is confirmed afterwards.
     for number in (signal.SIGTERM, signal.SIGKILL):
         operator.end(number)
-        node.await_reason(AWAY, 20)
+        node.await_reason(AWAY, 60)
         waiting = transfer()
         operator.start()
         node.await_ready()
@@ -91,7 +91,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
 
     # One that is frozen, answers nothing and makes no block.
     operator.send(signal.SIGSTOP)
-    node.await_reason(AWAY, 20)
+    node.await_reason(AWAY, 60)
     operator.send(signal.SIGCONT)
     node.await_ready()
 
@@ -101,7 +101,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
         restart()
         operator.end(signal.SIGKILL)
         node.launch()
-        node.await_reason(AWAY, 40)
+        node.await_reason(AWAY, 90)
         operator.start()
         node.await_ready()
         node.public.await_confirmed(transfer())

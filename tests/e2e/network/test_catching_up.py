@@ -13,7 +13,7 @@ HALT_AFTER_S = 3
 CATCH_UP_S = 120
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_peers_without_blocks_do_not_make_a_node_ready(cometbft_tools: Path, scratch: Path) -> None:
     with Network(scratch / "network", validators=3, traced=True) as network:
         # With nearly all votes, the first makes the chain alone.
@@ -31,7 +31,7 @@ def test_peers_without_blocks_do_not_make_a_node_ready(cometbft_tools: Path, scr
             }
         )
         first.start()
-        first.await_height(LONG, 60)
+        first.await_height(LONG, 120)
         first.stop()
         first.configure({"consensus.create_empty_blocks": False, "consensus.create_empty_blocks_interval": "500ms"})
         first.start()

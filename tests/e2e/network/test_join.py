@@ -18,6 +18,8 @@ from tests.support.wallet import dev_account, sign_transfer
 SNAPSHOT_INTERVAL = 5
 START_TIMEOUT_S = 60
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def cairn(*args: str) -> None:
     done = subprocess.run(command(args), capture_output=True, text=True, env=clean_environment())

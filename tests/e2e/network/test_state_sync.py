@@ -36,7 +36,7 @@ CALM: dict[str, TomlValue] = {
     "consensus.create_empty_blocks_interval": "300ms",
 }
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,12 @@ def make_long_chain(node: NetworkNode) -> None:
     node.start()
     for nonce in range(20):
         transfer(node, nonce)
-    node.await_height(LONG, 90)
+    node.await_height(LONG, 240)
     tx_hash = transfer(node, 20)
     height = node.public.await_confirmed(tx_hash)["blockHeight"]
     assert height >= LONG
     snapshots = node.home / "data" / "snapshots"
-    wait_until(lambda: any(int(path.name) >= height for path in snapshots.glob("*[0-9]")), 30, "a snapshot")
+    wait_until(lambda: any(int(path.name) >= height for path in snapshots.glob("*[0-9]")), 60, "a snapshot")
     node.stop()
     node.configure(CALM)
 
@@ -115,11 +115,11 @@ def serves_like_the_others(network: Network, lowest: int) -> None:
     with Follower(newcomer.url, lowest) as told:
         tx_hash = transfer(newcomer, 21)
         told.follow(tx_hash)
-        told.await_confirmed({tx_hash}, 20)
+        told.await_confirmed({tx_hash}, 60)
         height = told.heights[tx_hash]
         for node in others:
             assert node.public.await_confirmed(tx_hash)["blockHeight"] == height
-        told.await_height(height, 10)
+        told.await_height(height, 30)
         assert [at for at, _ in told.blocks[: height - lowest + 1]] == list(range(lowest, height + 1))
     newcomer.stop()
     newcomer.start()

@@ -15,7 +15,7 @@ RECIPIENTS = [f"0x{number:040x}" for number in range(0xFEE1, 0xFEE6)]
 SETTLED_BLOCKS = 3
 """An update counts from the second block after the one that holds it."""
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
