@@ -103,7 +103,7 @@ class Chain:
         assert state == msgspec.structs.replace(expected, height=state.height)
 
     def check_trace(self, starts: int) -> None:
-        runs = read_runs(self.log)
+        runs = read_runs(self.log.read_text())
         assert len(runs) == starts
         for run in runs:
             check_run(run)
@@ -144,7 +144,7 @@ def test_transactions_are_committed_and_bad_ones_refused(chain: Chain) -> None:
     assert chain.comet.height() <= still + 1
     assert chain.comet.call("abci_info")["response"]["last_block_height"] == str(chain.state().height)
     chain.check_trace(starts=1)
-    calls = {call.name for call in read_runs(chain.log)[0]}
+    calls = {call.name for call in read_runs(chain.log.read_text())[0]}
     assert {"Info", "InitChain", "PrepareProposal", "ProcessProposal", "FinalizeBlock", "Commit"} <= calls
 
 

@@ -1,14 +1,13 @@
 """A real node joins a real network from a snapshot: it has the state, serves it, and goes on with the others."""
 
-import http.client
-import json
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cairn.cli.join import trust
 from tests.support.network import Network, free_ports
 from tests.support.node_process import wait_until
 from tests.support.wallet import dev_account, new_account, sign_transfer
@@ -20,15 +19,6 @@ INTERVAL = 5
 def scratch() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cairn-sync-") as directory:
         yield Path(directory)
-
-
-def ask(port: int, method: str, **params: str) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("POST", "/", json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
-    answer = json.loads(connection.getresponse().read())
-    connection.close()
-    assert "error" not in answer, answer
-    return answer["result"]
 
 
 def test_a_node_joins_from_a_snapshot(cometbft_tools: Path, scratch: Path) -> None:
@@ -47,19 +37,7 @@ def test_a_node_joins_from_a_snapshot(cometbft_tools: Path, scratch: Path) -> No
         height = newest(shelf)
         # Two more blocks must follow it before a light client can vouch for it.
         giver.await_height(height + 2, 20)
-
-        trusted = ask(rpc_port, "commit", height="1" if base_of(rpc_port) <= 1 else str(base_of(rpc_port)))
-        header = trusted["signed_header"]
-        joiner.configure(
-            {
-                "statesync.enable": True,
-                "statesync.rpc_servers": f"127.0.0.1:{rpc_port},127.0.0.1:{rpc_port}",
-                "statesync.trust_height": int(header["header"]["height"]),
-                "statesync.trust_hash": header["commit"]["block_id"]["hash"],
-                "statesync.trust_period": "168h0m0s",
-                "statesync.discovery_time": "5s",
-            }
-        )
+        joiner.configure(trust([f"127.0.0.1:{rpc_port}"], time.time()))
         joiner.start()
         joiner.await_height(giver.height(), 30)
 
@@ -82,8 +60,3 @@ def test_a_node_joins_from_a_snapshot(cometbft_tools: Path, scratch: Path) -> No
 
 def newest(shelf: Path) -> int:
     return max((int(path.name) for path in shelf.glob("*") if path.name.isdigit()), default=0)
-
-
-def base_of(rpc_port: int) -> int:
-    """The oldest block that CometBFT keeps there."""
-    return int(ask(rpc_port, "status")["sync_info"]["earliest_block_height"])

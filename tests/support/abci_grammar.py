@@ -17,14 +17,15 @@ Every part of a round is optional and rounds repeat, so within a height the four
 What binds them is the height that they carry, which is checked too. A trace may stop anywhere: processes get killed.
 
 Two things differ from the letter, as CometBFT 0.38 does: its handshake asks Info before a clean start too, and a node
-that starts by state sync gets no InitChain. Info tells a clean start (height 0) from a recovery, and since anyone may
-ask it over RPC at any time, it is allowed everywhere.
+that starts by state sync makes no handshake, so it gets neither InitChain nor Info before the first OfferSnapshot. Info
+tells a clean start (height 0) from a recovery, and since anyone may ask it over RPC at any time, it is allowed
+everywhere.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum, auto
-from pathlib import Path
 from typing import NamedTuple
 
 ROUND_CALLS = frozenset({"PrepareProposal", "ProcessProposal", "ExtendVote", "VerifyVoteExtension"})
@@ -77,7 +78,10 @@ class Grammar:
             case ((_State.START | _State.FRESH), "InitChain"):
                 self._height = call.height or 1
                 return _State.INITIALIZED
-            case ((_State.FRESH | _State.INITIALIZED | _State.OFFERED | _State.APPLYING), "OfferSnapshot"):
+            case (
+                (_State.START | _State.FRESH | _State.INITIALIZED | _State.OFFERED | _State.APPLYING),
+                "OfferSnapshot",
+            ):
                 return _State.OFFERED
             case ((_State.OFFERED | _State.APPLYING), "ApplySnapshotChunk"):
                 return _State.APPLYING
@@ -106,10 +110,16 @@ def check_run(calls: Iterable[Call]) -> None:
         grammar.feed(call)
 
 
-def read_runs(log: Path) -> list[list[Call]]:
+def rounds_of(run: Iterable[Call]) -> int:
+    """The most proposals of one height that were put before the application: each is of another round."""
+    seen = Counter(call.height for call in run if call.name == "ProcessProposal")
+    return max(seen.values(), default=0)
+
+
+def read_runs(log: str) -> list[list[Call]]:
     """The calls in a node's debug log written as JSON, one list for each time that CometBFT connected."""
     runs: list[list[Call]] = []
-    for line in log.read_text().splitlines():
+    for line in log.splitlines():
         if not line.startswith("{") or not line.endswith("}"):
             continue  # A killed process may leave half a line, a crash its traceback.
         entry = json.loads(line)

@@ -18,13 +18,15 @@ from cairn.cli.network import engine_genesis
 from cairn.cometbft import TomlValue, edit_toml
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesis
+from tests.support.abci_grammar import Call, check_run, read_runs
 from tests.support.links import Links, State
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.public import PublicNode
 from tests.support.wallet import DEV_CHAIN_ID
 
 DEV_COINS = 10_000
-START_TIMEOUT_S = 40
+START_TIMEOUT_S = 90
+"""Generous, as all limits here that nobody was promised: other tests, or other people, keep the machine busy."""
 LAST_WORDS = 2_000
 
 QUICK: dict[str, TomlValue] = {
@@ -60,8 +62,10 @@ class NetworkNode:
         self.home = home
         self.p2p_port = p2p_port
         self.url = f"http://127.0.0.1:{port}"
-        self.public = PublicNode(self.url, "cometbft")
+        self.public = PublicNode(self.url)
         self.process: NodeProcess | None = None
+        self._logs: list[str] = []
+        """Of its lives before this one."""
         self._args = ("run", "--home", str(home), "--port", str(port), "--workers", "1")
 
     @property
@@ -121,6 +125,10 @@ class NetworkNode:
         wait_until(lambda: self.readiness()[0] == 503, timeout_s, f"node {self.index} to be not ready")
         return self.readiness()[1]
 
+    def await_reason(self, reason: str, timeout_s: float) -> None:
+        """Return once it is not ready for that reason."""
+        wait_until(lambda: reason in self.readiness()[1], timeout_s, f"node {self.index} to say: {reason}")
+
     def await_gone(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return once it has ended by itself."""
         assert self.process is not None
@@ -140,8 +148,14 @@ class NetworkNode:
             self.process.kill_group()
             self._forget()
 
+    def abci_runs(self) -> list[list[Call]]:
+        """What its CometBFT called, over all lives, in a traced network."""
+        now = [] if self.process is None else [self.process.stderr]
+        return read_runs("\n".join([*self._logs, *now]))
+
     def _forget(self) -> None:
         assert self.process is not None
+        self._logs.append(self.process.stderr)
         self.process.close()
         self.process = None
 
@@ -183,15 +197,20 @@ class Network:
         config: Mapping[str, TomlValue] = QUICK,
         args: Sequence[str] = (),
         linked: bool = True,
+        traced: bool = False,
     ) -> None:
         """Make the homes; nothing is started. `config` goes into every CometBFT's config.toml.
 
-        With `linked`, nodes reach each other over links that can be cut, served by a thread of this process.
+        With `linked`, nodes reach each other over links that can be cut, served by a thread of this process. With
+        `traced`, leaving the `with` block holds all that CometBFT called on any node against the grammar of ABCI.
         """
         make_homes(directory, validators, args)
         homes = sorted(path.parent for path in directory.glob("*/cairn.toml"))
         ports = free_ports(2 * len(homes))
         self.nodes = [NetworkNode(index, home, *ports[2 * index : 2 * index + 2]) for index, home in enumerate(homes)]
+        self._traced = traced
+        if traced:
+            self.set(log_level="debug", log_format="json")
         self._links = Links([node.p2p_port for node in self.nodes]) if linked else None
         for node in self.nodes:
             node.configure(
@@ -256,6 +275,10 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self._traced and kind is None:
+            for node in self.nodes:
+                for run in node.abci_runs():
+                    check_run(run)
 
 
 def make_homes(directory: Path, validators: int, args: Sequence[str] = ()) -> None:

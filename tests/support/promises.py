@@ -13,7 +13,7 @@ from tests.support.steady_load import SteadyLoad
 
 PER_SECOND = 8
 """Transfers through each node."""
-SETTLE_S = 30
+SETTLE_S = 90
 GOES_ON_BLOCKS = 5
 
 
@@ -51,7 +51,7 @@ def standings(nodes: Sequence[NetworkNode], missing: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 20) -> None:
+def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 60) -> None:
     """New blocks, not only one that was under way."""
     target = max(node.height() for node in nodes) + GOES_ON_BLOCKS
     for node in nodes:
@@ -70,7 +70,7 @@ def chain_of(node: NetworkNode, top: int) -> list[dict[str, Any]]:
     return [node.block(height) for height in range(top + 1)]
 
 
-def assert_agreement(nodes: Sequence[NetworkNode], timeout_s: float = 30) -> list[dict[str, Any]]:
+def assert_agreement(nodes: Sequence[NetworkNode], timeout_s: float = 60) -> list[dict[str, Any]]:
     """Every node shows the same blocks, byte for byte, up to where the highest is now; they link back to genesis."""
     top = max(node.height() for node in nodes)
     for node in nodes:
@@ -94,10 +94,10 @@ def assert_each_once(chain: Sequence[Mapping[str, Any]], accepted: Collection[st
 
 def assert_told_once(follower: Follower, chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
     """The follower heard of every block in order, and of every accepted transaction, once."""
-    follower.await_height(chain[-1]["blockHeight"], 10)
+    follower.await_height(chain[-1]["blockHeight"], 30)
     told = follower.blocks[: len(chain)]
     assert told == [(block["blockHeight"], block["hash"]) for block in chain]
-    follower.await_confirmed(set(accepted), 10)
+    follower.await_confirmed(set(accepted), 30)
     assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
     heights = {tx_hash: block["blockHeight"] for block in chain for tx_hash in block["transactions"]}
     for tx_hash in accepted:

@@ -88,6 +88,7 @@ def restore_snapshot(chain: ChainStore, parcel: Parcel) -> None:
     for index, chunk in enumerate(parcel.chunks):
         restore.add_chunk(index, chunk)
     chain.finish_restore(restore)
+    chain.clear_restore()
 
 
 def open_chain(directory: Path) -> ChainStore:

@@ -1,7 +1,11 @@
 """`cairn join`: the home of one more node of a network that runs already."""
 
+import base64
 import http.client
 import json
+import time
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +20,11 @@ from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
 
 ASK_TIMEOUT_S = 10.0
+HOUR_S = 3_600
+TRUST_HOURS = 168
+"""For so long after `cairn join` the node may be started: CometBFT's own default."""
+BLOCKS_AFTER = 2
+"""Blocks after a snapshot that CometBFT needs to verify it."""
 
 
 def join(
@@ -38,8 +47,9 @@ def join(
     state_sync: Annotated[
         str | None,
         typer.Option(
-            help="Start from a snapshot, verified by what the CometBFT at this RPC address says now: trust it.",
-            metavar="HOST:PORT",
+            help="Start from a snapshot, verified by what the CometBFT at this RPC address says now: trust it. "
+            "Further addresses give a second opinion.",
+            metavar="HOST:PORT,...",
         ),
     ] = None,
     cometbft_binary: Annotated[
@@ -53,7 +63,7 @@ def join(
         home = Home(directory)
         if directory.exists() and any(directory.iterdir()):
             raise InvalidConfig(f"{directory} is not empty; nothing was written")
-        trusted = {} if state_sync is None else trust(state_sync)
+        trusted = {} if state_sync is None else trust(state_sync.split(","), time.time())
         engine = CometBFT(find_binary(Settings(cometbft_binary=cometbft_binary)), directory / COMETBFT_DIRECTORY)
         engine.check_version()
         engine.run("init")
@@ -85,27 +95,67 @@ def split_peers(text: str) -> list[str]:
     return peers
 
 
-def trust(rpc: str) -> dict[str, TomlValue]:
-    """What makes CometBFT start from a snapshot, verified from the newest block that `rpc` shows."""
-    try:
-        newest = ask(rpc, "/commit")["result"]["signed_header"]
-        height, block_hash = int(newest["header"]["height"]), str(newest["commit"]["block_id"]["hash"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        raise InvalidConfig(f"--state-sync {rpc}: CometBFT does not answer there: {error}") from None
+def trust(servers: Sequence[str], now: float) -> dict[str, TomlValue]:
+    """What makes CometBFT start from a snapshot, verified from its own block: `servers` must agree on that one.
+
+    From a block further on, CometBFT would go back header by header, and it gives up after 30 s; for a
+    server that lags it waits just as long. Raises `InvalidConfig`.
+    """
+    servers = [server.strip() for server in servers]
+    height = newest_snapshot(servers[0])
+    trusted = signed_header(servers[0], height)
+    block_hash = trusted["commit"]["block_id"]["hash"]
+    for server in servers:
+        if signed_header(server, height)["commit"]["block_id"]["hash"] != block_hash:
+            raise InvalidConfig(f"--state-sync: {server} and {servers[0]} have different blocks at height {height}")
+        signed_header(server, height + BLOCKS_AFTER)
+    age_s = now - datetime.fromisoformat(trusted["header"]["time"][:19] + "+00:00").timestamp()
     return {
         "statesync.enable": True,
         # It wants a second opinion; with one to ask, it is the same one.
-        "statesync.rpc_servers": f"{rpc},{rpc}",
+        "statesync.rpc_servers": ",".join(servers if len(servers) > 1 else servers * 2),
         "statesync.trust_height": height,
         "statesync.trust_hash": block_hash,
+        # The hash is as good as it is new: that the chain has been idle since its block takes nothing from it.
+        "statesync.trust_period": f"{TRUST_HOURS + max(0, int(age_s)) // HOUR_S}h0m0s",
         "statesync.discovery_time": "5s",
     }
 
 
-def ask(rpc: str, path: str) -> Any:
-    connection = http.client.HTTPConnection(rpc, timeout=ASK_TIMEOUT_S)
+def newest_snapshot(server: str) -> int:
+    """The height of the newest snapshot that the node there offers. Raises `InvalidConfig`."""
+    answer = ask(server, "/abci_query?path=%22snapshots%22")
+    try:
+        heights = json.loads(base64.b64decode(answer["result"]["response"]["value"] or b""))
+    except (ValueError, KeyError, TypeError):
+        raise InvalidConfig(f"--state-sync {server}: the node there does not say which snapshots it has") from None
+    if not heights:
+        raise InvalidConfig(
+            f"--state-sync {server}: no snapshot is offered there yet; ask another node, wait for the next one "
+            "(snapshot_interval), or join without --state-sync"
+        )
+    return max(int(height) for height in heights)
+
+
+def signed_header(server: str, height: int) -> Any:
+    """Of block `height`, with its commit. Raises `InvalidConfig`."""
+    answer = ask(server, f"/commit?height={height}")
+    try:
+        header = answer["result"]["signed_header"]
+        if int(header["header"]["height"]) == height and header["commit"]["block_id"]["hash"]:
+            return header
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InvalidConfig(f"--state-sync {server}: block {height} is not there, or not yet")
+
+
+def ask(server: str, path: str) -> Any:
+    """Raises `InvalidConfig` unless CometBFT answers."""
+    connection = http.client.HTTPConnection(server, timeout=ASK_TIMEOUT_S)
     try:
         connection.request("GET", path)
         return json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise InvalidConfig(f"--state-sync {server}: CometBFT does not answer there: {error}") from None
     finally:
         connection.close()

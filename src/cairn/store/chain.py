@@ -166,19 +166,25 @@ class ChainStore(ChainReader):
         restore = Restore(self._database, manifest, trusted, self.genesis)
         if restore.height <= self.visible:
             raise InvalidSnapshot(f"the snapshot is of block {restore.height}; block {self.visible} is here already")
-        self.abandon_restore()
+        self.clear_restore()
         batch = Batch(self._database)
         batch.put(keys.META, keys.RESTORE_KEY, keys.encode_height(restore.height))
         self._database.write(batch)
         return restore
 
-    def abandon_restore(self) -> None:
-        """Remove what a restore has left, if there was one."""
+    def clear_restore(self, pause: Pause = lambda: None) -> None:
+        """Remove what does not belong to the head, if there was a restore: its own parts, or all that was before it.
+
+        It may run in a thread of its own, but not beside commits.
+        """
         if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
-            keep_only(self._database, self.visible)
+            keep_only(self._database, self.visible, pause)
 
     def finish_restore(self, restore: Restore) -> None:
-        """Go on from the snapshot's block. Raises `InvalidSnapshot` when the state is not what its header says."""
+        """Make the snapshot's block the head; `clear_restore` must follow before a block is added.
+
+        Raises `InvalidSnapshot` when the state is not what its header says.
+        """
         outcome = restore.outcome()
         height = outcome.block.header.height
         batch = Batch(self._database)
@@ -191,7 +197,6 @@ class ChainStore(ChainReader):
         self._watermark.tell_oldest(height)
         self._show(outcome)
         self._recent = RecentAccounts(CACHED_ACCOUNTS)
-        keep_only(self._database, height)
 
     def close(self) -> None:
         """Let go of the directory; after a clean stop there is no log to replay."""
@@ -305,9 +310,8 @@ class ChainStore(ChainReader):
             raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
         # What was recovered from the log has been written out again and synced by the opening, so it may be promised.
         self._watermark.advance(stored.height)
-        if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
-            # The node ended in the middle of a restore: before its last step nothing of it counts, after it all.
-            keep_only(self._database, self.visible)
+        # If the node ended in the middle of a restore: before its last step nothing of it counts, after it all.
+        self.clear_restore()
 
     def _load_base(self) -> int:
         found = self._database.get(keys.META, keys.BASE_KEY)

@@ -32,10 +32,12 @@ def remove_blocks(database: Database, base: int, pause: Pause) -> None:
         _remove_block(database, height, pause)
 
 
-def keep_only(database: Database, height: int) -> None:
+def keep_only(database: Database, height: int, pause: Pause) -> None:
     """Remove everything but one block and the state as of it, and the mark of the restore that this ends."""
     batch = Batch(database)
-    for key, _ in database.scan(keys.ACCOUNTS):
+    for number, (key, _) in enumerate(database.scan(keys.ACCOUNTS)):
+        if number % SWEEP_KEYS == 0:
+            pause()
         if keys.decode_version_key(key)[1] != height:
             batch.delete(keys.ACCOUNTS, key)
             if len(batch) >= SWEEP_KEYS:

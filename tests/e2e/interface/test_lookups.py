@@ -217,7 +217,8 @@ def test_query_out_of_shape(node: PublicNode, path: str, name: str, given: str) 
 def test_chain(node: PublicNode) -> None:
     chain = node.read("/chain")
     assert set(chain) == {"chainId", "gasPrice", "blockGasLimit", "engine", "version", "head", "mempool"}
-    assert (chain["chainId"], chain["gasPrice"], chain["engine"]) == (1337, GWEI, node.engine)
+    assert (chain["chainId"], chain["gasPrice"]) == (1337, GWEI)
+    assert chain["engine"] in {"embedded", "cometbft"}
     assert set(chain["head"]) == {"blockHeight", "hash", "timestamp"}
     assert set(chain["mempool"]) == {"pending", "queued", "limit"}
     assert node.read(f"/block/{chain['head']['hash']}")["blockHeight"] == chain["head"]["blockHeight"]

@@ -20,7 +20,7 @@ def scratch() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators that run."""
-    with Network(scratch / "network") as network:
+    with Network(scratch / "network", traced=True) as network:
         network.set(halt_after_s=HALT_AFTER_S)
         network.start()
         yield network

@@ -7,7 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cairn.cli.join import newest_snapshot
 from cairn.cometbft import CometBFT, edit_toml
+from cairn.domain.errors import InvalidConfig
 from tests.support.cometbft import BINARY
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
 from tests.support.ports import free_base_port
@@ -15,6 +17,8 @@ from tests.support.wallet import dev_account, sign_transfer
 
 SNAPSHOT_INTERVAL = 5
 START_TIMEOUT_S = 60
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def cairn(*args: str) -> None:
@@ -42,9 +46,16 @@ def member(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             transfer = sign_transfer(dev_account(3), dev_account(4).address, value=7, nonce=nonce)
             assert httpx.post(f"{node.url}/tx", json=transfer.body).status_code == 200
             assert httpx.get(f"{node.url}/tx/{transfer.tx_hash}?wait=20", timeout=30).json()["status"] == "confirmed"
-        snapshots = home / "data" / "snapshots"
-        wait_until(lambda: snapshots.exists() and any(snapshots.iterdir()), 30, f"a snapshot: {node.stderr}")
+        rpc = f"127.0.0.1:{base_port + 2}"
+        wait_until(lambda: offers_snapshot(rpc), 30, f"a snapshot: {node.stderr}")
         yield home, base_port, node
+
+
+def offers_snapshot(rpc: str) -> bool:
+    try:
+        return newest_snapshot(rpc) > 0
+    except InvalidConfig:
+        return False
 
 
 @pytest.mark.parametrize("by_snapshot", [False, True])

@@ -41,7 +41,7 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(360)
 def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base_port = free_base_port(NODES)
     (make, _), (start, _), *others = console_steps(base_port)

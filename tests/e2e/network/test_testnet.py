@@ -16,6 +16,8 @@ from tests.support.wallet import dev_account, sign_transfer
 VALIDATORS = 4
 START_TIMEOUT_S = 60
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def make(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -66,7 +68,7 @@ def blocks_with(tx_hash: str, nodes: list[NodeProcess]) -> set[str]:
     def block_on(node: NodeProcess) -> str | None:
         return str(httpx.get(f"{node.url}/tx/{tx_hash}").json().get("blockHash", "")) or None
 
-    wait_until(lambda: all(map(block_on, nodes)), 20, f"{tx_hash} on every node")
+    wait_until(lambda: all(map(block_on, nodes)), 60, f"{tx_hash} on every node")
     return {block for block in map(block_on, nodes) if block}
 
 
@@ -81,9 +83,9 @@ def test_a_killed_process_comes_back_and_its_node_catches_up(nodes: list[NodePro
     engine, killed = pid_of(node, "cometbft"), pid_of(node, name)
     os.kill(killed, signal.SIGKILL)
     # Without a core, CometBFT leaves or is made to: either way another one starts.
-    wait_until(lambda: pid_of(node, "cometbft") not in (0, engine), 15, f"CometBFT: {node.stderr}")
+    wait_until(lambda: pid_of(node, "cometbft") not in (0, engine), 60, f"CometBFT: {node.stderr}")
     tx_hash = transfer_through(nodes[0], nonce=index)
-    wait_until(lambda: node.probe("/ready") == 200, 20, f"/ready: {node.stderr}")
+    wait_until(lambda: node.probe("/ready") == 200, 60, f"/ready: {node.stderr}")
     assert len(blocks_with(tx_hash, nodes)) == 1
 
 

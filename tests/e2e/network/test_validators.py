@@ -15,14 +15,14 @@ RECIPIENTS = [f"0x{number:040x}" for number in range(0xFEE1, 0xFEE6)]
 SETTLED_BLOCKS = 3
 """An update counts from the second block after the one that holds it."""
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators, each with its own account for fees, and a full node."""
     args = ["--full-nodes=1", *(f"--fee-recipient={recipient}" for recipient in RECIPIENTS[:4])]
-    with Network(scratch / "network", args=args) as network:
+    with Network(scratch / "network", args=args, traced=True) as network:
         network.start()
         yield network
 

@@ -249,7 +249,7 @@ def test_a_false_snapshot_is_refused_and_leaves_nothing(
     parcel = take_snapshot(chain)
     with pytest.raises(InvalidSnapshot, match=message):
         restore_snapshot(joining, falsify(parcel))
-    joining.abandon_restore()
+    joining.clear_restore()
     assert is_at_genesis(joining)
     restore_snapshot(joining, parcel)
     assert joining.head() == chain.head()

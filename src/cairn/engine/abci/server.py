@@ -287,9 +287,9 @@ class _Connection(asyncio.Protocol):
             case m.ListSnapshotsRequest():
                 return wire.encode_list_snapshots(handler.list_snapshots())
             case m.OfferSnapshotRequest():
-                return wire.encode_offer_snapshot(handler.offer_snapshot(request))
+                return _answer(handler.offer_snapshot(request), wire.encode_offer_snapshot)
             case m.LoadSnapshotChunkRequest():
                 return wire.encode_load_snapshot_chunk(handler.load_snapshot_chunk(request))
             case m.ApplySnapshotChunkRequest():
-                return wire.encode_apply_snapshot_chunk(handler.apply_snapshot_chunk(request))
+                return _answer(handler.apply_snapshot_chunk(request), wire.encode_apply_snapshot_chunk)
         raise MalformedRequest(f"no answer to {type(request).__name__}")

@@ -65,11 +65,11 @@ class SnapshotShelf(Protocol):
 
     def list_snapshots(self) -> Sequence[m.Snapshot]: ...
 
-    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> m.OfferSnapshotResult: ...
+    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> Awaitable[m.OfferSnapshotResult]: ...
 
     def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes: ...
 
-    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> m.ApplySnapshotChunkResponse: ...
+    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> Awaitable[m.ApplySnapshotChunkResponse]: ...
 
 
 class Events(Protocol):
@@ -150,9 +150,12 @@ class NetworkApplication:
             raise WrongGenesis("the validators in CometBFT's genesis are not those of the chain's genesis")
 
     def query(self, request: m.QueryRequest) -> m.QueryResponse:
-        """Only the governance is told here; everything else has its place in the public interface."""
+        """The governance, and the heights of the snapshots; all else has its place in the public interface."""
         height = self._chain.head_header.height
         governance = self._chain.governance
+        if request.path == "snapshots":
+            offered = json.dumps([snapshot.height for snapshot in self.list_snapshots()])
+            return m.QueryResponse(value=offered.encode(), height=height)
         if request.path != "governance" or governance is None:
             return m.QueryResponse(REFUSED, "no such path", height=height, codespace=CODESPACE)
         return m.QueryResponse(value=encode_governance(governance), height=height)
@@ -373,7 +376,9 @@ class NetworkApplication:
     def list_snapshots(self) -> Sequence[m.Snapshot]:
         return () if self._snapshots is None else self._snapshots.list_snapshots()
 
-    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> m.OfferSnapshotResult:
+    def offer_snapshot(
+        self, request: m.OfferSnapshotRequest
+    ) -> m.OfferSnapshotResult | Awaitable[m.OfferSnapshotResult]:
         if self._snapshots is None:
             return m.OfferSnapshotResult.ABORT
         return self._snapshots.offer_snapshot(request)
@@ -381,7 +386,9 @@ class NetworkApplication:
     def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes:
         return b"" if self._snapshots is None else self._snapshots.load_snapshot_chunk(request)
 
-    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> m.ApplySnapshotChunkResponse:
+    def apply_snapshot_chunk(
+        self, request: m.ApplySnapshotChunkRequest
+    ) -> m.ApplySnapshotChunkResponse | Awaitable[m.ApplySnapshotChunkResponse]:
         if self._snapshots is None:
             return m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.ABORT)
         return self._snapshots.apply_snapshot_chunk(request)

@@ -59,13 +59,37 @@ class _StatusAnswer(msgspec.Struct, frozen=True):
     error: RpcError | None = None
 
 
+class _PeerRound(msgspec.Struct, frozen=True):
+    height: str
+    """The one that it works on, above its newest block."""
+
+
+class _PeerState(msgspec.Struct, frozen=True):
+    round_state: _PeerRound
+
+
+class _Peer(msgspec.Struct, frozen=True):
+    peer_state: _PeerState | None = None
+
+
+class _Consensus(msgspec.Struct, frozen=True):
+    peers: list[_Peer]
+
+
+class _ConsensusAnswer(msgspec.Struct, frozen=True):
+    result: _Consensus | None = None
+    error: RpcError | None = None
+
+
 class _Answer(msgspec.Struct, frozen=True):
     error: RpcError | None = None
 
 
 _STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
+_CONSENSUS = b'{"jsonrpc":"2.0","id":1,"method":"dump_consensus_state"}'
 _decode_status = msgspec.json.Decoder(_StatusAnswer).decode
 _decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_consensus = msgspec.json.Decoder(_ConsensusAnswer).decode
 
 
 class Rpc:
@@ -87,6 +111,17 @@ class Rpc:
         if answer.result is None:
             raise RpcAway(str(answer.error))
         return answer.result
+
+    async def highest_peer(self) -> int:
+        """The highest block that a connected peer says it has; 0 when none says anything. Raises `RpcAway`."""
+        try:
+            answer = _decode_consensus(await self._call(_CONSENSUS))
+            if answer.result is None:
+                raise RpcAway(str(answer.error))
+            states = [peer.peer_state for peer in answer.result.peers]
+            return max((int(state.round_state.height) - 1 for state in states if state is not None), default=0)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise RpcAway(f"not an answer to dump_consensus_state: {error}") from None
 
     async def broadcast(self, raw: bytes) -> RpcError | None:
         """Hand something to CometBFT's mempool; None, or why it was not even tried. Raises `RpcAway`."""

@@ -1,4 +1,4 @@
-"""State sync: snapshots for nodes that join, taken from the chain as it grows; and, on a node that joins, taken in.
+"""State sync: snapshots for nodes that join, taken from the chain as it grows; `intake` is the other side.
 
 What takes long (writing a snapshot, removing old blocks) happens in a thread that rests more than it works, so commits
 do not wait for it. It only reads what cannot change any more, and only removes what nobody asks for any more.
@@ -6,32 +6,32 @@ do not wait for it. It only reads what cannot change any more, and only removes 
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from cairn.domain.errors import Fatal, InvalidChunk, InvalidSnapshot, StoreUnavailable
+from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.genesis import genesis_digest
 from cairn.domain.governance import encode_governance
-from cairn.domain.types import BlockHash
 from cairn.engine.abci.messages import (
     ApplySnapshotChunkRequest,
     ApplySnapshotChunkResponse,
-    ApplySnapshotChunkResult,
     LoadSnapshotChunkRequest,
     OfferSnapshotRequest,
     OfferSnapshotResult,
     Snapshot,
 )
+from cairn.engine.network.intake import Intake, describe
 from cairn.store.chain import ChainStore
-from cairn.store.restore import Restore
-from cairn.store.snapshot import FORMAT, Manifest, SnapshotDirectory, decode_manifest, encode_manifest
+from cairn.store.snapshot import FORMAT, SnapshotDirectory
 
 REST = 1.0
 """The thread rests this many times as long as it has worked."""
 LEAST_REST_S = 0.0005
+BLOCKS_AFTER = 2
+"""A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 
 log = structlog.get_logger("cairn.snapshots")
 
@@ -69,8 +69,7 @@ class Snapshots:
         self._interval = interval
         self._retain_blocks = retain_blocks
         self._on_restored = on_restored
-        self._restore: Restore | None = None
-        self._repeated: Manifest | None = None
+        self._intake = Intake(chain, self._restored)
         self._due: _Due | None = None
         self._base = chain.base
         self._work = threading.Condition()
@@ -82,9 +81,11 @@ class Snapshots:
     # Giving.
 
     def list_snapshots(self) -> Sequence[Snapshot]:
+        """Those that can be verified. A newcomer asks once; one that it fails to verify it never tries again."""
         listed = []
         for height in self._shelf.heights():
-            manifest = self._shelf.find_manifest(height)
+            verifiable = height + BLOCKS_AFTER <= self._chain.visible
+            manifest = self._shelf.find_manifest(height) if verifiable else None
             if manifest is not None:
                 listed.append(describe(height, manifest))
         return listed
@@ -96,68 +97,15 @@ class Snapshots:
 
     # Taking in.
 
-    def offer_snapshot(self, request: OfferSnapshotRequest) -> OfferSnapshotResult:
-        snapshot, trusted, chain = request.snapshot, BlockHash(request.app_hash), self._chain
-        if chain.visible != chain.base:
-            log.error("state sync needs an empty data directory", directory=str(chain.directory), height=chain.visible)
-            return OfferSnapshotResult.ABORT
-        if snapshot.format != FORMAT:
-            return OfferSnapshotResult.REJECT_FORMAT
-        self._abandon()
-        try:
-            manifest = decode_manifest(snapshot.metadata)
-            if describe(snapshot.height, manifest) != snapshot or manifest.decode_header().height != snapshot.height:
-                raise InvalidSnapshot("the snapshot is not the one that its manifest describes")
-            if self._is_here(manifest, trusted):
-                self._repeated = manifest
-            else:
-                self._restore = chain.begin_restore(manifest, trusted)
-        except InvalidSnapshot as refusal:
-            log.warning("refused a snapshot", height=snapshot.height, reason=refusal.detail)
-            return OfferSnapshotResult.REJECT
-        log.info("taking in a snapshot", height=snapshot.height, parts=snapshot.chunks)
-        return OfferSnapshotResult.ACCEPT
+    def offer_snapshot(self, request: OfferSnapshotRequest) -> Awaitable[OfferSnapshotResult]:
+        return self._intake.offer(request)
 
-    def _is_here(self, manifest: Manifest, trusted: BlockHash) -> bool:
-        """CometBFT may die when the snapshot is whole here, before it knows; then it offers the same again."""
-        chain = self._chain
-        return chain.visible == chain.base == manifest.decode_header().height and chain.head_hash == trusted
+    def apply_snapshot_chunk(self, request: ApplySnapshotChunkRequest) -> Awaitable[ApplySnapshotChunkResponse]:
+        return self._intake.apply(request)
 
-    def apply_snapshot_chunk(self, request: ApplySnapshotChunkRequest) -> ApplySnapshotChunkResponse:
-        if self._repeated is not None:
-            return ApplySnapshotChunkResponse(ApplySnapshotChunkResult.ACCEPT)
-        restore = self._restore
-        if restore is None:
-            return ApplySnapshotChunkResponse(ApplySnapshotChunkResult.RETRY_SNAPSHOT)
-        try:
-            restore.add_chunk(request.index, request.chunk)
-            if restore.is_complete:
-                self._finish(restore)
-        except InvalidChunk as refusal:
-            log.warning("refused a part of a snapshot", sender=request.sender, reason=refusal.detail)
-            return ApplySnapshotChunkResponse(
-                ApplySnapshotChunkResult.RETRY, [request.index], [request.sender] if request.sender else []
-            )
-        except InvalidSnapshot as refusal:
-            log.warning("refused a snapshot", height=restore.height, reason=refusal.detail)
-            self._abandon()
-            return ApplySnapshotChunkResponse(
-                ApplySnapshotChunkResult.REJECT_SNAPSHOT, reject_senders=[request.sender] if request.sender else []
-            )
-        return ApplySnapshotChunkResponse(ApplySnapshotChunkResult.ACCEPT)
-
-    def _finish(self, restore: Restore) -> None:
-        self._chain.finish_restore(restore)
-        self._restore = None
+    def _restored(self) -> None:
         self._base = self._chain.base
-        log.info("the chain starts from a snapshot", height=restore.height)
         self._on_restored()
-
-    def _abandon(self) -> None:
-        self._repeated = None
-        if self._restore is not None:
-            self._restore = None
-            self._chain.abandon_restore()
 
     # Taking, and removing what is old.
 
@@ -202,7 +150,8 @@ class Snapshots:
             self._work.notify()
 
     def close(self) -> None:
-        """Return once the thread is done with the store."""
+        """Return once the threads are done with the store."""
+        self._intake.close()
         with self._work:
             self._stopping = True
             self._work.notify()
@@ -252,8 +201,3 @@ class Snapshots:
         if self._stopping:
             raise _Stopped
         self._rested_at_s = time.thread_time()
-
-
-def describe(height: int, manifest: Manifest) -> Snapshot:
-    """A snapshot as CometBFT and its peers speak of it."""
-    return Snapshot(height, FORMAT, len(manifest.chunks), manifest.digest, encode_manifest(manifest))

@@ -3,29 +3,45 @@
 import asyncio
 from collections.abc import Callable
 
+from cairn.domain.types import Header
 from cairn.engine.network.rpc import Rpc, RpcAway
 from cairn.engine.port import OK
 
 POLL_INTERVAL_S = 1.0
 AWAY = "cometbft is not answering"
+USUAL_LAG = 2
+"""Blocks that peers may be ahead at any time: one that is being committed here, and one in which they are quicker."""
 FUTILE_STARTS = 3
 """So many starts that came no further than the handshake are no accident."""
 
 
 class Watch:
-    def __init__(self, rpc: Rpc, height: Callable[[], int], halt_after_s: float, clock: Callable[[], float]) -> None:
-        """`height` is that of the newest block on disk; `clock` is monotonic."""
+    def __init__(
+        self,
+        rpc: Rpc,
+        head: Callable[[], Header],
+        halt_after_s: float,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        """`head` is the newest block on disk; `clock` is monotonic, `wall_clock` gives Unix time."""
         self._rpc = rpc
-        self._height = height
+        self._head = head
         self._halt_after_s = halt_after_s
         self._clock = clock
+        self._wall_clock = wall_clock
         self._seen = AWAY
         self._progress_at = clock()
         self._starts = 0
+        self._standstills = 0
         self.is_validator = True
         """Whether CometBFT proposes blocks of its own now and then; as if it did, until it says otherwise."""
 
     def committed(self) -> None:
+        if self._seen == OK and self._silent_s() > self._halt_after_s:
+            # It may be the newest block or one of many that were missed: the next look tells.
+            self._seen = self._catching_up()
+            self._standstills += 1
         self._progress_at = self._clock()
         self._starts = 0
 
@@ -37,25 +53,48 @@ class Watch:
         """`ok`, or what is wrong."""
         if self._seen == AWAY and self._starts >= FUTILE_STARTS:
             return (
-                f"{AWAY}: it ends at its handshake with the chain at height {self._height()}; "
+                f"{AWAY}: it ends at its handshake with the chain at height {self._head().height}; "
                 "its own blocks end before that or begin after it, or its state is another: see its log"
             )
-        silent_s = self._clock() - self._progress_at
+        silent_s = self._silent_s()
         if self._seen == OK and silent_s > self._halt_after_s:
             return f"no block for {int(silent_s)} s"
         return self._seen
 
+    def _silent_s(self) -> float:
+        return self._clock() - self._progress_at
+
+    def _catching_up(self) -> str:
+        return f"catching up, height {self._head().height}"
+
     async def run(self) -> None:
         """Poll until cancelled."""
         while True:
-            self._seen = await self._look()
+            before = self._standstills
+            seen = await self._look()
+            # What was asked before a standstill ended says nothing of what comes after it.
+            if before == self._standstills:
+                self._seen = seen
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _look(self) -> str:
         try:
             status = await self._rpc.status()
+            self._starts = 0
+            self.is_validator = status.is_validator
+            if status.catching_up or await self._is_behind():
+                return self._catching_up()
         except (RpcAway, TimeoutError):
             return AWAY
-        self._starts = 0
-        self.is_validator = status.is_validator
-        return f"catching up, height {self._height()}" if status.catching_up else OK
+        return OK
+
+    async def _is_behind(self) -> bool:
+        """Whether there are newer blocks elsewhere, though CometBFT says that it is not catching up.
+
+        It says so as soon as the peers that it met first have no more blocks than it has, and then gets the others'
+        one by one. A peer may lie about its height, and clocks may differ: only both together count.
+        """
+        head = self._head()
+        if self._wall_clock() - head.timestamp <= self._halt_after_s:
+            return False
+        return await self._rpc.highest_peer() > head.height + USUAL_LAG

@@ -195,7 +195,8 @@ def test_a_block_out_of_step_is_refused(node: Node) -> None:
         settle(lambda: node.app.finalize_block(node.block(m.FinalizeBlockRequest, [], 2e9, height=5)))
 
 
-def test_only_governance_can_be_asked_for(node: Node) -> None:
+def test_governance_and_snapshots_can_be_asked_for(node: Node) -> None:
+    assert node.app.query(m.QueryRequest(b"", "snapshots", 0, False)).value == b"[]"
     answer = node.app.query(m.QueryRequest(b"", "governance", 0, False))
     assert decode_governance(answer.value) == node.chain.governance
     assert node.app.query(m.QueryRequest(b"", "balances", 0, False)).code == REFUSED
@@ -516,5 +517,5 @@ def test_without_snapshots_none_are_given_or_taken(node: Node) -> None:
     assert node.app.list_snapshots() == ()
     assert node.app.offer_snapshot(m.OfferSnapshotRequest(snapshot, b"")) is m.OfferSnapshotResult.ABORT
     assert node.app.load_snapshot_chunk(m.LoadSnapshotChunkRequest(1, 1, 0)) == b""
-    applied = node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", ""))
+    applied = settle(lambda: node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", "")))
     assert applied.result is m.ApplySnapshotChunkResult.ABORT

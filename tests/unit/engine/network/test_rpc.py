@@ -91,6 +91,20 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("heights", "highest"), [([], 0), (["1"], 0), (["5", None, "12"], 11)])
+def test_the_highest_block_of_any_peer(heights: list[str | None], highest: int) -> None:
+    states = [None if height is None else {"round_state": {"height": height, "round": 0}} for height in heights]
+    peers = [{"node_address": "ab@127.0.0.1:1", "peer_state": state} for state in states]
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"round_state": {}, "peers": peers}}
+
+    async def scenario() -> None:
+        async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
+            assert await rpc.highest_peer() == highest
+            assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "dump_consensus_state"}]
+
+    run(scenario())
+
+
 def test_what_is_broadcast_is_taken_or_refused_with_cometbfts_words() -> None:
     full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
     answers = iter([{"id": 1, "result": {"code": 0}}, {"id": 1, "error": full}])
@@ -129,8 +143,9 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
 def test_what_is_no_answer_is_away(answer: bytes) -> None:
     async def scenario() -> None:
         async with serving(lambda request: answer) as (_, rpc):
-            with pytest.raises(RpcAway):
-                await rpc.status()
+            for call in (rpc.status, rpc.highest_peer):
+                with pytest.raises(RpcAway):
+                    await call()
 
     run(scenario())
 

@@ -1,8 +1,10 @@
 """The four snapshot calls of ABCI, and what goes on beside the commits."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -17,14 +19,17 @@ from cairn.engine.abci.messages import (
     OfferSnapshotResult,
     Snapshot,
 )
-from cairn.engine.network.snapshots import Snapshots, describe
+from cairn.engine.network.intake import describe
+from cairn.engine.network.snapshots import Snapshots
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
+from cairn.store.snapshot import SnapshotDirectory
 from tests.support.disk import flip_byte
 from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
 
 Result = ApplySnapshotChunkResult
+_T = TypeVar("_T")
 
 
 @pytest.fixture
@@ -60,8 +65,11 @@ class Taking:
             retain = self.snapshots.after_commit()
         return retain
 
-    def heights(self) -> list[int]:
+    def offered(self) -> list[int]:
         return [snapshot.height for snapshot in self.snapshots.list_snapshots()]
+
+    def heights(self) -> list[int]:
+        return SnapshotDirectory(self.path).heights()
 
     def wait_for(self, heights: list[int]) -> None:
         end = time.monotonic() + 20
@@ -83,12 +91,19 @@ def taking(chain: ChainStore) -> Iterator[Taking]:
     node.snapshots.close()
 
 
+def settled(answer: Awaitable[_T]) -> _T:
+    async def wait() -> _T:
+        return await answer
+
+    return asyncio.run(wait())
+
+
 def offer(snapshots: Snapshots, snapshot: Snapshot, parcel: Parcel) -> OfferSnapshotResult:
-    return snapshots.offer_snapshot(OfferSnapshotRequest(snapshot, parcel.trusted))
+    return settled(snapshots.offer_snapshot(OfferSnapshotRequest(snapshot, parcel.trusted)))
 
 
 def send(snapshots: Snapshots, index: int, chunk: bytes, sender: str = "peer") -> ApplySnapshotChunkResponse:
-    return snapshots.apply_snapshot_chunk(ApplySnapshotChunkRequest(index, chunk, sender))
+    return settled(snapshots.apply_snapshot_chunk(ApplySnapshotChunkRequest(index, chunk, sender)))
 
 
 def test_every_interval_the_newest_block_that_changed_the_state(taking: Taking) -> None:
@@ -123,18 +138,33 @@ def test_without_an_interval_there_are_none(chain: ChainStore) -> None:
 def test_a_node_joins_from_what_another_gives(taking: Taking, joining: ChainStore) -> None:
     taking.commit(4)
     taking.wait_for([4])
+    head, state_block_hash = taking.chain.head(), taking.chain.state_block_hash
+    taking.commit(2, empty=True)
     [snapshot] = taking.snapshots.list_snapshots()
     jumps: list[int] = []
     taker = Snapshots(joining, snapshots_path(joining.directory), 0, 0, lambda: jumps.append(joining.visible))
-    request = OfferSnapshotRequest(snapshot, taking.chain.state_block_hash)
-    assert taker.offer_snapshot(request) == OfferSnapshotResult.ACCEPT
+    request = OfferSnapshotRequest(snapshot, state_block_hash)
+    assert settled(taker.offer_snapshot(request)) == OfferSnapshotResult.ACCEPT
     for index in range(snapshot.chunks):
         assert jumps == []
         chunk = taking.snapshots.load_snapshot_chunk(LoadSnapshotChunkRequest(4, snapshot.format, index))
         assert send(taker, index, chunk) == ApplySnapshotChunkResponse(Result.ACCEPT)
     assert jumps == [4]
-    assert joining.head() == taking.chain.head()
-    assert joining.state_block_hash == taking.chain.state_block_hash
+    assert joining.head() == head
+    assert joining.state_block_hash == state_block_hash
+
+
+def test_a_snapshot_is_offered_once_the_blocks_are_there_that_verify_it(taking: Taking) -> None:
+    taking.commit(4)
+    taking.wait_for([4])
+    assert taking.offered() == []
+    taking.commit()
+    assert taking.offered() == []
+    taking.commit()
+    assert taking.offered() == [4]
+    taking.commit(2)
+    taking.wait_for([4, 8])
+    assert taking.offered() == [4]
 
 
 def test_what_is_not_here_is_given_as_nothing(taking: Taking) -> None:
@@ -145,8 +175,10 @@ def test_what_is_not_here_is_given_as_nothing(taking: Taking) -> None:
     assert load(LoadSnapshotChunkRequest(4, 2, 0)) == b""
     assert load(LoadSnapshotChunkRequest(4, 1, 99)) == b""
     assert load(LoadSnapshotChunkRequest(5, 1, 0)) == b""
+    taking.commit(2)
+    assert taking.offered() == [4]
     flip_byte(taking.path / "4" / "manifest", 0)
-    assert taking.heights() == []
+    assert taking.offered() == []
 
 
 def test_a_bad_part_is_fetched_again_from_somebody_else(chain: ChainStore, joining: ChainStore) -> None:
@@ -198,7 +230,7 @@ def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: Cha
     ):
         assert offer(taker, false, parcel) == OfferSnapshotResult.REJECT
     other = OfferSnapshotRequest(true, bytes(32))
-    assert taker.offer_snapshot(other) == OfferSnapshotResult.REJECT
+    assert settled(taker.offer_snapshot(other)) == OfferSnapshotResult.REJECT
     assert joining.visible == 0
 
 
@@ -272,7 +304,7 @@ def test_a_disk_without_room_for_snapshots_does_not_stop_the_chain(taking: Takin
         list(taking.path.iterdir())
     taking.commit(9)
     taking.snapshots.close()
-    assert taking.heights() == []
+    assert taking.offered() == []
     assert taking.chain.visible == 9
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, Header
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.network.watch import AWAY, FUTILE_STARTS, Watch
 
@@ -13,18 +14,27 @@ class ScriptedRpc(Rpc):
         super().__init__("unix:///nowhere", 1.0)
         self.catching_up: bool | None = None
         self.voting_power = 0
+        self.highest = 0
 
     async def status(self) -> NodeStatus:
         if self.catching_up is None:
             raise RpcAway("nobody is there")
         return NodeStatus.of(7, self.catching_up, self.voting_power)
 
+    async def highest_peer(self) -> int:
+        return self.highest
+
 
 class Scene:
     def __init__(self) -> None:
         self.rpc = ScriptedRpc()
         self.now = 100.0
-        self.watch = Watch(self.rpc, lambda: 7, 15.0, lambda: self.now)
+        self.age_s = 0
+        self.watch = Watch(self.rpc, self.head, 15.0, lambda: self.now, lambda: 2e9 + self.now)
+
+    def head(self) -> Header:
+        stamped = int(2e9 + self.now) - self.age_s
+        return Header(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337)
 
     def look(self, catching_up: bool | None) -> str:
         self.rpc.catching_up = catching_up
@@ -54,6 +64,9 @@ def test_notices_a_halt_and_its_end() -> None:
     scene.now += 1.5
     assert scene.watch.condition() == "no block for 16 s"
     scene.watch.committed()
+    assert scene.watch.condition() == "catching up, height 7"
+    assert scene.look(False) == "ok"
+    scene.watch.committed()
     assert scene.watch.condition() == "ok"
 
 
@@ -61,6 +74,20 @@ def test_catching_up_is_no_halt() -> None:
     scene = Scene()
     scene.now += 60
     assert scene.look(True) == "catching up, height 7"
+
+
+def test_old_blocks_while_peers_have_newer_ones_are_catching_up() -> None:
+    """CometBFT may not say so."""
+    scene = Scene()
+    for age_s, highest, expected in [
+        (16, 10, "catching up, height 7"),
+        (16, 9, "ok"),
+        (16, 0, "ok"),
+        (15, 1_000_000, "ok"),
+        (16, 1_000_000, "catching up, height 7"),
+    ]:
+        scene.age_s, scene.rpc.highest = age_s, highest
+        assert scene.look(False) == expected
 
 
 def test_tells_of_a_cometbft_that_never_gets_past_its_handshake() -> None:
