@@ -9,7 +9,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt bench bench-network cometbft proto lock clean
+.PHONY: help setup dev test check fmt bench bench-network cometbft js proto lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -30,7 +30,7 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: cometbft check ## Everything: check, then contract, property, integration and end-to-end tests
+test: cometbft js check ## Everything: check, then contract, property, integration and end-to-end tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
 	$(BIN)/pytest -q tests/e2e/network
 
@@ -47,6 +47,9 @@ bench-network: cometbft ## Measure four validators beside four of CometBFT's own
 cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
 	@BIN="$(BIN)" sh tools/cometbft.sh
 
+js: ## Install the JavaScript packages that tests need
+	@sh tools/js.sh
+
 proto: $(STAMP) ## Regenerate the code of the ABCI messages
 	$(BIN)/python -m grpc_tools.protoc --plugin=$(BIN)/protoc-gen-mypy -I src \
 		--python_out=src --mypy_out=quiet:src $(PROTO)
@@ -59,4 +62,4 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
