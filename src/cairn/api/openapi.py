@@ -327,7 +327,7 @@ def description_paths() -> Json:
         "asset", "Name of the asset.", {"type": "string", "enum": ["swagger-ui.css", "swagger-ui.js", "start.js"]},
         "start.js",
     )  # fmt: skip
-    document = {"type": "object"}
+    document = {"type": "object", "additionalProperties": True}
     return {
         "/openapi.json": page("getOpenApi", "This document.", served("OpenAPI 3.1.", JSON, document)),
         "/asyncapi.json": page("getAsyncApi", "The events' document.", served("AsyncAPI 3.0.", JSON, document)),
