@@ -14,34 +14,21 @@ import httpx
 import pytest
 
 from tests.support.node_process import START_TIMEOUT_S, NodeProcess, wait_until
+from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page, every_page
 
-ROOT = Path(__file__).parents[2]
-NETWORK_PAGE = "docs/network.md"
-"""It needs a network, and has a test of its own beside the other tests of networks."""
-PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").glob("*.md")))]
-DOCUMENTED_URL = "127.0.0.1:8645"
+TESTED_ELSEWHERE = {
+    "docs/network.md": "tests/e2e/network/test_network_page.py",
+    "docs/typescript.md": "tests/e2e/typescript/test_typescript_page.py",
+}
+"""Pages whose commands need more than a dev chain, and the test that runs them."""
 RICH = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-
-
-def text_of(page: str) -> str:
-    return (ROOT / page).read_text()
-
-
-def console_steps(page: str, program: str = "") -> list[tuple[str, str]]:
-    """Each command of a page's console blocks that starts with `program`, with the output shown below it."""
-    steps = []
-    for block in re.findall(r"```console\n(.*?)```", text_of(page), re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, output = step.partition("\n")
-            steps.append((line, output))
-    return [(line, output) for line, output in steps if line.removeprefix(".venv/bin/").startswith(program)]
 
 
 def own(line: str, node: NodeProcess | None = None) -> str:
     """The command with the programs of this environment, and the address of this test's node."""
     programs = Path(sys.executable).parent
     line = re.sub(r"^(\.venv/bin/)?(?=cairn |python |websockets )", f"{programs}/", line)
-    return line if node is None else line.replace(DOCUMENTED_URL, node.url.removeprefix("http://"))
+    return line if node is None else line.replace(DOCUMENTED_ADDRESS, node.url.removeprefix("http://"))
 
 
 def steady(text: str) -> str:
@@ -61,16 +48,21 @@ def node() -> Iterator[NodeProcess]:
 
 
 def test_every_command_is_known_to_this_test() -> None:
-    programs = {page: {line.split()[0] for line, _ in console_steps(page)} for page in PAGES}
-    assert {page: found for page, found in programs.items() if found and page != NETWORK_PAGE} == {
+    programs = {page: {step.line.split()[0] for step in Page(page).steps()} for page in every_page()}
+    assert {page: found for page, found in programs.items() if found and page not in TESTED_ELSEWHERE} == {
         "README.md": {"make", "curl", ".venv/bin/python", ".venv/bin/cairn"},
         "docs/events.md": {".venv/bin/websockets"},
         "docs/running.md": {"cairn"},
     }
 
 
+@pytest.mark.parametrize(("page", "test"), TESTED_ELSEWHERE.items())
+def test_every_other_page_has_its_test(page: str, test: str) -> None:
+    assert f'Page("{page}")' in (ROOT / test).read_text()
+
+
 def test_curl_prints_what_the_readme_shows(node: NodeProcess) -> None:
-    steps = console_steps("README.md", "curl ")
+    steps = Page("README.md").steps("curl ")
     assert len(steps) == 3
     for line, shown in steps:
         run = subprocess.run(own(line, node), shell=True, capture_output=True, text=True, timeout=60)
@@ -80,7 +72,7 @@ def test_curl_prints_what_the_readme_shows(node: NodeProcess) -> None:
 @pytest.mark.parametrize(("page", "program"), [("README.md", "python "), ("docs/events.md", "websockets ")])
 def test_events_print_what_the_page_shows(node: NodeProcess, tmp_path: Path, page: str, program: str) -> None:
     """After the transfers of the test before: the pages tell one story."""
-    [(line, shown)] = console_steps(page, program)
+    [(line, shown)] = Page(page).steps(program)
     expected = messages(shown)
     printed = tmp_path / "printed"
     with (
@@ -95,7 +87,7 @@ def test_events_print_what_the_page_shows(node: NodeProcess, tmp_path: Path, pag
 
 
 def test_the_signing_example_gives_the_same_hash(node: NodeProcess) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", text_of("README.md"), re.DOTALL)
+    [example] = Page("README.md").code("python")
     names: dict[str, object] = {}
     exec(example, names)
     answer = httpx.post(f"{node.url}/tx", json=names["submission"])
@@ -105,7 +97,7 @@ def test_the_signing_example_gives_the_same_hash(node: NodeProcess) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/running.md"])
 def test_a_chain_of_ones_own(page: str, tmp_path: Path) -> None:
-    shown = [line.partition("#")[0].split() for line, _ in console_steps(page, "cairn ")]
+    shown = [line.partition("#")[0].split() for line, _ in Page(page).steps("cairn ")]
     home = str(tmp_path / "home")
     placeholders = {"my-chain": home, "DIR": home, "ADDRESS=1000coins": f"{RICH}=1000coins"}
     init, run = [[placeholders.get(part, part) for part in parts[1:]] for parts in shown]
@@ -117,7 +109,6 @@ def test_a_chain_of_ones_own(page: str, tmp_path: Path) -> None:
         assert httpx.get(f"{chain.url}/account/{RICH}").json()["balance"] == 1000 * 10**18
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", every_page())
 def test_every_link_leads_somewhere(page: str) -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", text_of(page))
-    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+    assert Page(page).broken_links() == []
