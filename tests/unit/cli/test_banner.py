@@ -58,7 +58,7 @@ def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_reader_that_has_gone_does_not_end_the_node() -> None:
-    code = "from cairn.cli.banner import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+    code = "from cairn.cli.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
