@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := src tests bench
+CODE := src tests bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt bench bench-network cometbft js proto lock clean
+.PHONY: help setup dev test check fmt docs bench bench-network cometbft js proto lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -38,6 +38,10 @@ fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
+
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
 
@@ -62,4 +66,4 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools site tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
