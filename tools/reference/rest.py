@@ -48,8 +48,10 @@ def parameter_row(parameter: Json) -> tuple[str, str, str, str]:
 
 
 def body_of(described: Json) -> str:
+    """The schema of each form of a body; JSON goes without saying."""
     return ", ".join(
-        f"{type_of(content['schema'])} (`{media_type}`)" for media_type, content in described.get("content", {}).items()
+        type_of(content["schema"]) + ("" if media_type.endswith("json") else f" (`{media_type}`)")
+        for media_type, content in described.get("content", {}).items()
     )
 
 
