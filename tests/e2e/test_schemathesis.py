@@ -27,6 +27,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 include-path = "/txs"
 # An item that is no submission is answered by a problem in its place, and the batch by 200.
 checks.negative_data_rejection.expected-statuses = ["200", "400", "413", "415"]
+
+[[operations]]
+include-path = "/rpc"
+# JSON-RPC says inside of a 200 what is wrong with a call.
+checks.negative_data_rejection.expected-statuses = ["200", "204", "400", "413", "415"]
 """
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
 from cairn.api.openapi_schemas import ADDRESS_IN, RECIPIENT, ref, schemas
 from cairn.api.parameters import DEFAULT_LIMIT, MAX_LIMIT, MAX_WAIT_S
+from cairn.api.rpc.openapi import rpc_schemas
 from cairn.domain.types import Address
 
 Json = dict[str, Any]
@@ -125,6 +126,7 @@ def paths() -> Json:
         **block_paths(),
         **account_paths(),
         **validator_paths(),
+        **rpc_paths(),
         **description_paths(),
     }
 
@@ -300,6 +302,28 @@ def validator_paths() -> Json:
     }
 
 
+def rpc_paths() -> Json:
+    nothing = {
+        "description": "All were notifications.",
+        "headers": {name: header(name) for name in ("X-Chain-Id", "Cache-Control")},
+    }
+    return {
+        "/rpc": {
+            "post": operation(
+                "callRpc",
+                "Ethereum's JSON-RPC, for wallets and libraries: a call, or a batch. WebSocket is spoken here too.",
+                "json-rpc",
+                {
+                    200: answer("The answer, or the answers in any order. Also failures: see `error`.", "RpcAnswers"),
+                    204: nothing,
+                },
+                [413, 415],
+                requestBody=body_of("RpcMessage"),
+            )
+        }
+    }
+
+
 def description_paths() -> Json:
     def served(description: str, media_type: str, schema: Json) -> Json:
         return {
@@ -339,7 +363,7 @@ def description_paths() -> Json:
 def components(signs_for: Sequence[Address]) -> Json:
     every_status = sorted({answer.status for answer in ANSWERS.values()})
     return {
-        "schemas": schemas(signs_for, sorted({error.code for error in ANSWERS})),
+        "schemas": schemas(signs_for, sorted({error.code for error in ANSWERS})) | rpc_schemas(),
         "responses": {str(status): problem_response(status) for status in every_status},
         "headers": {
             "X-Chain-Id": {
@@ -389,6 +413,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             {"name": "blocks", "description": "Blocks and the chain."},
             {"name": "accounts", "description": "Balances, nonces, history."},
             {"name": "validators", "description": "Of a network: an extension of the interface."},
+            {"name": "json-rpc", "description": "What Ethereum's wallets and libraries speak."},
             {"name": "probes", "description": "Alive, started, ready."},
             {"name": "description", "description": "The interface's own description."},
         ],

@@ -44,20 +44,24 @@ TURN_ITEMS = 50
 _encode = msgspec.json.Encoder().encode
 
 
+async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
+    """The core's status, once this worker shows the head that it names."""
+    status = await gateway.status()
+    if status.phase == "starting":
+        raise Starting(status.reason)
+    if status.phase == "unavailable":
+        raise StoreUnavailable(status.reason)
+    await view.reach(status.head)
+    return status
+
+
 class Reads:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
 
     async def _fresh(self) -> Status:
-        """The core's status, once this worker shows the head that it names."""
-        status = await self._gateway.status()
-        if status.phase == "starting":
-            raise Starting(status.reason)
-        if status.phase == "unavailable":
-            raise StoreUnavailable(status.reason)
-        await self._view.reach(status.head)
-        return status
+        return await fresh_status(self._gateway, self._view)
 
     # Transactions.
 

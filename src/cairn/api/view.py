@@ -13,7 +13,7 @@ from cairn.api.cache import AnswerCache
 from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable, Unavailable
-from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, TxHash
+from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 
 HASH_BYTES = 32
@@ -244,8 +244,26 @@ class ChainView:
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         return self._reader().find_location(tx_hash)
 
+    def tx_at(self, height: int, position: int) -> Tx:
+        """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
+        self.check_kept(height)
+        record = self._reader().find_record(height, position)
+        if record is None:
+            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
+        return decode_record(record)
+
+    def tx_records(self, height: int) -> list[bytes]:
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
+        self.check_kept(height)
+        return list(self._reader().records(height))
+
     def account(self, address: Address) -> Account:
         return self._reader().account(address)
+
+    def account_at(self, address: Address, height: int) -> Account:
+        """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
+        self.check_kept(height)
+        return self._reader().account_at(address, height)
 
     def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
         """Height and position of the account's transactions, newest first."""
@@ -264,11 +282,7 @@ class ChainView:
         return answer
 
     def confirmed_at(self, height: int, position: int) -> bytes:
-        self.check_kept(height)
-        record = self._reader().find_record(height, position)
-        if record is None:
-            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
-        return confirmed_json(decode_record(record), height, position, self.block_hash(height))
+        return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
 
     def find_block(self, block_hash: BlockHash) -> bytes | None:
         """The public JSON of a block."""

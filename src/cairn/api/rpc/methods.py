@@ -1,0 +1,24 @@
+"""Every method, by name: the table that the dispatcher serves."""
+
+from cairn.api.intake import Intake
+from cairn.api.rpc.chain import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.fees import FeeMethods
+from cairn.api.rpc.names import NamingMethods
+from cairn.api.rpc.reading import ReadingMethods
+from cairn.api.rpc.sending import SendingMethods
+from cairn.api.rpc.state import StateMethods
+from cairn.api.view import ChainView
+from cairn.core.gateway import CoreGateway
+
+
+def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
+    chain = Chain(gateway, view)
+    groups = (
+        NamingMethods(chain),
+        StateMethods(chain),
+        FeeMethods(chain),
+        ReadingMethods(chain),
+        SendingMethods(chain, Intake(gateway, view)),
+    )
+    return {name: handler for group in groups for name, handler in group.methods().items()}
