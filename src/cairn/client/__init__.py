@@ -1,0 +1,22 @@
+"""A client for a Cairn node: `AsyncClient` for asyncio, `Client` with the same methods for everything else.
+
+It speaks the public interface only and brings no part of the node along.
+"""
+
+from cairn.client.account import Account, SignedTransfer
+from cairn.client.async_client import AsyncClient
+from cairn.client.errors import ApiError, ClientError, NodeUnreachable
+from cairn.client.wallet import AsyncWallet
+from cairn.domain.genesis import COIN, GWEI
+
+__all__ = [
+    "COIN",
+    "GWEI",
+    "Account",
+    "ApiError",
+    "AsyncClient",
+    "AsyncWallet",
+    "ClientError",
+    "NodeUnreachable",
+    "SignedTransfer",
+]
