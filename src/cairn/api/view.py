@@ -34,9 +34,16 @@ class ViewListener(Protocol):
 
     def on_phase(self, phase: Phase, reason: str) -> None: ...
 
+    def on_reverted(self, height: int) -> None:
+        """A dev chain was taken back to `height`: what was told of later blocks is void."""
+
 
 class ChainView:
-    """A `CoreListener`. Reads answer for every height up to `height`; what is confirmed there never changes."""
+    """A `CoreListener`. Reads answer for every height up to `height`.
+
+    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, so that
+    whoever waited for something between two reads can tell that they are of two chains.
+    """
 
     def __init__(
         self, scratch_dir: Path, chain_id: int | None = None, on_fatal: Callable[[Fatal], None] | None = None
@@ -81,7 +88,10 @@ class ChainView:
     def on_info(self, info: ChainInfo) -> None:
         """The core (re)opened the store: read it anew, whatever became of the files that were open here."""
         self.close()
+        is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id = info, info.chain_id
+        if is_reverted:
+            self._forget_all()
         self._advance()
 
     def on_phase(self, phase: Phase, reason: str) -> None:
@@ -101,6 +111,21 @@ class ChainView:
         self._wake(tx_hash)
         for listener in self._listeners:
             listener.on_dropped(tx_hash, reason)
+
+    def _forget_all(self) -> None:
+        """The chain was reverted: nothing that was read of it counts any more."""
+        self.height = self._announced = -1
+        self._txs = AnswerCache(TX_CACHE_BYTES)
+        self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._block_hashes.clear()
+        reaching, self._reaching = self._reaching, []
+        for _, future in reaching:
+            if not future.done():
+                future.set_exception(reverted_meanwhile())
+        # Whatever they wait for, it may never come now: they look again.
+        self._release_waiting()
+        for listener in self._listeners:
+            listener.on_reverted(self.get_info().reverted_to)
 
     def _advance(self) -> None:
         """Catch up with the announced height; when the files are not there yet, try again soon."""
@@ -190,6 +215,11 @@ class ChainView:
             raise self.why_unavailable()
         return self.info
 
+    @property
+    def reverts(self) -> int:
+        """How often the chain was reverted, as far as this worker has heard."""
+        return 0 if self.info is None else self.info.reverts
+
     def why_unavailable(self) -> Unavailable:
         if self.phase == "draining":
             return ShuttingDown(self.reason)
@@ -213,9 +243,15 @@ class ChainView:
         if height < base:
             raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {base}")
 
+    def _check_shown(self, height: int) -> None:
+        """Raises `BlockNotFound` for a height that is not kept, or that a revert has taken back."""
+        self.check_kept(height)
+        if height > self.height:
+            raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
         """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
-        self.check_kept(height)
+        self._check_shown(height)
         found = self.find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
@@ -238,7 +274,7 @@ class ChainView:
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
-        self.check_kept(height)
+        self._check_shown(height)
         return self._reader().tx_hashes(height)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
@@ -246,7 +282,7 @@ class ChainView:
 
     def tx_at(self, height: int, position: int) -> Tx:
         """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
-        self.check_kept(height)
+        self._check_shown(height)
         record = self._reader().find_record(height, position)
         if record is None:
             raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
@@ -254,7 +290,7 @@ class ChainView:
 
     def tx_records(self, height: int) -> list[bytes]:
         """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
-        self.check_kept(height)
+        self._check_shown(height)
         return list(self._reader().records(height))
 
     def account(self, address: Address) -> Account:
@@ -301,6 +337,10 @@ class ChainView:
             answer = block_json(block_hash, header, self.tx_hashes(height))
             self._blocks.keep(block_hash, answer)
         return answer
+
+
+def reverted_meanwhile() -> StoreUnavailable:
+    return StoreUnavailable("the chain was reverted meanwhile: ask again")
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from cairn.domain.errors import NotDevChain
 from cairn.domain.governance import Admins, Governance, ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 
@@ -58,6 +59,10 @@ class ChainInfo(msgspec.Struct, frozen=True):
     store_path: str
     signs_for: list[Address]
     """The accounts whose keys the node holds: the ten of a dev chain, none elsewhere."""
+    reverts: int = 0
+    """How often a dev chain was taken back to a snapshot: what was read of it before the last time is void."""
+    reverted_to: int = 0
+    """The newest height right after the last time."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -90,7 +95,46 @@ class ValidatorSet(msgspec.Struct, frozen=True):
     admins: Admins | None
 
 
-class CoreGateway(Protocol):
+class DevGateway(Protocol):
+    """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        """Make blocks now, 100 at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
+
+        Returns the new head's height. Raises `InvalidField`.
+        """
+        raise not_dev_chain()
+
+    async def snapshot(self) -> int:
+        """Keep the chain, its clock and its mempool as they are now. Returns the snapshot's number."""
+        raise not_dev_chain()
+
+    async def revert(self, snapshot: int) -> bool:
+        """Go back to a snapshot, which is used up by it, as are all later ones; False when there is none such."""
+        raise not_dev_chain()
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        """Set a balance by a block of its own. Returns that block's height. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def increase_time(self, seconds: int) -> int:
+        """Move the chain's clock ahead. Returns how far ahead it is in all. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+
+def not_dev_chain() -> NotDevChain:
+    return NotDevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
+
+
+class CoreGateway(DevGateway, Protocol):
     """Every call may raise `Unavailable`."""
 
     def submit(self, tx: Tx) -> "Future[Admission]":

@@ -103,6 +103,27 @@ class LinkClient:
     async def submit_update(self, update: ValidatorUpdate) -> None:
         return await self._call(wire.SubmitUpdate(update), type(None))
 
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        return await self._call(wire.Mine(blocks, interval_s, timestamp), int)
+
+    async def snapshot(self) -> int:
+        return await self._call(wire.TakeSnapshot(), int)
+
+    async def revert(self, snapshot: int) -> bool:
+        return await self._call(wire.Revert(snapshot), bool)
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        return await self._call(wire.SetBalance(address, balance), int)
+
+    async def increase_time(self, seconds: int) -> int:
+        return await self._call(wire.IncreaseTime(seconds), int)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        return await self._call(wire.SetNextTimestamp(timestamp), type(None))
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        return await self._call(wire.AskFaucet(address, amount), Admission)
+
 
 class _Connection(asyncio.Protocol):
     """One connection: requests in flight by id, and frames of one loop turn written together."""
@@ -241,3 +262,6 @@ class _Connection(asyncio.Protocol):
             self._listener.on_phase(phase, notice.reason)
         elif kind == wire.INFO:
             self._listener.on_info(wire.decode_as(payload, ChainInfo))
+        elif kind == wire.SETTLE:
+            self._out.append(wire.frame(0, wire.SETTLED))
+            self._flush_soon()

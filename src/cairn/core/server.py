@@ -1,6 +1,7 @@
 """The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import Protocol, cast
 
@@ -12,6 +13,8 @@ from cairn.core.service import Core
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import NodeError
 from cairn.domain.types import DropReason, TxHash
+
+SETTLE_TIMEOUT_S = 5.0
 
 log = structlog.get_logger("cairn.link")
 
@@ -69,6 +72,15 @@ class LinkServer:
     def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
 
+    async def settle(self) -> None:
+        """Return once every worker has taken in all that was announced so far. One that does not is cut off."""
+        settling = {connection.settle(): connection for connection in self._connections}
+        if settling:
+            _, late = await asyncio.wait(settling, timeout=SETTLE_TIMEOUT_S)
+            for answer in late:
+                log.warning("a worker does not take in what it is told")
+                settling[answer].abort()
+
     def _broadcast(self, frame: bytes) -> None:
         for connection in self._connections:
             connection.write(frame)
@@ -85,6 +97,7 @@ class _Connection(asyncio.Protocol):
         self._admitted_ids: list[int] = []
         self._flush_due = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settling: deque[asyncio.Future[None]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -92,6 +105,18 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
+        while self._settling:
+            self._settling.popleft().set_result(None)
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def settle(self) -> "asyncio.Future[None]":
+        """Done once the worker has taken in all that was written so far, or has gone."""
+        settled: asyncio.Future[None] = self._loop.create_future()
+        self._settling.append(settled)
+        self.write(wire.frame(0, wire.SETTLE))
+        return settled
 
     def write(self, frame: bytes) -> None:
         self._out.append(frame)
@@ -115,6 +140,8 @@ class _Connection(asyncio.Protocol):
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.SUBMIT:
                 self._submit(request_id, payload)
+            elif kind == wire.SETTLED:
+                self._settling.popleft().set_result(None)
             else:
                 task = self._loop.create_task(self._answer(request_id, wire.decode_call(payload)))
                 self._tasks.add(task)
@@ -169,3 +196,23 @@ class _Connection(asyncio.Protocol):
             case wire.SubmitUpdate():
                 await self._core.submit_update(call.update)
                 return None
+            case _:
+                return await self._perform_dev(call)
+
+    async def _perform_dev(self, call: wire.DevCall) -> object:
+        match call:
+            case wire.Mine():
+                return await self._core.mine(call.blocks, call.interval_s, call.timestamp)
+            case wire.TakeSnapshot():
+                return await self._core.snapshot()
+            case wire.Revert():
+                return await self._core.revert(call.snapshot)
+            case wire.SetBalance():
+                return await self._core.set_balance(call.address, call.balance)
+            case wire.IncreaseTime():
+                return await self._core.increase_time(call.seconds)
+            case wire.SetNextTimestamp():
+                await self._core.set_next_timestamp(call.timestamp)
+                return None
+            case wire.AskFaucet():
+                return await self._core.faucet(call.address, call.amount)

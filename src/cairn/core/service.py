@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
+from cairn.core.dev import DevClock, DevControls, check_block_count
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
@@ -25,10 +26,20 @@ from cairn.core.gateway import (
     Standing,
     Status,
     ValidatorSet,
+    not_dev_chain,
 )
 from cairn.core.validators import submit_update, validator_set
 from cairn.domain.codec import encode_record
-from cairn.domain.errors import Corrupt, InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
+from cairn.domain.errors import (
+    Corrupt,
+    InvalidField,
+    MempoolFull,
+    NodeError,
+    NonceTooLow,
+    Reverting,
+    StoreUnavailable,
+    TxRejected,
+)
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
@@ -42,7 +53,9 @@ from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
+from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
+from cairn.store.rewind import DevDirectory
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
@@ -83,20 +96,27 @@ class Core:
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
         self.feed = feed
+        self._kept = DevDirectory(chain.directory) if dev_keys else None
+        self._dev: DevControls | None = None
+        """Only on a dev chain: the node holds the keys of its accounts."""
         self.engine = self._build_engine(Application(chain, feed), abci_socket)
 
     def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
         settings = self._settings
         if settings.engine == "embedded":
-            return EmbeddedEngine(
+            clock = time.time if self._kept is None else DevClock(self._kept)
+            embedded = EmbeddedEngine(
                 application,
                 self._pool,
                 self._committed,
                 block_time_s=settings.block_time_s,
                 empty_blocks=settings.empty_blocks,
                 proposer=settings.proposer,
-                clock=time.time,
+                clock=clock,
             )
+            if self._kept is not None and isinstance(clock, DevClock):
+                self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
+            return embedded
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
             application,
@@ -128,7 +148,7 @@ class Core:
         with contextlib.ExitStack() as opened:
             chain = ChainStore.open(data_dir, genesis)
             opened.callback(chain.close)
-            journal = Journal.open(data_dir / "journal")
+            journal = Journal.open(journal_path(data_dir))
             opened.callback(journal.close)
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
@@ -172,6 +192,8 @@ class Core:
             engine=self.engine.name,
             store_path=str(self._chain.directory),
             signs_for=list(self._keys),
+            reverts=0 if self._kept is None else self._kept.state.reverts,
+            reverted_to=0 if self._kept is None else self._kept.state.reverted_to,
         )
 
     # Submission: admit in memory, answer after the next sync. Everything that arrives meanwhile shares that sync.
@@ -269,7 +291,8 @@ class Core:
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)
-        self._dropped(self._pool.confirm(txs))
+        # What was pending may cost more than a balance that was set.
+        self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
 
     def _dropped(self, drops: Drops) -> None:
         if drops:
@@ -336,6 +359,50 @@ class Core:
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
         await submit_update(self._chain, update, self._settings.cometbft_rpc)
+
+    # What the developer of a dev chain brings about.
+
+    def _controls(self) -> DevControls:
+        """Raises `NotDevChain`, and the reason when this core has ended."""
+        if self._dev is None:
+            raise not_dev_chain()
+        if self.failed.done():
+            raise StoreUnavailable("the store is being opened anew: try again")
+        return self._dev
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        check_block_count(blocks)
+        if timestamp is not None:
+            self._controls().set_next_timestamp(timestamp)
+        for number in range(blocks):
+            if number:
+                # Answers go out, and submissions come in, between two blocks.
+                await asyncio.sleep(0)
+                self._controls().increase_time(interval_s)
+            self._controls().mine_block()
+        return self.head
+
+    async def snapshot(self) -> int:
+        return self._controls().snapshot()
+
+    async def revert(self, snapshot: int) -> bool:
+        """Decides it and ends this core; whoever runs it must open the chain anew."""
+        decided = self._controls().decide_revert(snapshot)
+        if decided:
+            self.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
+        return decided
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        return self._controls().set_balance(address, balance)
+
+    async def increase_time(self, seconds: int) -> int:
+        return self._controls().increase_time(seconds)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        self._controls().set_next_timestamp(timestamp)
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        return await self.submit_draft(self._controls().faucet_draft(address, amount))
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""

@@ -12,6 +12,9 @@ one frame, and so do the core's answers.
     REFUSED    id              | why
 
 Submissions are numbered apart from calls, one after the other.
+
+SETTLE and SETTLED have id 0 and no payload: the worker sends the second when it comes to the first, by when it has
+taken in everything that it was told before.
 """
 
 import struct
@@ -33,6 +36,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 # Worker to core.
 SUBMIT = 1
 CALL = 2
+SETTLED = 3
 # Core to worker, in answer.
 ADMITTED = 16
 CONFIRMED = 17
@@ -44,6 +48,7 @@ INFO = 32
 PHASE = 33
 COMMIT = 34
 DROPPED = 35
+SETTLE = 36
 
 
 class SubmitDraft(msgspec.Struct, frozen=True, tag="submitDraft"):
@@ -80,7 +85,40 @@ class SubmitUpdate(msgspec.Struct, frozen=True, tag="submitUpdate"):
     update: ValidatorUpdate
 
 
-Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks | GetValidators | SubmitUpdate
+class Mine(msgspec.Struct, frozen=True, tag="mine"):
+    blocks: int
+    interval_s: int
+    timestamp: int | None
+
+
+class TakeSnapshot(msgspec.Struct, frozen=True, tag="snapshot"):
+    pass
+
+
+class Revert(msgspec.Struct, frozen=True, tag="revert"):
+    snapshot: int
+
+
+class SetBalance(msgspec.Struct, frozen=True, tag="setBalance"):
+    address: Address
+    balance: int
+
+
+class IncreaseTime(msgspec.Struct, frozen=True, tag="increaseTime"):
+    seconds: int
+
+
+class SetNextTimestamp(msgspec.Struct, frozen=True, tag="setNextTimestamp"):
+    timestamp: int
+
+
+class AskFaucet(msgspec.Struct, frozen=True, tag="faucet"):
+    address: Address
+    amount: int | None
+
+
+DevCall = Mine | TakeSnapshot | Revert | SetBalance | IncreaseTime | SetNextTimestamp | AskFaucet
+Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks | GetValidators | SubmitUpdate | DevCall
 
 
 class PhaseNotice(msgspec.Struct, frozen=True):

@@ -30,6 +30,9 @@ class Recorder:
     def on_phase(self, phase: Phase, reason: str) -> None:
         self.told.append(phase)
 
+    def on_reverted(self, height: int) -> None:
+        self.told.append(("reverted", height))
+
 
 def run(directory: Path, scenario: Scenario) -> None:
     async def main() -> None:
