@@ -6,6 +6,16 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED_ADDRESS = "127.0.0.1:8645"
+COMMAND = re.compile(
+    r"""
+    ^\$\ (                                # the prompt
+        .*<<'END'\n (?:.*\n)*? END         # input that is given along, to its end
+      | (?:.*\\\n)* .*                    # a line, and those that it goes on in
+    )\n
+    ((?:(?!\$\ ).*\n)*)                    # what it prints
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 class Step(NamedTuple):
@@ -26,10 +36,9 @@ class Page:
     def steps(self, program: str = "") -> list[Step]:
         """The commands that start with `program`, wherever it is installed."""
         steps = [
-            Step(line.replace("\\\n", " "), output)
+            Step(line.replace("\\\n", ""), output)
             for block in self.code("console")
-            # A command may go on after a backslash at the end of its line.
-            for line, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+            for line, output in COMMAND.findall(block)
         ]
         return [step for step in steps if step.line.removeprefix(".venv/bin/").startswith(program)]
 
