@@ -9,7 +9,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt docs bench bench-network cometbft js proto lock clean
+.PHONY: help setup dev test check fmt docs bench bench-network cometbft js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -57,6 +57,9 @@ js: ## Install the JavaScript packages that tests need
 proto: $(STAMP) ## Regenerate the code of the ABCI messages
 	$(BIN)/python -m grpc_tools.protoc --plugin=$(BIN)/protoc-gen-mypy -I src \
 		--python_out=src --mypy_out=quiet:src $(PROTO)
+
+sync-client: $(STAMP) ## Regenerate the client for code without an event loop
+	$(BIN)/python tools/sync_client.py
 
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt

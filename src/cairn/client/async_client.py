@@ -1,10 +1,10 @@
 """The client: every read and every submission, with the retries that are safe."""
 
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 from msgspec.json import Decoder
@@ -12,6 +12,8 @@ from msgspec.json import Decoder
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import ApiError, ConfirmationTimeout, NodeUnreachable, Problem, error_of
+from cairn.client.events import EventChannel
+from cairn.client.following import BlockFollower, PaymentFollower
 from cairn.client.models import (
     AccountState,
     Block,
@@ -19,6 +21,7 @@ from cairn.client.models import (
     Chain,
     ConfirmedTransaction,
     MempoolItem,
+    Outcome,
     Probe,
     Proof,
     Readiness,
@@ -26,10 +29,9 @@ from cairn.client.models import (
     Transaction,
     Validators,
 )
+from cairn.client.paging import listed
 from cairn.client.transport import Repeat, Transport
 from cairn.client.wallet import AsyncWallet
-
-T = TypeVar("T")
 
 _ACCOUNT = Decoder(AccountState)
 _BLOCK = Decoder(Block)
@@ -47,7 +49,6 @@ _TRANSACTION: Decoder[Transaction] = Decoder(Transaction)
 _VALIDATORS = Decoder(Validators)
 
 MAX_BATCH = 100
-MAX_PAGE = 1_000
 HOLD_S = 20.0
 """How long one request for a confirmation is held by the node; a longer wait is several of them."""
 
@@ -62,35 +63,52 @@ class AsyncClient:
     node's `Retry-After` says, for `timeout_s` in all. That is safe for everything that is signed: sent twice, it
     happens once. A submission that the node is to sign (dev chains) and that names no nonce is not sent twice.
 
-    Use it as a context manager, in one event loop; any number of tasks may share it. `tls` replaces the system's
-    trusted certificates.
+    Use it as a context manager, in one event loop; any number of tasks may share it. What follows the chain waits for
+    a node that went away for `outage_timeout_s`, by default for ever, and takes a connection for dead when a ping is
+    not answered for `ping_interval_s`. `tls` replaces the system's trusted certificates.
     """
 
-    def __init__(self, url: str, *, timeout_s: float = 30.0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 30.0,
+        outage_timeout_s: float | None = None,
+        ping_interval_s: float = 20.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._transport = Transport(url, timeout_s, tls)
+        self._patient = self._transport.with_timeout(outage_timeout_s)
+        self._channel = EventChannel(
+            self._transport.url,
+            timeout_s=timeout_s,
+            outage_timeout_s=outage_timeout_s,
+            ping_interval_s=ping_interval_s,
+            tls=tls,
+        )
         self._wallets: dict[Account, AsyncWallet] = {}
-        self._closing = AsyncExitStack()
 
     @property
     def url(self) -> str:
         return self._transport.url
 
     async def __aenter__(self) -> Self:
-        await self._closing.enter_async_context(self._transport)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._closing.__aexit__(kind, error, trace)
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; what is still being sent is given up."""
+        for wallet in self._wallets.values():
+            await wallet.close()
+        await self._transport.close()
 
     def wallet(self, account: Account) -> AsyncWallet:
         """The account at this node; always the same one, so that all who send from it share its nonces."""
-        wallet = self._wallets.get(account)
-        if wallet is None:
-            wallet = self._wallets[account] = AsyncWallet(self, account)
-            self._closing.push_async_callback(wallet.close)
-        return wallet
+        return self._wallets.setdefault(account, AsyncWallet(self, account))
 
     # Submitting.
 
@@ -173,37 +191,54 @@ class AsyncClient:
 
     async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
         """The newest first, down to the oldest that the node keeps, or `limit` of them."""
-        async for block in self._listed("/blocks", _BLOCKS, {}, limit):
+        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
             yield block
 
     async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
         """What the account sent and received, the newest first."""
-        async for tx in self._listed(f"/account/{address}/txs", _HISTORY, {}, limit):
+        async for tx in listed(self._transport, f"/account/{address}/txs", _HISTORY, {}, limit):
             yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
         """The mempool in the order in which it will be mined, of all senders or of one."""
         query = {} if sender is None else {"from": sender}
-        async for item in self._listed("/mempool", _MEMPOOL, query, limit):
+        async for item in listed(self._transport, "/mempool", _MEMPOOL, query, limit):
             yield item
 
-    async def _listed(
-        self, path: str, page_of: Decoder[list[T]], query: Mapping[str, str], limit: int | None
-    ) -> AsyncGenerator[T, None]:
-        """Page after page, each asked for when the one before is used up."""
-        cursor: str | None = None
-        left = MAX_PAGE if limit is None else limit
-        while left > 0:
-            page: dict[str, str | int] = {**query, "limit": min(left, MAX_PAGE)}
-            if cursor is not None:
-                page["after"] = cursor
-            items, cursor = await self._transport.get_page(path, page_of, page)
-            for item in items:
-                yield item
-            if cursor is None:
-                return
-            if limit is not None:
-                left -= len(items)
+    # Following.
+
+    async def blocks(self, from_height: int | None = None) -> AsyncGenerator[Block, None]:
+        """Every block from `from_height` on, then each new one as it comes: none left out, none twice.
+
+        Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
+        after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
+        longer than `outage_timeout_s`; `ChainChanged` when another chain is in its place; `BlockNotFound` when the
+        node does not keep blocks as old as that.
+        """
+        async with aclosing(self._followed(from_height)) as blocks:
+            async for block in blocks:
+                yield block
+
+    async def payments(
+        self, address: str, from_height: int | None = None
+    ) -> AsyncGenerator[ConfirmedTransaction, None]:
+        """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
+        follower = PaymentFollower(self._patient, address)
+        async with aclosing(follower.payments(self._followed(from_height))) as payments:
+            async for payment in payments:
+                yield payment
+
+    async def confirmations(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
+        """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
+
+        Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
+        """
+        async with aclosing(self._channel.outcomes(tx_hashes)) as outcomes:
+            async for outcome in outcomes:
+                yield outcome
+
+    def _followed(self, from_height: int | None) -> AsyncGenerator[Block, None]:
+        return BlockFollower(self._patient, self._channel).blocks(from_height)
 
     # Probes: one attempt each, since they tell how things are now.
 

@@ -2,8 +2,8 @@
 
 import ssl
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Literal, Self, TypeVar
+from copy import copy
+from typing import Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -32,24 +32,25 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 class Transport:
     """Every attempt fits into the deadline of its request, and so do the pauses between them."""
 
-    def __init__(self, url: str, timeout_s: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, url: str, timeout_s: float | None, tls: ssl.SSLContext | None) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
+        """For all attempts together; None is for ever."""
         self._http = httpx.AsyncClient(
             verify=True if tls is None else tls,
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
         )
 
-    async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
-        return self
+    def with_timeout(self, timeout_s: float | None) -> "Transport":
+        """The same connections with another time limit."""
+        other = copy(self)
+        other.timeout_s = timeout_s
+        return other
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._http.__aexit__(kind, error, trace)
+    async def close(self) -> None:
+        await self._http.aclose()
 
     async def get(
         self,
@@ -75,7 +76,8 @@ class Transport:
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
-        response = await self._exchange("GET", path, None, None, self.timeout_s)
+        timeout_s = Deadline(self.timeout_s).left_s(at_most=ANSWER_TIMEOUT_S)
+        response = await self._exchange("GET", path, None, None, timeout_s)
         return decoded(response, answer)
 
     async def ask(

@@ -81,7 +81,7 @@ class AsyncWallet:
 
     def __init__(self, node: Node, account: Account) -> None:
         self._node = node
-        self.account = account
+        self._account = account
         self._chain: Chain | None = None
         self._waiting: deque[_Payment] = deque()
         self._next_nonce: int | None = None
@@ -91,8 +91,12 @@ class AsyncWallet:
         self._sending: asyncio.Task[None] | None = None
 
     @property
+    def account(self) -> Account:
+        return self._account
+
+    @property
     def address(self) -> str:
-        return self.account.address
+        return self._account.address
 
     async def send(self, to: str, value: int, *, gas: int = TRANSFER_GAS, gas_price: int | None = None) -> str:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `AsyncClient.wait` sees it confirmed.
@@ -120,7 +124,7 @@ class AsyncWallet:
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
         price = chain.gas_price if gas_price is None else gas_price
-        return self.account.sign(to, value, nonce=nonce, chain_id=chain.chain_id, gas=gas, gas_price=price)
+        return self._account.sign(to, value, nonce=nonce, chain_id=chain.chain_id, gas=gas, gas_price=price)
 
     async def close(self) -> None:
         """Stop sending; whoever waits for an answer is cancelled."""
@@ -210,7 +214,7 @@ class AsyncWallet:
             raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
         if price < chain.gas_price:
             raise GasPriceTooLow(f"gasPrice is {price}; this chain takes {chain.gas_price} or more")
-        return self.account.sign(
+        return self._account.sign(
             payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
         )
 
