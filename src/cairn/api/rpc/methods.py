@@ -2,6 +2,7 @@
 
 from cairn.api.intake import Intake
 from cairn.api.rpc.chain import Chain
+from cairn.api.rpc.dev import DevMethods
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.fees import FeeMethods
 from cairn.api.rpc.names import NamingMethods
@@ -20,5 +21,6 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
         FeeMethods(chain),
         ReadingMethods(chain),
         SendingMethods(chain, Intake(gateway, view)),
+        DevMethods(chain),
     )
     return {name: handler for group in groups for name, handler in group.methods().items()}
