@@ -98,6 +98,9 @@ class KnownStandings(CoreGateway):
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         raise StoreUnavailable("not here")
 
+    def watch_arrivals(self, on: bool) -> None:
+        raise StoreUnavailable("not here")
+
     async def status(self) -> Status:
         raise StoreUnavailable("not here")
 

@@ -20,6 +20,8 @@ class ScriptedGateway(CoreGateway):
         self.standing: Standing | None = None
         """Of every transaction."""
         self.checked = 0
+        self.is_watched = False
+        """Whether it was asked to tell of arrivals."""
         self.submitted: list[tuple[Tx, Future[Admission]]] = []
         """Each waits until the test answers it."""
 
@@ -57,6 +59,9 @@ class ScriptedGateway(CoreGateway):
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return PendingPage([], 0, None)
+
+    def watch_arrivals(self, on: bool) -> None:
+        self.is_watched = on
 
     async def status(self) -> Status:
         raise StoreUnavailable("scripted: not here")

@@ -19,6 +19,7 @@ from cairn.api.reads import Reads, encoded, json_response
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.methods import make_methods
+from cairn.api.rpc.socket import RpcSocketEndpoint
 from cairn.api.validators import Validators
 from cairn.api.view import ChainView
 from cairn.api.websocket import EventsEndpoint
@@ -48,7 +49,8 @@ def routes(
     probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
     validators = Validators(gateway)
     submissions = Submissions(Intake(gateway, view), settings)
-    rpc = RpcEndpoint(Dispatcher(make_methods(gateway, view), view.fail), limiter, settings)
+    rpc_methods = make_methods(gateway, view)
+    rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
     return [
         Route("/health", probes.health),
         Route("/startup", probes.startup),
@@ -71,6 +73,7 @@ def routes(
         Route("/docs/{asset}", pages.asset),
         WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
         Route(EVENTS_PATH, say_websocket, include_in_schema=False),
+        WebSocketRoute(RPC_PATH, RpcSocketEndpoint(rpc_methods, gateway, view, hub, limiter, settings)),
     ]
 
 

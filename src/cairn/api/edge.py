@@ -98,8 +98,8 @@ class Edge:
         try:
             self.hosts.check(scope["headers"], "1.1")
             self._count(scope)
-            if scope["path"] != EVENTS_PATH:
-                raise PathNotFound(f"events are at {EVENTS_PATH}")
+            if scope["path"] not in (EVENTS_PATH, RPC_PATH):
+                raise PathNotFound(f"events are at {EVENTS_PATH}, and JSON-RPC is at {RPC_PATH}")
         except NodeError as error:
             status, problem_headers, body = encode_problem(error)
             await receive()

@@ -188,11 +188,17 @@ class EventHub:
                 self._ask(tx_hash)
 
     def on_reverted(self, height: int) -> None:
-        """Close every socket: each may have been told of what is void now, and only its client knows what of it."""
+        """Close every socket: each may have been told of what is void now, and only its client knows what of it.
+
+        A JSON-RPC one stays: wallets and libraries expect to be told of other blocks at heights that they know.
+        """
         self._height = self._committed = height
         self._recent.clear()
         for subscriber in self._subscribers:
-            subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
+            if subscriber.block_frame is None:
+                subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
+            elif subscriber.next_height is not None:
+                subscriber.next_height = min(subscriber.next_height, height + 1)
 
     def fail(self, failure: Fatal) -> None:
         self._source.fail(failure)

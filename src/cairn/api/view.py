@@ -1,7 +1,7 @@
 """What a worker sees of the chain: its own reader of the store, kept in step with the core's notices."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -41,8 +41,8 @@ class ViewListener(Protocol):
 class ChainView:
     """A `CoreListener`. Reads answer for every height up to `height`.
 
-    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, so that
-    whoever waited for something between two reads can tell that they are of two chains.
+    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, and
+    so tells whoever waited for something between two reads whether they are of two chains.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class ChainView:
         self._announced = -1
         self._retry: asyncio.TimerHandle | None = None
         self._listeners: list[ViewListener] = []
+        self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
         self._reaching: list[tuple[int, asyncio.Future[None]]] = []
         self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
         self._txs = AnswerCache(TX_CACHE_BYTES)
@@ -126,6 +127,13 @@ class ChainView:
         self._release_waiting()
         for listener in self._listeners:
             listener.on_reverted(self.get_info().reverted_to)
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        self._arrival_listener(txs)
+
+    def on_arrivals(self, listener: Callable[[Sequence[Tx]], None]) -> None:
+        """Who is told of new pending transactions; the core tells them only when asked to."""
+        self._arrival_listener = listener
 
     def _advance(self) -> None:
         """Catch up with the announced height; when the files are not there yet, try again soon."""

@@ -4,15 +4,23 @@
 """
 
 from asyncio import Future
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from cairn.domain.errors import NotDevChain
+from cairn.domain.genesis import COIN
 from cairn.domain.governance import Admins, Governance, ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 
 Phase = Literal["starting", "ready", "unavailable", "draining"]
+
+
+MOST_BLOCKS = 100
+"""That one call makes: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
+FAUCET_DEFAULT = 100 * COIN
+FAUCET_MOST = 1_000 * COIN
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +29,8 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     tx_hash: TxHash
     confirmed: bool = False
     """True when the very same transaction was confirmed before."""
+    known: bool = False
+    """True when the very same transaction was in the mempool before."""
 
 
 class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
@@ -99,7 +109,7 @@ class DevGateway(Protocol):
     """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        """Make blocks now, 100 at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
+        """Make blocks now, `MOST_BLOCKS` at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
 
         Returns the new head's height. Raises `InvalidField`.
         """
@@ -152,6 +162,9 @@ class CoreGateway(DevGateway, Protocol):
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         """A page of the mempool. Raises `InvalidQuery` when `after` is not a cursor of ours."""
 
+    def watch_arrivals(self, on: bool) -> None:
+        """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
+
     async def status(self) -> Status: ...
 
     async def check(self) -> Checks:
@@ -176,3 +189,6 @@ class CoreListener(Protocol):
         """The block at `height`, and all before it, are on disk."""
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        """They are in the mempool; told only to those who asked for it."""

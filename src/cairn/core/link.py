@@ -19,7 +19,7 @@ from cairn.core.gateway import (
     Status,
     ValidatorSet,
 )
-from cairn.domain.codec import encode_record
+from cairn.domain.codec import decode_records, encode_record
 from cairn.domain.errors import Starting, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
@@ -42,6 +42,7 @@ class LinkClient:
         self._loop = asyncio.get_running_loop()
         self._connection: _Connection | None = None
         self._met = False
+        self._watches_arrivals = False
 
     async def run(self) -> None:
         """Keep a connection to the core until cancelled."""
@@ -54,6 +55,8 @@ class LinkClient:
                 await asyncio.sleep(RETRY_S)
                 continue
             self._connection, self._met = connection, True
+            if self._watches_arrivals:
+                connection.watch_arrivals(True)
             try:
                 while not connection.lost.done():
                     await asyncio.wait([connection.lost], timeout=WATCH_S)
@@ -90,6 +93,11 @@ class LinkClient:
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return await self._call(wire.ListPending(limit, after, sender), PendingPage)
+
+    def watch_arrivals(self, on: bool) -> None:
+        self._watches_arrivals = on
+        if self._connection is not None and not self._connection.lost.done():
+            self._connection.watch_arrivals(on)
 
     async def status(self) -> Status:
         return await self._call(wire.GetStatus(), Status)
@@ -198,6 +206,10 @@ class _Connection(asyncio.Protocol):
         self._flush_soon()
         return future
 
+    def watch_arrivals(self, on: bool) -> None:
+        self._out.append(wire.frame(0, wire.WATCH, b"\1" if on else b"\0"))
+        self._flush_soon()
+
     def _take_records(self) -> None:
         records, self._records = self._records, []
         if records:
@@ -220,9 +232,11 @@ class _Connection(asyncio.Protocol):
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.ADMITTED:
                 for admitted_id in wire.decode_admitted(payload):
-                    self._admitted(admitted_id, confirmed=False)
+                    self._admitted(admitted_id)
             elif kind == wire.CONFIRMED:
                 self._admitted(request_id, confirmed=True)
+            elif kind == wire.KNOWN:
+                self._admitted(request_id, known=True)
             elif kind == wire.REFUSED:
                 self._refused(request_id, payload)
             elif request_id == 0:
@@ -230,11 +244,11 @@ class _Connection(asyncio.Protocol):
             else:
                 self._answered(request_id, kind, payload)
 
-    def _admitted(self, request_id: int, confirmed: bool) -> None:
+    def _admitted(self, request_id: int, confirmed: bool = False, known: bool = False) -> None:
         # None: it was given up, or its client has gone.
         waiting = self._admissions.pop(request_id, None)
         if waiting is not None and not waiting[1].done():
-            waiting[1].set_result(Admission(waiting[0], confirmed))
+            waiting[1].set_result(Admission(waiting[0], confirmed, known))
 
     def _refused(self, request_id: int, payload: bytes) -> None:
         waiting = self._admissions.pop(request_id, None)
@@ -256,6 +270,8 @@ class _Connection(asyncio.Protocol):
         elif kind == wire.DROPPED:
             drop = wire.decode_as(payload, wire.DropNotice)
             self._listener.on_dropped(drop.tx_hash, drop.reason)
+        elif kind == wire.ARRIVED:
+            self._listener.on_arrived(list(decode_records(payload)))
         elif kind == wire.PHASE:
             notice = wire.decode_as(payload, wire.PhaseNotice)
             phase: Phase = notice.phase

@@ -77,6 +77,7 @@ class CoreProcess:
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
         self._failed_checks = Checks(store="not open yet", mempool="not open yet")
+        self._arrivals_watched = False
         self._reverted: asyncio.Future[None] | None = None
         """Done once the chain is open again after a revert."""
 
@@ -106,6 +107,8 @@ class CoreProcess:
             return
         core.feed.subscribe(self._server.announce_commit)
         core.on_dropped(self._server.announce_drop)
+        core.on_arrived(self._server.announce_arrivals)
+        core.watch_arrivals(self._arrivals_watched)
         self._core = core
         core.start()
         self._server.announce_info(core.info())
@@ -201,6 +204,11 @@ class CoreProcess:
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return await self._open_core().list_pending(limit, after, sender)
+
+    def watch_arrivals(self, on: bool) -> None:
+        self._arrivals_watched = on
+        if self._core is not None:
+            self._core.watch_arrivals(on)
 
     async def status(self) -> Status:
         if self._core is None:

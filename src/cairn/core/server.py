@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, cast
 
@@ -10,9 +11,9 @@ import structlog
 from cairn.core import wire
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, Phase
 from cairn.core.service import Core
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError
-from cairn.domain.types import DropReason, TxHash
+from cairn.domain.types import DropReason, Tx, TxHash
 
 SETTLE_TIMEOUT_S = 5.0
 
@@ -38,6 +39,8 @@ class LinkServer:
     def __init__(self, core: Answering) -> None:
         self._core = core
         self._connections: set[_Connection] = set()
+        self._watching: set[_Connection] = set()
+        """Those that are told of arrivals."""
         self.idle = asyncio.Event()
         """Set while no worker is connected."""
         self.idle.set()
@@ -57,6 +60,7 @@ class LinkServer:
 
     def left(self, connection: "_Connection") -> None:
         self._connections.discard(connection)
+        self.watch_arrivals(connection, on=False)
         if not self._connections:
             self.idle.set()
 
@@ -71,6 +75,18 @@ class LinkServer:
 
     def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
+
+    def watch_arrivals(self, connection: "_Connection", on: bool) -> None:
+        """The core is asked for them while at least one worker wants them."""
+        before = bool(self._watching)
+        (self._watching.add if on else self._watching.discard)(connection)
+        if before != bool(self._watching):
+            self._core.watch_arrivals(bool(self._watching))
+
+    def announce_arrivals(self, txs: Sequence[Tx]) -> None:
+        frame = wire.frame(0, wire.ARRIVED, b"".join(map(encode_record, txs)))
+        for connection in self._watching:
+            connection.write(frame)
 
     async def settle(self) -> None:
         """Return once every worker has taken in all that was announced so far. One that does not is cut off."""
@@ -140,6 +156,8 @@ class _Connection(asyncio.Protocol):
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.SUBMIT:
                 self._submit(request_id, payload)
+            elif kind == wire.WATCH:
+                self._server.watch_arrivals(self, on=payload == b"\1")
             elif kind == wire.SETTLED:
                 self._settling.popleft().set_result(None)
             else:
@@ -164,6 +182,8 @@ class _Connection(asyncio.Protocol):
             self.write(wire.error_frame(request_id, wire.REFUSED, result))
         elif result.confirmed:
             self.write(wire.frame(request_id, wire.CONFIRMED))
+        elif result.known:
+            self.write(wire.frame(request_id, wire.KNOWN))
         else:
             self._admitted_ids.append(request_id)
             self._flush_soon()

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
+from cairn.core.arrivals import ArrivalListener, Arrivals
 from cairn.core.dev import DevClock, DevControls, check_block_count
 from cairn.core.gateway import (
     Admission,
@@ -90,6 +91,7 @@ class Core:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
+        self._arrivals = Arrivals(pool, self._loop)
         self._flush_due = False
         self._last_batch = 0
         self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
@@ -174,11 +176,18 @@ class Core:
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )
+        self._arrivals.close()
         self._journal.close()
         self._chain.close()
 
     def on_dropped(self, listener: Callable[[TxHash, DropReason], None]) -> None:
         self._drop_listener = listener
+
+    def on_arrived(self, listener: ArrivalListener) -> None:
+        self._arrivals.listener = listener
+
+    def watch_arrivals(self, on: bool) -> None:
+        self._arrivals.watch(on)
 
     @property
     def head(self) -> int:
@@ -219,7 +228,7 @@ class Core:
             self._journal.append_add(received_at, tx, record)
             self._note_drops(admitted.dropped)
         # A transaction that is known may still wait for the sync that the first submission of it asked for.
-        self._waiting.append((reply, Admission(tx.hash)))
+        self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
@@ -270,6 +279,7 @@ class Core:
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
             self._drop_listener(tx_hash, reason)
+        self._arrivals.tell()
         self.engine.wake()
 
     def _answer_waiting(self, failure: NodeError | None) -> None:
@@ -288,6 +298,8 @@ class Core:
 
     def _committed(self, outcome: BlockOutcome) -> None:
         """The block is on disk: only now may its transactions leave the mempool and the journal."""
+        # Before they leave: a block may take what came in a moment ago.
+        self._arrivals.tell()
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)

@@ -9,9 +9,13 @@ one frame, and so do the core's answers.
     SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u32 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
+    KNOWN      id              | nothing: it is on disk now, and was in the mempool before
     REFUSED    id              | why
 
 Submissions are numbered apart from calls, one after the other.
+
+WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
+came into the mempool.
 
 SETTLE and SETTLED have id 0 and no payload: the worker sends the second when it comes to the first, by when it has
 taken in everything that it was told before.
@@ -37,18 +41,21 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 SUBMIT = 1
 CALL = 2
 SETTLED = 3
+WATCH = 4
 # Core to worker, in answer.
 ADMITTED = 16
 CONFIRMED = 17
 REFUSED = 18
 RESULT = 19
 ERROR = 20
+KNOWN = 21
 # Core to worker, unasked.
 INFO = 32
 PHASE = 33
 COMMIT = 34
 DROPPED = 35
 SETTLE = 36
+ARRIVED = 37
 
 
 class SubmitDraft(msgspec.Struct, frozen=True, tag="submitDraft"):

@@ -65,6 +65,7 @@ class SendingMethods:
 
 
 def _hash_of(admission: Admission) -> str:
-    if admission.confirmed:
-        raise RpcError(SERVER_ERROR, "already known: the transaction is in a block")
+    """Raises `RpcError` for one that is here already: that is where a client of geth looks for it."""
+    if admission.confirmed or admission.known:
+        raise RpcError(SERVER_ERROR, "already known", {"txHash": data(admission.tx_hash)})
     return data(admission.tx_hash)
