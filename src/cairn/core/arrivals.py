@@ -13,35 +13,47 @@ ArrivalListener = Callable[[Sequence[Tx]], None]
 
 
 class Arrivals:
-    """A place in the order in which transactions came into the mempool; what comes after it is told."""
+    """A place in the order in which transactions come into the mempool; what comes after it is told."""
 
     def __init__(self, pool: Mempool, loop: asyncio.AbstractEventLoop) -> None:
         self._pool = pool
         self._loop = loop
-        self._next_seq: int | None = None
-        """None while nobody wants to know."""
+        self._next_seq = 0
+        self._listeners: list[ArrivalListener] = []
         self._timer: asyncio.TimerHandle | None = None
-        self.listener: ArrivalListener = lambda txs: None
 
-    def watch(self, on: bool) -> None:
-        self.close()
-        if on:
+    def listen(self, listener: ArrivalListener) -> None:
+        """From now on. A listener that listens already goes on doing so."""
+        if listener in self._listeners:
+            return
+        self.tell()
+        self._listeners.append(listener)
+        if self._timer is None:
             self._next_seq = self._pool.next_seq
             self._tick()
 
+    def forget(self, listener: ArrivalListener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+            if not self._listeners:
+                self.close()
+
     def tell(self) -> None:
         """Tell of all that came in since the last time."""
-        if self._next_seq is None:
+        if not self._listeners:
             return
         entries = self._pool.entries_since(self._next_seq)
         self._next_seq = self._pool.next_seq
         if entries:
-            self.listener([entry.tx for entry in reversed(entries)])
+            txs = [entry.tx for entry in reversed(entries)]
+            for listener in self._listeners:
+                listener(txs)
 
     def close(self) -> None:
-        self._next_seq = None
+        self._listeners.clear()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _tick(self) -> None:
         self.tell()

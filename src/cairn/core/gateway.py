@@ -59,6 +59,20 @@ class PendingPage(msgspec.Struct, frozen=True):
     """The cursor that continues after the last item; it holds even when that item has been mined since."""
 
 
+FilterKind = Literal["blocks", "transactions", "logs"]
+
+
+class FilterChanges(msgspec.Struct, frozen=True):
+    """What a filter has to tell since it was asked for the last time."""
+
+    kind: FilterKind
+    first_height: int = 0
+    last_height: int = -1
+    """Of the blocks that came; before the first when none did."""
+    tx_hashes: list[TxHash] = []
+    """Of the transactions that came into the mempool."""
+
+
 class ChainInfo(msgspec.Struct, frozen=True):
     """What a worker must know of the chain; fixed while the core runs."""
 
@@ -164,6 +178,15 @@ class CoreGateway(DevGateway, Protocol):
 
     def watch_arrivals(self, on: bool) -> None:
         """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        """Begin to remember what is new, for a client that will ask for it. Returns the filter's name."""
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        """What is new since the filter was asked for the last time; None when there is no such filter."""
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        """False when there is no such filter."""
 
     async def status(self) -> Status: ...
 

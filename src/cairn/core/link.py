@@ -13,6 +13,8 @@ from cairn.core.gateway import (
     ChainInfo,
     Checks,
     CoreListener,
+    FilterChanges,
+    FilterKind,
     PendingPage,
     Phase,
     Standing,
@@ -98,6 +100,16 @@ class LinkClient:
         self._watches_arrivals = on
         if self._connection is not None and not self._connection.lost.done():
             self._connection.watch_arrivals(on)
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        return await self._call(wire.CreateFilter(kind), str)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        expected = cast("type[FilterChanges | None]", FilterChanges | None)
+        return await self._call(wire.FindChanges(filter_name), expected)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return await self._call(wire.RemoveFilter(filter_name), bool)
 
     async def status(self) -> Status:
         return await self._call(wire.GetStatus(), Status)

@@ -13,7 +13,18 @@ import structlog
 import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
-from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status, ValidatorSet
+from cairn.core.gateway import (
+    Admission,
+    ChainInfo,
+    Checks,
+    FilterChanges,
+    FilterKind,
+    PendingPage,
+    Phase,
+    Standing,
+    Status,
+    ValidatorSet,
+)
 from cairn.core.server import LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
@@ -209,6 +220,15 @@ class CoreProcess:
         self._arrivals_watched = on
         if self._core is not None:
             self._core.watch_arrivals(on)
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        return await self._open_core().create_filter(kind)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        return await self._open_core().find_changes(filter_name)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return await self._open_core().remove_filter(filter_name)
 
     async def status(self) -> Status:
         if self._core is None:

@@ -216,6 +216,12 @@ class _Connection(asyncio.Protocol):
             case wire.SubmitUpdate():
                 await self._core.submit_update(call.update)
                 return None
+            case wire.CreateFilter():
+                return await self._core.create_filter(call.kind)
+            case wire.FindChanges():
+                return await self._core.find_changes(call.filter_name)
+            case wire.RemoveFilter():
+                return await self._core.remove_filter(call.filter_name)
             case _:
                 return await self._perform_dev(call)
 

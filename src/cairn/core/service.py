@@ -15,12 +15,15 @@ import structlog
 from cairn.config import Settings
 from cairn.core.arrivals import ArrivalListener, Arrivals
 from cairn.core.dev import DevClock, DevControls, check_block_count
+from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
     Checks,
     ConfirmedTx,
     DroppedTx,
+    FilterChanges,
+    FilterKind,
     PendingPage,
     PendingTx,
     Phase,
@@ -92,6 +95,8 @@ class Core:
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._arrivals = Arrivals(pool, self._loop)
+        self._arrival_listener: ArrivalListener = lambda txs: None
+        self._filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
         self._flush_due = False
         self._last_batch = 0
         self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
@@ -184,10 +189,11 @@ class Core:
         self._drop_listener = listener
 
     def on_arrived(self, listener: ArrivalListener) -> None:
-        self._arrivals.listener = listener
+        """Who is told of transactions that come in, while they are watched for."""
+        self._arrival_listener = listener
 
     def watch_arrivals(self, on: bool) -> None:
-        self._arrivals.watch(on)
+        (self._arrivals.listen if on else self._arrivals.forget)(self._arrival_listener)
 
     @property
     def head(self) -> int:
@@ -352,6 +358,15 @@ class Core:
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         page = self._pool.page(limit, after, sender)
         return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        return self._filters.create(kind)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        return self._filters.find_changes(filter_name)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return self._filters.remove(filter_name)
 
     async def status(self) -> Status:
         return self.status_in("ready", "")

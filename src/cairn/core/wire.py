@@ -27,7 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cairn.core.gateway import Phase
+from cairn.core.gateway import FilterKind, Phase
 from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, TxHash
@@ -74,6 +74,18 @@ class ListPending(msgspec.Struct, frozen=True, tag="listPending"):
     limit: int
     after: str | None
     sender: Address | None
+
+
+class CreateFilter(msgspec.Struct, frozen=True, tag="createFilter"):
+    kind: FilterKind
+
+
+class FindChanges(msgspec.Struct, frozen=True, tag="findChanges"):
+    filter_name: str
+
+
+class RemoveFilter(msgspec.Struct, frozen=True, tag="removeFilter"):
+    filter_name: str
 
 
 class GetStatus(msgspec.Struct, frozen=True, tag="status"):
@@ -125,7 +137,19 @@ class AskFaucet(msgspec.Struct, frozen=True, tag="faucet"):
 
 
 DevCall = Mine | TakeSnapshot | Revert | SetBalance | IncreaseTime | SetNextTimestamp | AskFaucet
-Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks | GetValidators | SubmitUpdate | DevCall
+FilterCall = CreateFilter | FindChanges | RemoveFilter
+Call = (
+    SubmitDraft
+    | NextNonce
+    | FindTx
+    | ListPending
+    | FilterCall
+    | GetStatus
+    | RunChecks
+    | GetValidators
+    | SubmitUpdate
+    | DevCall
+)
 
 
 class PhaseNotice(msgspec.Struct, frozen=True):

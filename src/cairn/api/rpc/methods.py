@@ -5,10 +5,12 @@ from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dev import DevMethods
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.fees import FeeMethods
+from cairn.api.rpc.filters import FilterMethods
 from cairn.api.rpc.names import NamingMethods
 from cairn.api.rpc.reading import ReadingMethods
 from cairn.api.rpc.sending import SendingMethods
 from cairn.api.rpc.state import StateMethods
+from cairn.api.rpc.txpool import TxpoolMethods
 from cairn.api.view import ChainView
 from cairn.core.gateway import CoreGateway
 
@@ -21,6 +23,8 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
         FeeMethods(chain),
         ReadingMethods(chain),
         SendingMethods(chain, Intake(gateway, view)),
+        FilterMethods(chain),
+        TxpoolMethods(chain),
         DevMethods(chain),
     )
     return {name: handler for group in groups for name, handler in group.methods().items()}
