@@ -189,6 +189,13 @@ class AsyncClient:
         """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""
         return await self._transport.get("/validators", _VALIDATORS)
 
+    async def submit_update(self, update: Mapping[str, Any]) -> None:
+        """Hand over a change of a network's validators that its administrators signed. Raises `UpdateRefused`.
+
+        Only a block makes it happen, and no node keeps it until then: look at `validators`, and submit it again.
+        """
+        await self._transport.post("/validators", update, _PROBE)
+
     async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
         """The newest first, down to the oldest that the node keeps, or `limit` of them."""
         async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):

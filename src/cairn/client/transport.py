@@ -39,7 +39,8 @@ class Transport:
         self.timeout_s = timeout_s
         """For all attempts together; None is for ever."""
         self._http = httpx.AsyncClient(
-            verify=True if tls is None else tls,
+            # The trusted certificates are loaded only where they are used: that takes longer than a request.
+            verify=url.startswith("https://") if tls is None else tls,
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
         )
 
