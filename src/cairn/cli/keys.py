@@ -119,7 +119,7 @@ def sign(
 def open_secret(secret: str, name: str, path: str, password_file: Path | None) -> tuple[bytes, str]:
     """The key in what was given, and the password for it."""
     # Brings in the wallet library: only when a key is taken in.
-    from cairn.cli.vault import key_from_words, unlock  # noqa: PLC0415
+    from cairn.cli.vault import key_from_words, unlock
 
     if secret.startswith("{"):
         password = read_password(password_file, "Password of the keystore file: ")
@@ -144,7 +144,7 @@ def parse_key(text: str) -> bytes:
 
 def add_locked(keystore: Keystore, name: str, key: bytes, password: str) -> StoredKey:
     # Brings in the wallet library: only when a key is made.
-    from cairn.cli.vault import lock  # noqa: PLC0415
+    from cairn.cli.vault import lock
 
     return keystore.add(name, lock(key, password))
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from cairn import __version__
-from cairn.cli import keys, validators
+from cairn.cli import keys, look, validators, wallet
 from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
@@ -37,8 +37,8 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
-NODE, NETWORK, WALLET, LOOK = "Node", "Network", "Wallet", "Look"
-"""The panels of --help."""
+NODE, NETWORK = "Node", "Network"
+"""Panels of --help; the commands of a module of their own have theirs there."""
 
 
 def _show_version(asked: bool) -> None:
@@ -137,7 +137,9 @@ def init(
 app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
 app.command(rich_help_panel=NETWORK)(join)
 app.add_typer(validators.app, name="validators", rich_help_panel=NETWORK)
-app.add_typer(keys.app, name="keys", rich_help_panel=WALLET)
+app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
+app.add_typer(wallet.app)
+app.add_typer(look.app)
 
 
 def warn_of_lost_fees(proposer: Address) -> None:

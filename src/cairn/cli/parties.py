@@ -38,7 +38,7 @@ class Party:
                 return _PUBLIC[self.address]
             raise NotFound(f"no stored key is of {self}; `cairn keys list` shows those that are here")
         # Brings in the wallet library: only when a key is unlocked.
-        from cairn.cli.vault import unlock  # noqa: PLC0415
+        from cairn.cli.vault import unlock
 
         password = read_password(password_file, f"Password of {self.stored.name}: ")
         return unlock(self.stored.document, password, f"key {self.stored.name}")

@@ -1,6 +1,7 @@
 """How a command says what went wrong: a line on standard error that says what to do next, and an exit code."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,10 +44,11 @@ class CommandFailed(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
 
-    def __init__(self, detail: str, code: str = "") -> None:
-        """`code` is the node's own, where the node said no."""
+    def __init__(self, detail: str, code: str = "", tx_hash: str | None = None) -> None:
+        """`code` is the node's own, where the node said no; `tx_hash`, of the transaction that it is about."""
         super().__init__(detail)
         self.code = code or self.exit_code.name
+        self.tx_hash = tx_hash
 
 
 class NotFound(CommandFailed):
@@ -71,15 +73,20 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     try:
         yield
     except InvalidConfig as error:
-        raise _exit(ExitCode.USAGE, ExitCode.USAGE.name, error.detail, as_json) from None
+        raise _exit(ExitCode.USAGE, error.detail, {"code": ExitCode.USAGE.name}, as_json) from None
     except CommandFailed as failure:
-        raise _exit(failure.exit_code, failure.code, str(failure), as_json) from None
+        about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
+        raise _exit(failure.exit_code, str(failure), about, as_json) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read along has seen enough (`cairn watch | head`). Python must not try to write the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ExitCode.DONE) from None
 
 
-def _exit(exit_code: ExitCode, code: str, detail: str, as_json: bool) -> typer.Exit:
-    problem = json.dumps({"exitCode": exit_code, "code": code, "detail": detail}, ensure_ascii=False)
+def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
+    problem = json.dumps({"exitCode": exit_code, "detail": detail} | about, ensure_ascii=False)
     print(problem if as_json else f"cairn: {detail}", file=sys.stderr)
     return typer.Exit(exit_code)
 
