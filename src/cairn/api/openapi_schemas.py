@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from cairn.api.errors import PROBLEM_TYPE
 from cairn.api.submission import MAX_BATCH, MAX_EXACT_DOUBLE
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.governance import MAX_POWER
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, DropReason
 from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
@@ -129,6 +130,20 @@ def submission_schemas(signs_for: Sequence[Address]) -> Json:
     }
 
 
+def faucet_schemas() -> Json:
+    amount_in = {
+        "description": "Wei to give, 1,000 coins at most. Left out, it means 100 coins.",
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": FAUCET_MOST},
+            {"type": "string", "pattern": "^[1-9][0-9]{0,20}$"},
+        ],
+        "default": FAUCET_DEFAULT,
+    }
+    asked = record("Who is to get coins.", ("amount",), address=ADDRESS_IN, amount=amount_in)
+    asked["examples"] = [{"address": RECIPIENT}]
+    return {"FaucetRequest": asked}
+
+
 def validator_schemas() -> Json:
     fields: Json = {
         "publicKey": {"type": "string", "pattern": PUBLIC_KEY_PATTERN, "description": "Ed25519, in base64."},
@@ -251,6 +266,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             limit=integer("Transactions that it holds at most."),
         ),
         **validator_schemas(),
+        **faucet_schemas(),
         "Probe": record("What the probe found.", status=text("In one word.")),
         "Readiness": record(
             "What the probe found, part by part.",

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Mapping
 
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS
 from cairn.domain.errors import InsufficientFunds, InvalidField
-from cairn.domain.genesis import COIN
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.mempool.pool import Mempool
@@ -12,14 +12,10 @@ from cairn.store.chain import ChainStore
 from cairn.store.journal import JournalEntry
 from cairn.store.rewind import DevDirectory
 
-MOST_BLOCKS = 100
-"""In one call: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
 LATEST_TIME = 253_402_300_799
 """The last second of the year 9999: what shows time to people goes no further."""
 HIGHEST_BALANCE = 2**128 - 1
 """However often it is given away, the sum stays far below 2^256, so that no balance can outgrow its 32 bytes."""
-FAUCET_DEFAULT = 100 * COIN
-FAUCET_MOST = 1_000 * COIN
 
 
 class DevClock:
@@ -32,9 +28,10 @@ class DevClock:
     def __call__(self) -> float:
         """The time of a block that is made now; a time that was set for it counts once, and goes on from there."""
         chosen, self._next = self._next, None
-        if chosen is not None:
-            self._kept.set_offset(chosen - int(time.time()))
-        return self.now
+        if chosen is None:
+            return self.now
+        self._kept.set_offset(chosen - int(time.time()))
+        return float(chosen)
 
     @property
     def now(self) -> float:
@@ -57,12 +54,6 @@ class DevClock:
         self._next = timestamp
 
 
-def check_block_count(blocks: int) -> None:
-    """Raises `InvalidField`."""
-    if not 1 <= blocks <= MOST_BLOCKS:
-        raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS}")
-
-
 class DevControls:
     """All of it happens at once: nothing here waits between a check and its effect."""
 
@@ -81,6 +72,13 @@ class DevControls:
         self._kept = kept
         self._clock = clock
         self._keys = keys
+
+    def prepare(self, blocks: int, timestamp: int | None) -> None:
+        """Before so many blocks are made, the first of them at `timestamp`. Raises `InvalidField`."""
+        if not 1 <= blocks <= MOST_BLOCKS:
+            raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS}")
+        if timestamp is not None:
+            self.set_next_timestamp(timestamp)
 
     def mine_block(self) -> None:
         """Make one block, now, of what the pool offers."""

@@ -14,7 +14,7 @@ import structlog
 
 from cairn.config import Settings
 from cairn.core.arrivals import ArrivalListener, Arrivals
-from cairn.core.dev import DevClock, DevControls, check_block_count
+from cairn.core.dev import DevClock, DevControls
 from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
@@ -398,9 +398,7 @@ class Core:
         return self._dev
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        check_block_count(blocks)
-        if timestamp is not None:
-            self._controls().set_next_timestamp(timestamp)
+        self._controls().prepare(blocks, timestamp)
         for number in range(blocks):
             if number:
                 # Answers go out, and submissions come in, between two blocks.
