@@ -40,12 +40,14 @@ class LoopThread:
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """Step by step; leaving the loop early or `close` ends the iterator there too."""
+        # An interrupted step goes on there until it notices: only then may the iterator be closed.
+        turn = asyncio.Lock()
         try:
-            while (item := self.run(_next(items))) is not _END:
+            while (item := self.run(_next(items, turn))) is not _END:
                 yield item
         finally:
             if self._loop is not None:
-                self.run(items.aclose())
+                self.run(_close(items, turn))
 
     def stop(self, farewell: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `farewell`; what still runs then is cancelled. Calling it again does nothing."""
@@ -57,6 +59,12 @@ class LoopThread:
             self._thread.join()
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T:
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
     end: T = _END
-    return await anext(items, end)
+    async with turn:
+        return await anext(items, end)
+
+
+async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()
