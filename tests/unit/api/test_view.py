@@ -9,7 +9,7 @@ import pytest
 from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
-from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
@@ -248,3 +248,46 @@ def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(view._block_hashes) == 2
 
     run(tmp_path, scenario)
+
+
+def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        recorder = Recorder()
+        view.subscribe(recorder)
+        async with opened_core(tmp_path / "data") as core:
+            connect(core, view)
+            snapshot = await core.snapshot()
+            await core.submit(signed(0))
+            make_block(core)
+            view.on_commit(1)
+            block_hash = view.block_hash(1)
+            assert view.find_confirmed(signed(0).hash)
+            assert view.find_block(block_hash)
+            reaching = asyncio.ensure_future(view.reach(2))
+            await asyncio.sleep(0)
+            await core.revert(snapshot)
+        assert view.find_confirmed(signed(0).hash), "until it is told, it shows the old chain"
+        async with opened_core(tmp_path / "data") as core:
+            recorder.told.clear()
+            with view.watching(signed(9).hash) as ended:
+                connect(core, view)
+                assert ended.done(), "whoever waits must look again"
+            assert recorder.told == [("reverted", 0), 0, "ready"]
+            assert (view.height, view.reverts) == (0, 1)
+            assert view.find_confirmed(signed(0).hash) is None
+            assert view.find_block(block_hash) is None
+            for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
+                with pytest.raises(BlockNotFound, match="no block 1 any more"):
+                    read(1)
+            with pytest.raises(BlockNotFound):
+                view.confirmed_at(1, 0)
+            with pytest.raises(StoreUnavailable, match="reverted meanwhile"):
+                await reaching
+            await core.mine()
+            view.on_commit(1)
+            assert view.block_hash(1) != block_hash
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    asyncio.run(main())
