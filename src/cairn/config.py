@@ -102,6 +102,7 @@ class Settings:
         400, "Requests, per worker, that a client may make at once before the rate limit counts.", least=1
     )
 
+    explorer: bool = setting(True, "Serve the explorer, a page that shows the chain, at /.")
     allowed_hosts: tuple[str, ...] = setting(
         (), "Host names, besides loopback ones and the listening address, that requests may name; '*' allows all."
     )

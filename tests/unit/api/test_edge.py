@@ -110,7 +110,17 @@ def test_any_origin_when_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/tx/", "/tx", "/health/", "//health", "/tx/0x12/proof/", "/chain%0A", "/docs/other.js"]
+    "path",
+    [
+        "/nothing",
+        "/tx/",
+        "/tx",
+        "/health/",
+        "http://localhost:8645//health",
+        "/tx/0x12/proof/",
+        "/chain%0A",
+        "/docs/other.js",
+    ],
 )
 def test_paths_that_do_not_exist(path: str) -> None:
     answer = send("GET", path)
