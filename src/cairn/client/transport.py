@@ -22,6 +22,8 @@ Query = Mapping[str, str | int | float]
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 15.0
 """Silence after which an attempt is given up: the connection may be half open."""
+LATE_ANSWER_S = 5.0
+"""How late an answer may be that the node was asked to hold back."""
 MAX_CONNECTIONS = 1_000
 """Each `wait` holds one, and must not keep a submission from its own."""
 
@@ -96,6 +98,9 @@ class Transport:
         deadline = deadline or Deadline(self.timeout_s)
         for delay_s in delays():
             attempt_s = deadline.left_s(at_most=ANSWER_TIMEOUT_S + held_s)
+            if held_s:
+                # An answer that is held until the deadline comes after it.
+                attempt_s = max(attempt_s, held_s + LATE_ANSWER_S)
             try:
                 response = await self._exchange(method, path, body, query, attempt_s)
                 if response.is_success:
