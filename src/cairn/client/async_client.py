@@ -147,6 +147,11 @@ class AsyncClient:
                 break
         return [results[number] for number in range(len(bodies))]
 
+    async def faucet(self, address: str, amount: int | None = None) -> Submitted:
+        """Ask a dev chain for coins, `amount` wei or as many as its faucet gives. Raises `NotADevChain` elsewhere."""
+        body: dict[str, Any] = {"address": address} | ({} if amount is None else {"amount": amount})
+        return await self._transport.post("/faucet", body, _SUBMITTED, "if unsent")
+
     async def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
         """Return once the transaction is in a block, which is for ever.
 

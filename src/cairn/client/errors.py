@@ -154,6 +154,12 @@ class BlockNotFound(NotFound):
     code = "BLOCK_NOT_FOUND"
 
 
+class NotADevChain(NotFound):
+    """Only a chain for development lets its users do this."""
+
+    code = "NOT_A_DEV_CHAIN"
+
+
 class MethodNotAllowed(Rejected):
     code = "METHOD_NOT_ALLOWED"
     status = 405

@@ -127,6 +127,10 @@ class Client:
         """
         return self._loop.run(self._async.submit_all(transfers))
 
+    def faucet(self, address: str, amount: int | None = None) -> Submitted:
+        """Ask a dev chain for coins, `amount` wei or as many as its faucet gives. Raises `NotADevChain` elsewhere."""
+        return self._loop.run(self._async.faucet(address, amount))
+
     def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
         """Return once the transaction is in a block, which is for ever.
 

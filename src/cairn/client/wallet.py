@@ -64,7 +64,7 @@ class _Payment:
         if not self.answer.done():
             self.answer.set_result(tx_hash)
 
-    def refuse(self, error: ClientError) -> None:
+    def refuse(self, error: BaseException) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -139,27 +139,28 @@ class AsyncWallet:
         self._waiting.append(payment)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_waiting())
+            self._sending.add_done_callback(self._ended)
         return payment.answer
 
     async def _send_waiting(self) -> None:
         """One request at a time, until nobody waits."""
-        try:
-            while self._waiting:
-                try:
-                    batch = await self._next_batch()
-                except ClientError as failure:
-                    # None of them is signed yet, so none has happened.
-                    self._refuse_waiting(failure)
-                    return
-                if batch:
-                    await self._submit(batch)
-        finally:
-            # Only when this task is cancelled is anybody left: nobody will answer them.
-            for payment in self._waiting:
-                payment.answer.cancel()
-            self._waiting.clear()
+        while self._waiting:
+            try:
+                batch = await self._next_batch()
+            except ClientError as failure:
+                # None of them is signed yet, so none has happened.
+                self._refuse_waiting(failure)
+                return
+            if batch:
+                await self._submit(batch)
 
-    def _refuse_waiting(self, failure: ClientError) -> None:
+    def _ended(self, sending: "asyncio.Task[None]") -> None:
+        """Leave nobody waiting for an answer that will not come."""
+        failure = asyncio.CancelledError() if sending.cancelled() else sending.exception()
+        if failure is not None:
+            self._refuse_waiting(failure)
+
+    def _refuse_waiting(self, failure: BaseException) -> None:
         for payment in self._waiting:
             payment.refuse(failure)
         self._waiting.clear()
@@ -227,9 +228,10 @@ class AsyncWallet:
             for payment, signed in batch:
                 payment.refuse(_about(failure, signed))
             return
-        except asyncio.CancelledError:
+        except BaseException as failure:
+            # Cancelled, or a mistake of ours: whoever waits must hear of it.
             for payment, _ in batch:
-                payment.answer.cancel()
+                payment.refuse(failure)
             raise
         again = []
         for (payment, signed), result in zip(batch, results, strict=True):
