@@ -14,13 +14,17 @@ import httpx
 import pytest
 
 from tests.support.node_process import START_TIMEOUT_S, NodeProcess, wait_until
-from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page, every_page
+from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page, every_page, steady
 
 TESTED_ELSEWHERE = {
+    "docs/first-transaction.md": "tests/e2e/test_newcomer.py",
+    "docs/follow-events.md": "tests/e2e/test_follow_page.py",
     "docs/network.md": "tests/e2e/network/test_network_page.py",
+    "docs/send.md": "tests/e2e/test_send_page.py",
+    "docs/tutorial.md": "tests/e2e/test_tutorial.py",
     "docs/typescript.md": "tests/e2e/typescript/test_typescript_page.py",
 }
-"""Pages whose commands need more than a dev chain, and the test that runs them."""
+"""Pages that tell a story of their own, and the test that runs it."""
 RICH = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 
@@ -29,11 +33,6 @@ def own(line: str, node: NodeProcess | None = None) -> str:
     programs = Path(sys.executable).parent
     line = re.sub(r"^(\.venv/bin/)?(?=cairn |python |websockets )", f"{programs}/", line)
     return line if node is None else line.replace(DOCUMENTED_ADDRESS, node.url.removeprefix("http://"))
-
-
-def steady(text: str) -> str:
-    """Without what depends on the moment: the time is in every block's hash but the first."""
-    return re.sub(r'"(blockHash|hash)":"0x(?!dbf31bca)[0-9a-f]{64}"', r'"\1":"…"', text)
 
 
 def messages(text: str) -> list[str]:
