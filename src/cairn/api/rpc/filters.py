@@ -30,11 +30,13 @@ class FilterMethods:
 
     async def get_logs(self, params: Params) -> list[str]:
         """None: a transfer logs nothing."""
-        check_log_filter(params)
+        last = last_named(params)
+        if last is not None and last > self._chain.view.height and last > await self._chain.head():
+            raise InvalidParams("block range extends beyond current head block")
         return []
 
     async def new_log_filter(self, params: Params) -> str:
-        check_log_filter(params)
+        last_named(params)
         return await self._gateway.create_filter("logs")
 
     async def new_block_filter(self, params: Params) -> str:
@@ -82,8 +84,11 @@ def filter_not_found() -> RpcError:
     return RpcError(SERVER_ERROR, "filter not found")
 
 
-def check_log_filter(params: Params) -> None:
-    """Which blocks it names must be well formed; which logs is all the same where there are none."""
+def last_named(params: Params) -> int | None:
+    """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
+
+    Which logs it asks for is all the same where there are none.
+    """
     check_count(params, 1, 1)
     wanted = params[0]
     if not isinstance(wanted, dict):
@@ -91,10 +96,13 @@ def check_log_filter(params: Params) -> None:
     if wanted.get("blockHash") is not None:
         parse_hash(wanted["blockHash"], "blockHash")
         if wanted.get("fromBlock") is not None or wanted.get("toBlock") is not None:
-            raise InvalidParams("cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other")
+            raise InvalidParams(
+                "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+            )
     first, last = (
         None if wanted.get(name) is None else parse_block_number(wanted[name], name).height
         for name in ("fromBlock", "toBlock")
     )
     if first is not None and last is not None and first > last:
         raise InvalidParams("invalid block range params")
+    return first if last is None else last

@@ -64,7 +64,6 @@ def receipt_object(tx: Tx, place: Place) -> Json:
         "transactionIndex": quantity(place.position),
         "blockHash": place.block_hash,
         "blockNumber": place.height,
-        "blockTimestamp": place.timestamp,
         "from": data(tx.sender),
         "to": data(tx.to),
         "type": "0x0",

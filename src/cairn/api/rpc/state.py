@@ -1,8 +1,11 @@
 """The accounts: balances, nonces, and the answers of a chain that has no contracts."""
 
+import re
+
 from cairn.api.rpc.calls import check_call
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import (
     Params,
     check_count,
@@ -10,10 +13,12 @@ from cairn.api.rpc.values import (
     given,
     parse_account,
     parse_block,
-    parse_data,
     quantity,
 )
 from cairn.domain.types import TRANSFER_GAS
+
+MAX_KEY_DIGITS = 64
+_KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
 
 
 class StateMethods:
@@ -53,9 +58,7 @@ class StateMethods:
     async def get_storage_at(self, params: Params) -> str:
         check_count(params, 2, 3)
         parse_account(params[0], "address")
-        # A key may be written as a quantity or as 32 bytes; nothing is stored under any.
-        slot = str(params[1])
-        parse_data("0x" + slot.removeprefix("0x").rjust(64, "0"), "storage key")
+        check_storage_key(params[1])
         await self._chain.state_height(parse_block(given(params, 2), "block"))
         return data(bytes(32))
 
@@ -69,3 +72,14 @@ class StateMethods:
         check_count(params, 1, 4)
         await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
         return quantity(TRANSFER_GAS)
+
+
+def check_storage_key(value: object) -> None:
+    """A quantity, or up to 32 bytes, as geth takes it; nothing is stored under any. Raises `RpcError`."""
+    if not isinstance(value, str):
+        raise InvalidParams("invalid argument 1: expected a storage key in a string")
+    key = _KEY.fullmatch(value)
+    if key is None:
+        raise RpcError(SERVER_ERROR, "unable to decode storage key: hex string invalid")
+    if len(key[2]) > MAX_KEY_DIGITS:
+        raise RpcError(SERVER_ERROR, "unable to decode storage key: hex string too long, want at most 32 bytes")
