@@ -11,6 +11,8 @@ from cairn.api.answers import submitted_json
 from cairn.api.bodies import read_json_body
 from cairn.api.edge import EVENTS_PATH, RPC_PATH, Edge
 from cairn.api.errors import UpgradeRequired
+from cairn.api.explorer import Explorer
+from cairn.api.faucet import Faucet
 from cairn.api.hub import EventHub
 from cairn.api.intake import Intake
 from cairn.api.pages import Pages
@@ -47,7 +49,7 @@ def routes(
     gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter, settings: Settings
 ) -> list[BaseRoute]:
     probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
-    validators = Validators(gateway)
+    validators, explorer = Validators(gateway), Explorer(settings.explorer)
     submissions = Submissions(Intake(gateway, view), settings)
     rpc_methods = make_methods(gateway, view)
     rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
@@ -66,11 +68,15 @@ def routes(
         Route("/account/{address}", reads.get_account),
         Route("/account/{address}/txs", reads.list_account_txs),
         Route("/validators", validators.serve, methods=["GET", "POST"]),
+        Route("/faucet", Faucet(gateway, view).post, methods=["POST"]),
         Route(RPC_PATH, rpc.post, methods=["POST"]),
         Route("/openapi.json", pages.openapi),
         Route("/asyncapi.json", pages.asyncapi),
         Route("/docs", pages.docs),
         Route("/docs/{asset}", pages.asset),
+        Route("/", explorer.page),
+        Route("/explorer/{asset}", explorer.asset),
+        Route("/explorer/views/{asset}", explorer.view_asset),
         WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
         Route(EVENTS_PATH, say_websocket, include_in_schema=False),
         WebSocketRoute(RPC_PATH, RpcSocketEndpoint(rpc_methods, gateway, view, hub, limiter, settings)),
