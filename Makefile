@@ -9,7 +9,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt docs bench bench-network cometbft js proto sync-client lock clean
+.PHONY: help setup dev test check fmt docs bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -30,7 +30,7 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: cometbft js check ## Everything: check, then contract, property, integration and end-to-end tests
+test: cometbft browser js check ## Everything: check, then contract, property, integration and end-to-end tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
 	$(BIN)/pytest -q tests/e2e/network
 
@@ -50,6 +50,12 @@ bench-network: cometbft ## Measure four validators beside four of CometBFT's own
 
 cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
 	@BIN="$(BIN)" sh tools/cometbft.sh
+
+browser: ## Install the browser that the explorer's tests need
+	@sh tools/browser.sh
+
+explorer-scale: $(STAMP) browser ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
+	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/explorer/test_scale.py
 
 js: ## Install the JavaScript packages that tests need
 	@sh tools/js.sh

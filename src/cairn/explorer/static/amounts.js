@@ -27,9 +27,12 @@ export function fittingUnit(amount) {
   return amount !== 0n && amount < SMALLEST_IN_COINS ? "wei" : "coins";
 }
 
+/** The unit as a word after that amount. */
+export const unitWord = (amount, unit) => (unit === "coins" && amount === 10n ** 18n ? "coin" : unit);
+
 export function describeAmount(amount) {
   const unit = fittingUnit(amount);
-  return `${formatAmount(amount, unit)} ${unit}`;
+  return `${formatAmount(amount, unit)} ${unitWord(amount, unit)}`;
 }
 
 /** Wei from what a person typed in a unit. Throws a RangeError that says what is wrong. */

@@ -42,8 +42,21 @@ export function addressField(id, label, value, hint) {
   return { ...made, read };
 }
 
+/** What a person can make of the commonest refusals; the node's own words follow. */
+const MEANING = {
+  INSUFFICIENT_FUNDS: "The account does not have that much, with the fee:",
+  SENDER_LIMIT: "The account has too many transactions waiting:",
+  UNREACHABLE: "It may have been sent or not; look at the account before you send it again.",
+};
+
 /** A place under a form for a refusal; it is read out at once. */
 export function refusalPlace() {
   const element = h("p", { class: "refusal", role: "alert" });
-  return { element, show: (text) => (element.textContent = text) };
+  const show = (failure) => {
+    element.textContent = [MEANING[failure.code], failure.message].filter(Boolean).join(" ");
+  };
+  const clear = () => {
+    element.textContent = "";
+  };
+  return { element, show, clear };
 }

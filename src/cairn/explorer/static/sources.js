@@ -42,12 +42,12 @@ export function walletSource(wallet, { chainId, gasPrice }, signal) {
   from.control.disabled = true;
   const refusal = refusalPlace();
   const connect = async () => {
-    refusal.show("");
+    refusal.clear();
     try {
       await from.offer(await connectWallet(wallet, chainId));
       from.control.disabled = false;
     } catch (failure) {
-      refusal.show(failure.message);
+      refusal.show(failure);
     }
   };
   const send = async ({ to, value }) => {

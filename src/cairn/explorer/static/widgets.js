@@ -1,7 +1,7 @@
 // The pieces that views are made of.
 
 import { checksummed } from "./addresses.js";
-import { fittingUnit, grouped, splitAmount, UNITS } from "./amounts.js";
+import { fittingUnit, grouped, splitAmount, UNITS, unitWord } from "./amounts.js";
 import { announce } from "./announcer.js";
 import { fill, h, s } from "./dom.js";
 import { href } from "./routes.js";
@@ -63,7 +63,7 @@ export function amount(wei) {
     { class: "amount", title: `${grouped(wei)} wei` },
     whole,
     fraction && h("span", { class: "fraction" }, `.${fraction}`),
-    h("span", { class: "unit" }, ` ${unit}`),
+    h("span", { class: "unit" }, ` ${unitWord(wei, unit)}`),
   );
 }
 

@@ -22,12 +22,12 @@ export async function faucetView({ route, signal }) {
     event.preventDefault();
     const address = to.read();
     if (!address) return;
-    refusal.show("");
+    refusal.clear();
     button.disabled = true;
     try {
       showProgress(progress, (await askFaucet(address)).txHash, signal);
     } catch (failure) {
-      refusal.show(failure.message);
+      refusal.show(failure);
     } finally {
       button.disabled = false;
     }

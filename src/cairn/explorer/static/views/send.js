@@ -90,12 +90,12 @@ function transferForm(sources, dev, { route, live, signal }) {
     const address = to.read();
     const value = address && amount.read();
     if (value === null) return;
-    refusal.show("");
+    refusal.clear();
     button.disabled = true;
     try {
       showProgress(progress, await choice.send({ to: address, value }), signal);
     } catch (failure) {
-      refusal.show(failure.message);
+      refusal.show(failure);
     } finally {
       button.disabled = false;
     }
