@@ -114,7 +114,8 @@ class Sending:
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """A sign of life on a terminal, and nothing anywhere else."""
+    console = Output(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Output(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         shown.add_task(text, total=None)
         yield

@@ -7,12 +7,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from itertools import islice
 from typing import Protocol
 
 import msgspec
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from cairn.cli.amounts import format_amount
@@ -184,8 +184,11 @@ class Screen:
 
     def render(self) -> Group:
         foot = Text(f"{self._note} Ctrl-C ends".strip(), "dim")
-        above = [self._headline(), Text(), self._pool(), *self._pending_lines(), Text()]
-        return Group(*above, self._table(), foot)
+        lines = [self._headline(), Text(), self._pool(), *self._pending_lines(), Text(), *self._block_lines(), foot]
+        for line in lines:
+            # A narrow terminal cuts off what is on the right, which counts least.
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*lines)
 
     def _headline(self) -> Text:
         if self._away_since is not None:
@@ -215,17 +218,10 @@ class Screen:
         # Always as many lines, so that nothing below jumps.
         return lines + [Text()] * (SHOWN_PENDING - len(lines))
 
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-        table.add_column("block", justify="right", no_wrap=True)
-        table.add_column("age", justify="right", no_wrap=True, min_width=10)
-        table.add_column("transactions", justify="right", no_wrap=True)
-        table.add_column("hash", no_wrap=True, overflow="ellipsis")
+    def _block_lines(self) -> list[Text]:
         rows = max(1, self._console.height - SHOWN_PENDING - 7)
-        for index, block in enumerate(self._blocks):
-            if index == rows:
-                break
-            style = "bold" if index == 0 else "none"
+        lines = [Text(f"{'block':>10}  {'age':>10}  {'transactions':>12}  hash", "bold")]
+        for block in islice(self._blocks, rows):
             count = f"{len(block.transactions):,}"
-            table.add_row(str(block.block_height), ago(block.timestamp), count, block.hash, style=style)
-        return table
+            lines.append(Text(f"{block.block_height:>10}  {ago(block.timestamp):>10}  {count:>12}  {block.hash}"))
+        return lines
