@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.runtime
 CODE := src tests bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -14,13 +15,18 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
 
-$(STAMP): requirements/dev.txt pyproject.toml tools/setup.sh
-	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh
+# A node alone needs a quarter of what the tests need: who only wants to run one should not wait for the rest.
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh runtime
 	@touch $@
+
+$(STAMP): requirements/dev.txt requirements/build.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh dev
+	@touch $(RUNTIME) $@
 
 setup: $(STAMP) ## Create .venv with everything pinned
 
-dev: $(STAMP) ## Run a dev chain: make dev ARGS="--port 9000"
+dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 	@$(BIN)/cairn dev $(ARGS)
 
 check: $(STAMP) ## Lint, types, layers and unit tests
@@ -70,7 +76,8 @@ sync-client: $(STAMP) ## Regenerate the client for code without an event loop
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
-	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/dev.txt requirements/dev.in
+	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/build.txt requirements/build.in
+	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt requirements/dev.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
 
