@@ -52,6 +52,9 @@ MAX_BATCH = 100
 HOLD_S = 20.0
 """How long one request for a confirmation is held by the node; a longer wait is several of them."""
 
+LEAST_HOLD_S = 0.001
+"""So that a wait without any time still asks once."""
+
 Submission = SignedTransfer | Mapping[str, Any]
 """A signed transfer, or the fields of `POST /tx` as they are."""
 
@@ -160,7 +163,7 @@ class AsyncClient:
         """
         deadline = Deadline(timeout_s)
         while True:
-            held_s = deadline.left_s(at_most=HOLD_S)
+            held_s = max(deadline.left_s(at_most=HOLD_S), LEAST_HOLD_S)
             query = {"wait": round(held_s, 3)}
             tx = await self._transport.get(f"/tx/{tx_hash}", _TRANSACTION, query, deadline=deadline, held_s=held_s)
             if isinstance(tx, ConfirmedTransaction):

@@ -135,7 +135,11 @@ class EventChannel:
         try:
             yield socket
         finally:
-            await socket.close()
+            try:
+                await socket.close()
+            finally:
+                # The farewell itself may be cancelled, when an iterator that was left ends with its event loop.
+                socket.transport.abort()
 
     async def _connect(self, deadline: Deadline) -> ClientConnection:
         failure: ApiError | NodeUnreachable
