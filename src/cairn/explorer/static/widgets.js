@@ -123,11 +123,11 @@ export function table(caption, columns, items, empty) {
   );
 }
 
-/** Links to other pages of a list; one without a target is shown as not available. */
-export function pager(...links) {
+/** Links to what is beside this; `label` tells the row from others. One without a target is shown as not available. */
+export function pager(label, ...links) {
   return h(
     "nav",
-    { class: "pager", "aria-label": "Pages" },
+    { class: "pager", "aria-label": label },
     links.map(([text, target]) =>
       target ? h("a", { href: target, class: "button" }, text) : h("span", { class: "button", "aria-disabled": "true" }, text),
     ),

@@ -62,7 +62,7 @@ export async function accountView({ route, signal }) {
         "History",
         table("Confirmed transactions, newest first", historyColumns(address), history.items, "This account has sent and received nothing yet."),
         (start || history.after) &&
-          pager(["Newest", start && href(`/account/${shown}`)], ["Older", history.after && href(`/account/${shown}`, { after: history.after })]),
+          pager("Pages of the history", ["Newest", start && href(`/account/${shown}`)], ["Older", history.after && href(`/account/${shown}`, { after: history.after })]),
       ),
     ),
   };

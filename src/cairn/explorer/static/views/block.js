@@ -24,6 +24,7 @@ async function verify(block, place) {
 function neighbours(block, head) {
   const height = block.blockHeight;
   return pager(
+    "Neighbours",
     ["Block before", height > 0n ? href(`/block/${height - 1n}`) : null],
     ["Block after", height < head ? href(`/block/${height + 1n}`) : null],
   );
@@ -38,7 +39,7 @@ async function transactionsCard(block, page, signal) {
     counted(block.transactions.length, "transaction"),
     table("Transactions of the block, in their order", [["#", (tx) => grouped(tx.transactionIndex), "number"], ...transactionColumns()], items, "An empty block."),
     pages > 1 && h("p", { class: "page-number" }, `Page ${grouped(page)} of ${grouped(pages)}`),
-    pages > 1 && pager(["First", page > 1 && target(1)], ["Before", target(page - 1)], ["After", target(page + 1)], ["Last", page < pages && target(pages)]),
+    pages > 1 && pager("Pages of transactions", ["First", page > 1 && target(1)], ["Before", target(page - 1)], ["After", target(page + 1)], ["Last", page < pages && target(pages)]),
   );
 }
 

@@ -67,7 +67,7 @@ export async function blocksView(context) {
         null,
         isFirst && items.length > 0 && freshNotice(items[0].blockHeight, context),
         table("Blocks, newest first", columns, items, "There are no blocks below that height."),
-        items.length > 0 && pager(...links(items, after, head)),
+        items.length > 0 && pager("Pages of blocks", ...links(items, after, head)),
       ),
     ),
   };

@@ -34,7 +34,7 @@ export async function mempoolView({ route, live, signal, again }) {
       card(
         counted(total, "transaction"),
         table("Pending transactions, next to be mined first", columns, items, "Nothing waits: every transaction is in a block."),
-        (start || after) && pager(["First page", start && "#/mempool"], ["Next page", after && href("/mempool", { after })]),
+        (start || after) && pager("Pages of the mempool", ["First page", start && "#/mempool"], ["Next page", after && href("/mempool", { after })]),
       ),
       h("p", { class: "hint" }, "The list is as of when you opened it. ", h("button", { type: "button", class: "link", onclick: again }, "Read it again")),
     ),
