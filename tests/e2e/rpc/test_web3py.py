@@ -22,7 +22,14 @@ def connected(node: NodeProcess) -> Any:
 
 
 def signed_transfer(sender: LocalAccount, to: str, nonce: int, gas_price: int) -> Any:
-    fields = {"to": to, "value": COIN, "gas": 21_000, "gasPrice": gas_price, "nonce": nonce, "chainId": DEV_CHAIN_ID}
+    fields: Any = {
+        "to": to,
+        "value": COIN,
+        "gas": 21_000,
+        "gasPrice": gas_price,
+        "nonce": nonce,
+        "chainId": DEV_CHAIN_ID,
+    }
     return sender.sign_transaction(fields)
 
 
