@@ -12,21 +12,23 @@ export const isAddress = (text) => ADDRESS.test(text);
 
 /** The address with its checksum in the case of its letters. */
 export function checksummed(address) {
-  const lower = address.toLowerCase();
-  if (!spelled.has(lower)) {
-    if (spelled.size >= REMEMBERED) spelled.clear();
-    const digits = lower.slice(2);
-    const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
-    const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
-    spelled.set(lower, `0x${cased.join("")}`);
-  }
-  return spelled.get(lower);
+    const lower = address.toLowerCase();
+    if (!spelled.has(lower)) {
+        if (spelled.size >= REMEMBERED) spelled.clear();
+        const digits = lower.slice(2);
+        const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
+        const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
+        spelled.set(lower, `0x${cased.join("")}`);
+    }
+    return spelled.get(lower);
 }
 
 /** Why the text is no address to send to, or null when it is one. */
 export function addressProblem(text) {
-  if (!isAddress(text)) return "An address is 0x and 40 hexadecimal digits.";
-  const letters = text.slice(2);
-  const isPlain = letters === letters.toLowerCase() || letters === letters.toUpperCase();
-  return isPlain || text === checksummed(text) ? null : "The checksum does not fit: one of the characters is mistyped.";
+    if (!isAddress(text)) return "An address is 0x and 40 hexadecimal digits.";
+    const letters = text.slice(2);
+    const isPlain = letters === letters.toLowerCase() || letters === letters.toUpperCase();
+    return isPlain || text === checksummed(text)
+        ? null
+        : "The checksum does not fit: one of the characters is mistyped.";
 }

@@ -3,19 +3,19 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 function build(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
-  }
-  append(element, children);
-  return element;
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+        if (value === null || value === undefined || value === false) continue;
+        if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+        else element.setAttribute(name, value === true ? "" : value);
+    }
+    append(element, children);
+    return element;
 }
 
 function append(element, children) {
-  for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false) element.append(child);
-  }
+    for (const child of children.flat(Infinity)) {
+        if (child !== null && child !== undefined && child !== false) element.append(child);
+    }
 }
 
 /** An HTML element. Attributes that are null or false are left out; `onclick` and the like are listeners. */
@@ -26,9 +26,9 @@ export const s = (tag, attributes, ...children) => build(document.createElementN
 
 /** Put these children in place of the present ones. */
 export function fill(element, ...children) {
-  element.replaceChildren();
-  append(element, children);
-  return element;
+    element.replaceChildren();
+    append(element, children);
+    return element;
 }
 
 /** Lets the browser draw and answer before more work is done. */

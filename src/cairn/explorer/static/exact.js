@@ -6,6 +6,6 @@ const MARK = "$integer";
 
 /** What JSON.parse gives, with a BigInt for every integer. Throws a SyntaxError as it does. */
 export function parseExact(text) {
-  const marked = text.replace(TOKEN, (token) => (WHOLE.test(token) ? `{"${MARK}":"${token}"}` : token));
-  return JSON.parse(marked, (_, value) => (value?.[MARK] === undefined ? value : BigInt(value[MARK])));
+    const marked = text.replace(TOKEN, (token) => (WHOLE.test(token) ? `{"${MARK}":"${token}"}` : token));
+    return JSON.parse(marked, (_, value) => (value?.[MARK] === undefined ? value : BigInt(value[MARK])));
 }

@@ -9,66 +9,87 @@ import { accountLink, age, blockLink, card, counted, hashLink, pager, table } fr
 const PAGE = 25n;
 
 const columns = [
-  ["Block", (block) => blockLink(block.blockHeight)],
-  ["Hash", (block) => hashLink("block", block.hash)],
-  ["Transactions", (block) => grouped(block.transactionCount), "end"],
-  ["Proposer", (block) => accountLink(block.proposer)],
-  ["Age", (block) => age(block.timestamp), "end"],
+    ["Block", (block) => blockLink(block.blockHeight)],
+    ["Hash", (block) => hashLink("block", block.hash)],
+    ["Transactions", (block) => grouped(block.transactionCount), "end"],
+    ["Proposer", (block) => accountLink(block.proposer)],
+    ["Age", (block) => age(block.timestamp), "end"],
 ];
 
 function jumpForm() {
-  const field = h("input", { id: "jump", name: "height", inputmode: "numeric", pattern: "[0-9]+", required: true, placeholder: "Height" });
-  const jump = (event) => {
-    event.preventDefault();
-    location.hash = href("/blocks", { after: BigInt(field.value) + 1n });
-  };
-  return h("form", { class: "inline", onsubmit: jump }, h("label", { for: "jump" }, "Go to"), field, h("button", { class: "button" }, "Show"));
+    const field = h("input", {
+        id: "jump",
+        name: "height",
+        inputmode: "numeric",
+        pattern: "[0-9]+",
+        required: true,
+        placeholder: "Height",
+    });
+    const jump = (event) => {
+        event.preventDefault();
+        location.hash = href("/blocks", { after: BigInt(field.value) + 1n });
+    };
+    return h(
+        "form",
+        { class: "inline", onsubmit: jump },
+        h("label", { for: "jump" }, "Go to"),
+        field,
+        h("button", { class: "button" }, "Show"),
+    );
 }
 
 /** Says how many blocks came since, rather than push the rows away under the reader's eyes. */
 function freshNotice(shownHead, { live, signal, again }) {
-  const link = h("button", { type: "button", class: "fresh", hidden: true, onclick: again });
-  const update = () => {
-    const count = live.blocks[0].blockHeight - shownHead;
-    link.hidden = count <= 0n;
-    link.textContent = `Show ${counted(count, "new block")}`;
-  };
-  live.on("blocks", update, signal);
-  return h("div", { class: "fresh-place" }, link);
+    const link = h("button", { type: "button", class: "fresh", hidden: true, onclick: again });
+    const update = () => {
+        const count = live.blocks[0].blockHeight - shownHead;
+        link.hidden = count <= 0n;
+        link.textContent = `Show ${counted(count, "new block")}`;
+    };
+    live.on("blocks", update, signal);
+    return h("div", { class: "fresh-place" }, link);
 }
 
 function links(items, after, head) {
-  const [top, bottom] = [items[0].blockHeight, items.at(-1).blockHeight];
-  const above = top + PAGE + 1n;
-  const newer = top >= head ? null : href("/blocks", { after: above > head ? null : above });
-  return [
-    ["Newest", newer && "#/blocks"],
-    ["Newer", newer],
-    ["Older", after && href("/blocks", { after: bottom })],
-    ["Oldest", after && href("/blocks", { after: PAGE })],
-  ];
+    const [top, bottom] = [items[0].blockHeight, items.at(-1).blockHeight];
+    const above = top + PAGE + 1n;
+    const newer = top >= head ? null : href("/blocks", { after: above > head ? null : above });
+    return [
+        ["Newest", newer && "#/blocks"],
+        ["Newer", newer],
+        ["Older", after && href("/blocks", { after: bottom })],
+        ["Oldest", after && href("/blocks", { after: PAGE })],
+    ];
 }
 
 export async function blocksView(context) {
-  const { route, live, signal } = context;
-  await live.loaded;
-  const start = route.query.get("after");
-  const { items, after, total } = await listBlocks({ limit: PAGE, after: start }, signal);
-  const head = live.blocks[0].blockHeight;
-  const isFirst = !start;
-  const shown = items.length ? `Heights ${grouped(items.at(-1).blockHeight)} to ${grouped(items[0].blockHeight)}` : "No blocks here";
-  return {
-    title: "Blocks",
-    content: h(
-      "div",
-      { class: "view" },
-      h("div", { class: "page-head" }, h("h1", null, "Blocks"), h("p", null, `${shown}, ${counted(total, "block")} in all`), jumpForm()),
-      card(
-        null,
-        isFirst && items.length > 0 && freshNotice(items[0].blockHeight, context),
-        table("Blocks, newest first", columns, items, "There are no blocks below that height."),
-        items.length > 0 && pager("Pages of blocks", ...links(items, after, head)),
-      ),
-    ),
-  };
+    const { route, live, signal } = context;
+    await live.loaded;
+    const start = route.query.get("after");
+    const { items, after, total } = await listBlocks({ limit: PAGE, after: start }, signal);
+    const head = live.blocks[0].blockHeight;
+    const isFirst = !start;
+    const shown = items.length
+        ? `Heights ${grouped(items.at(-1).blockHeight)} to ${grouped(items[0].blockHeight)}`
+        : "No blocks here";
+    return {
+        title: "Blocks",
+        content: h(
+            "div",
+            { class: "view" },
+            h(
+                "div",
+                { class: "page-head" },
+                h("h1", null, "Blocks"),
+                h("p", null, `${shown}, ${counted(total, "block")} in all`),
+                jumpForm(),
+            ),
+            card(
+                null,
+                isFirst && items.length > 0 && freshNotice(items[0].blockHeight, context),
+                table("Blocks, newest first", columns, items, "There are no blocks below that height."),
+                items.length > 0 && pager("Pages of blocks", ...links(items, after, head)),
+            ),
+        ),
+    };
 }
