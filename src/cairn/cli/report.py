@@ -86,7 +86,8 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
 
 
 def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
-    problem = json.dumps({"exitCode": exit_code, "detail": detail} | about, ensure_ascii=False)
+    fields = {"exitCode": exit_code} | about | {"detail": detail}
+    problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     print(problem if as_json else f"cairn: {detail}", file=sys.stderr)
     return typer.Exit(exit_code)
 

@@ -1,12 +1,14 @@
 """`cairn watch`: blocks as they come, and the mempool, for as long as somebody looks."""
 
 import asyncio
+import os
 import signal
+import stat
 import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from itertools import islice
 from typing import Protocol
 
@@ -59,6 +61,7 @@ async def _watch(url: str, from_height: int | None, keystore: Keystore, as_json:
             if from_height is None:
                 from_height = max(0, head - FIRST_BLOCKS + 1) if is_live else head
             if not is_live:
+                stop_when_unread(stopping)
                 await until(stopping, [follow_blocks(node, from_height, view := Lines(as_json)), poll(url, view)])
                 return
             screen = Screen(url, console, Names(keystore))
@@ -77,6 +80,15 @@ async def told_to_stop() -> AsyncIterator[asyncio.Event]:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     yield stopping
+
+
+def stop_when_unread(stopping: asyncio.Event) -> None:
+    """When standard output is a pipe that its reader has left (`cairn watch | head`): the next block may be far off."""
+    with suppress(OSError):
+        out = sys.stdout.fileno()
+        if stat.S_ISFIFO(os.fstat(out).st_mode):
+            # Nothing can be read from this end, so all that can happen to it is its end.
+            asyncio.get_running_loop().add_reader(out, stopping.set)
 
 
 async def until(stopping: asyncio.Event, endless: Sequence[Awaitable[None]]) -> None:

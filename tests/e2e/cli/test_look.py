@@ -33,7 +33,7 @@ def pending(idle_node: NodeProcess) -> Any:
 
 def test_a_transaction(user: User, payment: Any) -> None:
     assert user.json("tx", payment["txHash"]) == payment
-    shown = user.run("tx", payment["txHash"]).stdout
+    shown = user.invoke("tx", payment["txHash"]).stdout
     assert shown == (
         f"transaction  {payment['txHash']}\n"
         f"status       confirmed\n"
@@ -50,12 +50,12 @@ def test_a_transaction(user: User, payment: Any) -> None:
 def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, payment: Any) -> None:
     proof = httpx.get(f"{user.url}/tx/{payment['txHash']}/proof").json()
     assert user.json("tx", payment["txHash"], "--proof") == proof
-    trusted = user.run("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
-    assert trusted.returncode == 0
+    trusted = user.invoke("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
+    assert trusted.exit_code == 0
     assert "proof        verified: number 1 of 1 in block " in trusted.stdout
     assert "the block that you trust" in trusted.stdout
-    other = user.run("tx", payment["txHash"], "--trusted-block", UNKNOWN)
-    assert (other.returncode, other.stdout) == (1, "")
+    other = user.invoke("tx", payment["txHash"], "--trusted-block", UNKNOWN)
+    assert (other.exit_code, other.stdout) == (1, "")
     assert f"not for {UNKNOWN}" in other.stderr
 
 
@@ -64,7 +64,7 @@ def test_a_block(user: User, payment: Any, name: str) -> None:
     named = payment["blockHash"] if name == "hash" else name
     block = httpx.get(f"{user.url}/block/{named}").json()
     assert user.json("block", named) == block
-    shown = user.run("block", *([] if name == "latest" else [named])).stdout
+    shown = user.invoke("block", *([] if name == "latest" else [named])).stdout
     assert shown.startswith(f"block         {block['blockHeight']}\nhash          {block['hash']}\n")
     assert all(tx_hash in shown for tx_hash in block["transactions"])
 
@@ -72,7 +72,7 @@ def test_a_block(user: User, payment: Any, name: str) -> None:
 def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
     account = httpx.get(f"{user.url}/account/{FIRST}").json()
     assert user.json("account", FIRST) == user.json("account", "dev0") == account
-    shown = user.run("account", "dev1").stdout.splitlines()
+    shown = user.invoke("account", "dev1").stdout.splitlines()
     assert shown[0] == f"account  {SECOND} (dev1)"
     assert shown[1].endswith(" coins")
 
@@ -81,16 +81,16 @@ def test_a_history(user: User, payment: Any) -> None:
     history = httpx.get(f"{user.url}/account/{SECOND}/txs").json()
     assert user.json("account", "dev1", "--history") == history
     assert user.json("account", "dev1", "--history", "--limit", "1") == history[:1]
-    shown = user.run("account", "dev1", "--history").stdout.splitlines()
+    shown = user.invoke("account", "dev1", "--history").stdout.splitlines()
     assert shown[0].split() == ["block", "account", "amount", "transaction"]
     assert shown[-1].split() == [str(payment["blockHeight"]), "from", "dev0", "3", "coins", payment["txHash"]]
     unused = "0x" + "12" * 20
-    assert user.run("account", unused, "--history").stdout == f"{unused} has sent and received nothing.\n"
+    assert user.invoke("account", unused, "--history").stdout == f"{unused} has sent and received nothing.\n"
 
 
 def test_the_chain(user: User) -> None:
     assert user.json("chain") == httpx.get(f"{user.url}/chain").json()
-    shown = user.run("chain").stdout
+    shown = user.invoke("chain").stdout
     assert "chain id    1337\n" in shown
     assert "a block     holds 10,000 transfers at most\n" in shown
 
@@ -99,11 +99,11 @@ def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
     assert idle_user.json("mempool") == pending
     assert idle_user.json("mempool", "--from", "dev1") == [item for item in pending if item["from"] == SECOND.lower()]
     assert idle_user.json("mempool", "--limit", "2") == pending[:2]
-    shown = idle_user.run("mempool", "--limit", "2").stdout.splitlines()
+    shown = idle_user.invoke("mempool", "--limit", "2").stdout.splitlines()
     assert shown[0].split() == ["from", "to", "amount", "nonce", "gas", "price", "received", "transaction"]
     assert shown[1].startswith("dev0  dev1  ")
     assert shown[-1] == "and 2 more; --limit shows them"
-    assert user.run("mempool").stdout == "No transaction is pending.\n"
+    assert user.invoke("mempool").stdout == "No transaction is pending.\n"
 
 
 @pytest.mark.parametrize(
@@ -126,15 +126,15 @@ def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
 def test_what_cannot_be_shown_says_why_and_what_to_do(
     user: User, args: list[str], exit_code: int, code: str, advice: str
 ) -> None:
-    result = user.run(*args, "--json")
+    result = user.invoke(*args, "--json")
     error = json.loads(result.stderr)
-    assert (result.returncode, error["exitCode"], error["code"], result.stdout) == (exit_code, exit_code, code, "")
+    assert (result.exit_code, error["exitCode"], error["code"], result.stdout) == (exit_code, exit_code, code, "")
     assert advice in error["detail"]
     if exit_code == 5:
-        assert user.run(*args).stderr == f"cairn: {error['detail']}\n"
+        assert user.invoke(*args).stderr == f"cairn: {error['detail']}\n"
 
 
 def test_a_wait_that_is_too_short(idle_user: User, pending: list[Any]) -> None:
-    result = idle_user.run("tx", pending[0]["txHash"], "--wait", "0.2")
-    assert (result.returncode, result.stdout) == (6, "")
+    result = idle_user.invoke("tx", pending[0]["txHash"], "--wait", "0.2")
+    assert (result.exit_code, result.stdout) == (6, "")
     assert "is still pending after 0.2 s" in result.stderr
