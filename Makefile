@@ -61,7 +61,7 @@ browser: ## Install the browser that the explorer's tests need
 	@sh tools/browser.sh
 
 explorer-scale: $(STAMP) browser ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
-	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/explorer/test_scale.py
+	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
 
 js: ## Install the JavaScript packages that tests need
 	@sh tools/js.sh

@@ -4,7 +4,7 @@ import { grouped } from "./amounts.js";
 import { s } from "./dom.js";
 
 const TONES = 5;
-const POINTS = 9;
+const POINTS = 8;
 const SHOWN = 8;
 const WIDTH = 400;
 const GROUND = 356;
@@ -25,9 +25,9 @@ function numbersOf(text) {
 function outline(next) {
     const points = Array.from({ length: POINTS }, (_, index) => {
         const angle = ((index + 0.35 * next()) / POINTS) * 2 * Math.PI;
-        const bump = 0.45 + 0.06 * next();
+        const bump = 0.46 + 0.045 * next();
         // Squared off a little: stones lie on each other.
-        const flat = (value) => Math.sign(value) * Math.abs(value) ** 0.72;
+        const flat = (value) => Math.sign(value) * Math.abs(value) ** 0.8;
         return [bump * flat(Math.cos(angle)), bump * flat(Math.sin(angle))];
     });
     const at = (index) => points[(index + POINTS) % POINTS];
