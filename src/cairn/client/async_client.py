@@ -67,8 +67,8 @@ class AsyncClient:
     happens once. A submission that the node is to sign (dev chains) and that names no nonce is not sent twice.
 
     Use it as a context manager, in one event loop; any number of tasks may share it. What follows the chain waits for
-    a node that went away for `outage_timeout_s`, by default for ever, and takes a connection for dead when a ping is
-    not answered for `ping_interval_s`. `tls` replaces the system's trusted certificates.
+    a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
+    for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class AsyncClient:
         *,
         timeout_s: float = 30.0,
         outage_timeout_s: float | None = None,
-        ping_interval_s: float = 20.0,
+        silence_timeout_s: float = 15.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._transport = Transport(url, timeout_s, tls)
+        self._transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls)
         self._patient = self._transport.with_timeout(outage_timeout_s)
         self._channel = EventChannel(
             self._transport.url,
             timeout_s=timeout_s,
             outage_timeout_s=outage_timeout_s,
-            ping_interval_s=ping_interval_s,
+            silence_timeout_s=silence_timeout_s,
             tls=tls,
         )
         self._wallets: dict[Account, AsyncWallet] = {}

@@ -59,13 +59,14 @@ class EventChannel:
         *,
         timeout_s: float,
         outage_timeout_s: float | None,
-        ping_interval_s: float,
+        silence_timeout_s: float,
         tls: ssl.SSLContext | None,
     ) -> None:
         self._url = "ws" + url.removeprefix("http") + "/events"
         self._timeout_s = timeout_s
         self._outage_timeout_s = outage_timeout_s
-        self._ping_interval_s = ping_interval_s
+        self._ping_interval_s = silence_timeout_s / 2
+        """A ping, and as long again for its answer."""
         self._tls = (tls or True) if url.startswith("https:") else None
 
     async def blocks(

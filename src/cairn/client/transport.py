@@ -20,8 +20,6 @@ Repeat = Literal["always", "if unsent", "never"]
 Query = Mapping[str, str | int | float]
 
 CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 15.0
-"""Silence after which an attempt is given up: the connection may be half open."""
 LATE_ANSWER_S = 5.0
 """How late an answer may be that the node was asked to hold back."""
 MAX_CONNECTIONS = 1_000
@@ -34,12 +32,15 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 class Transport:
     """Every attempt fits into the deadline of its request, and so do the pauses between them."""
 
-    def __init__(self, url: str, timeout_s: float | None, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, url: str, *, timeout_s: float | None, silence_timeout_s: float, tls: ssl.SSLContext | None
+    ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
         """For all attempts together; None is for ever."""
+        self._silence_timeout_s = silence_timeout_s
         self._http = httpx.AsyncClient(
             # The trusted certificates are loaded only where they are used: that takes longer than a request.
             verify=url.startswith("https://") if tls is None else tls,
@@ -79,7 +80,7 @@ class Transport:
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
-        timeout_s = Deadline(self.timeout_s).left_s(at_most=ANSWER_TIMEOUT_S)
+        timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)
         response = await self._exchange("GET", path, None, None, timeout_s)
         return decoded(response, answer)
 
@@ -97,7 +98,7 @@ class Transport:
         """Attempt until there is an answer that trying again would not change, or the deadline has come."""
         deadline = deadline or Deadline(self.timeout_s)
         for delay_s in delays():
-            attempt_s = deadline.left_s(at_most=ANSWER_TIMEOUT_S + held_s)
+            attempt_s = deadline.left_s(at_most=self._silence_timeout_s + held_s)
             if held_s:
                 # An answer that is held until the deadline comes after it.
                 attempt_s = max(attempt_s, held_s + LATE_ANSWER_S)

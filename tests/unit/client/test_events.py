@@ -67,7 +67,7 @@ async def playing(
 
 
 def channel(url: str, timeout_s: float = 30, outage_timeout_s: float | None = 30) -> EventChannel:
-    return EventChannel(url, timeout_s=timeout_s, outage_timeout_s=outage_timeout_s, ping_interval_s=20, tls=None)
+    return EventChannel(url, timeout_s=timeout_s, outage_timeout_s=outage_timeout_s, silence_timeout_s=20, tls=None)
 
 
 async def take_heights(events: EventChannel, from_height: int | None, count: int) -> list[int]:
