@@ -154,7 +154,7 @@ def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
         heard.notices.clear()
         assert await core.revert(snapshot) is True
         assert [notice for notice in heard.notices if notice[0] != "dropped"] == [
-            ("phase", "unavailable"), ("info", 1337), ("commit", 1), ("phase", "ready")
+            ("phase", "unavailable"), ("info", 1337), ("info", 1337), ("commit", 1), ("phase", "ready")
         ]  # fmt: skip
         status = await core.status()
         assert (status.phase, status.head, status.pending) == ("ready", 1, 1)

@@ -151,13 +151,15 @@ class ChainView:
             if self.phase == "ready":
                 log.warning("the store cannot be read yet", reason=failure.detail)
         except Fatal as failure:
-            self.fail(failure)
-            return
+            # Without a core that has them open, the files may be about to change: the next one has the last word.
+            if self.phase != "unavailable":
+                self.fail(failure)
+                return
         if self.height < self._announced or self._store is None:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
 
     def _open(self) -> FollowerStore:
-        if self.info is None:
+        if self.info is None or not self.info.store_path:
             raise Starting("the core has not opened the store yet")
         return FollowerStore.open(Path(self.info.store_path), self._scratch_dir)
 

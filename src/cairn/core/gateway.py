@@ -81,6 +81,7 @@ class ChainInfo(msgspec.Struct, frozen=True):
     block_gas_limit: int
     engine: str
     store_path: str
+    """Empty while a revert puts another chain there: until the next one of these, nothing may be read."""
     signs_for: list[Address]
     """The accounts whose keys the node holds: the ten of a dev chain, none elsewhere."""
     reverts: int = 0

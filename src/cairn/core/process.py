@@ -131,6 +131,10 @@ class CoreProcess:
         await asyncio.wait([stopping, core.failed], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         try:
+            if self._reverted is not None:
+                # No worker may look at the files while others take their place: they have the same names.
+                core.engine.stop()
+                await self._server.settle()
             await core.stop()
         finally:
             self._core = None
@@ -256,11 +260,13 @@ class CoreProcess:
 
     async def revert(self, snapshot: int) -> bool:
         """Answered once no worker shows anything of what was reverted."""
-        if not await self.accepting().revert(snapshot):
+        core = self.accepting()
+        if not await core.revert(snapshot):
             return False
+        self._reverted = asyncio.get_running_loop().create_future()
         self._enter("unavailable", f"the chain goes back to snapshot {snapshot}")
         self._failed_checks = Checks(store=self._reason, mempool=self._reason)
-        self._reverted = asyncio.get_running_loop().create_future()
+        self._server.announce_info(core.info())
         await self._reverted
         await self._server.settle()
         return True

@@ -59,7 +59,7 @@ from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
-from cairn.store.rewind import DevDirectory
+from cairn.store.rewind import DevDirectory, DevState
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
@@ -200,15 +200,18 @@ class Core:
         return self._chain.head_header.height
 
     def info(self) -> ChainInfo:
+        """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
+        kept = DevState() if self._kept is None else self._kept.state
+        target = kept.snapshots[kept.reverting] if kept.reverting is not None else None
         return ChainInfo(
             chain_id=self._rules.chain_id,
             gas_price=self._rules.gas_price,
             block_gas_limit=self._rules.block_gas_limit,
             engine=self.engine.name,
-            store_path=str(self._chain.directory),
+            store_path=str(self._chain.directory) if target is None else "",
             signs_for=list(self._keys),
-            reverts=0 if self._kept is None else self._kept.state.reverts,
-            reverted_to=0 if self._kept is None else self._kept.state.reverted_to,
+            reverts=kept.reverts if target is None else kept.reverts + 1,
+            reverted_to=kept.reverted_to if target is None else target.height,
         )
 
     # Submission: admit in memory, answer after the next sync. Everything that arrives meanwhile shares that sync.

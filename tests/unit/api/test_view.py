@@ -291,3 +291,46 @@ def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
 
     (tmp_path / "scratch").mkdir()
     asyncio.run(main())
+
+
+def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        before = core.info()
+        snapshot = await core.snapshot()
+        await core.mine()
+        view.on_commit(1)
+        await core.revert(snapshot)
+        under_way = core.info()
+        assert (under_way.store_path, under_way.reverts, under_way.reverted_to) == ("", before.reverts + 1, 0)
+        view.on_phase("unavailable", "the chain goes back")
+        view.on_info(under_way)
+        view.on_commit(1)
+        assert view.height == -1
+        with pytest.raises(StoreUnavailable, match="the chain goes back"):
+            view.account(ACCOUNTS[0])
+
+    run(tmp_path, scenario)
+
+
+def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Fatal] = []
+
+    def damaged(*_: object) -> int:
+        raise Corrupt("a file is missing")
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        view._on_fatal = failures.append
+        connect(core, view)
+        make_block(core)
+        view.on_phase("unavailable", "the core process is gone")
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerStore, "catch_up", damaged)
+            view.on_commit(1)
+            assert failures == []
+            # A core that is there is asked for the truth: what is damaged then is damaged.
+            view.on_phase("ready", "")
+            view._advance()
+            assert [failure.detail for failure in failures] == ["a file is missing"]
+
+    run(tmp_path, scenario)
