@@ -74,6 +74,13 @@ class Visitor:
         expect(self.page.locator("main[aria-busy]")).to_have_count(0)
         return self.page
 
+    def go(self, route: str) -> Page:
+        """Go on to that route within the page, as a link does, and wait until the new view is there."""
+        self.run("() => document.querySelector('main h1').setAttribute('data-old', '')")
+        self.page.goto(f"{self.url}/#{route}")
+        expect(self.page.locator("main h1:not([data-old])")).to_be_visible()
+        return self.page
+
     def run(self, script: str, argument: object = None) -> Any:
         """What a script gives in the page; it may import the page's own modules."""
         return self.page.evaluate(script, argument)

@@ -28,6 +28,7 @@ def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: s
         f"Gas price   {genesis.gas_price:,} wei ({genesis.gas_price // GWEI} gwei)",
         f"Blocks      {_cadence(settings)}",
         f"Data        {data_dir}",
+        *([f"Explorer    {url}/"] if settings.explorer else []),
         f"API         {url}/docs",
         f"Events      ws{url.removeprefix('http')}/events",
         "",

@@ -34,6 +34,7 @@ def test_the_dev_banner_has_all_that_a_newcomer_needs(
     assert "Chain id    1337" in lines
     assert "Gas price   1,000,000,000 wei (1 gwei)" in lines
     assert "Data        /data (kept)" in lines
+    assert f"Explorer    {URL}/" in lines
     assert f"API         {URL}/docs" in lines
     assert "Events      ws://127.0.0.1:8645/events" in lines
     assert lines[-1] == f"Listening on {URL}"
