@@ -9,8 +9,7 @@ from tests.support.node_process import NodeProcess
 from tests.support.pages import Page, Terminal
 
 PAGE = Page("docs/send.md")
-PYTHON = ("client_pay.py", "rest_pay.py", "web3_pay.py")
-JAVASCRIPT = ("ethers_pay.mjs", "viem_pay.mjs")
+PROGRAMS = ("client_pay.py", "rest_pay.py")
 
 
 @pytest.fixture(scope="module")
@@ -31,20 +30,12 @@ def test_the_commands_work_in_their_order(terminal: Terminal) -> None:
     assert '"status":"pending"' in printed[-1]
 
 
-@pytest.mark.parametrize("program", PYTHON)
-def test_python(terminal: Terminal, program: str) -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_programs_pay(terminal: Terminal, program: str) -> None:
     [text] = PAGE.code("python", program)
     terminal.save(program, text)
     assert terminal.run(f"python {program}").startswith("confirmed in block ")
 
 
-@pytest.mark.parametrize("program", JAVASCRIPT)
-def test_javascript(terminal: Terminal, js_packages: Path, program: str) -> None:
-    [text] = PAGE.code("javascript", program)
-    (terminal.directory / "node_modules").symlink_to(js_packages)
-    terminal.save(program, text)
-    assert terminal.run(f"node {program}").startswith("confirmed in block ")
-
-
 def test_every_program_is_known_to_this_test() -> None:
-    assert (len(PAGE.code("python")), len(PAGE.code("javascript"))) == (len(PYTHON), len(JAVASCRIPT))
+    assert len(PAGE.code("python")) == len(PROGRAMS)
