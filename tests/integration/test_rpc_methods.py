@@ -5,7 +5,8 @@ from typing import Any
 
 from cairn.domain.types import MAX_UINT256
 from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
-from tests.support.rest_node import RestNode, hash_of, run_on_node
+from tests.support.described import assert_described
+from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
 from tests.support.rpc_node import answer_of, call, raw, refusal
 
 SENDER, RECIPIENT = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
@@ -45,6 +46,7 @@ def test_a_transaction_from_pending_to_mined(tmp_path: Path) -> None:
         assert await call(node, "eth_getTransactionReceipt", tx_hash) is None
         assert await call(node, "eth_getTransactionCount", SENDER, "pending") == "0x1"
         assert await call(node, "eth_getTransactionCount", SENDER, "latest") == "0x0"
+        await send(node, 5)
         block = await call(node, "eth_getBlockByNumber", "pending", False)
         assert (block["number"], block["hash"], block["transactions"]) == ("0x1", None, [tx_hash])
         node.mine()
@@ -137,6 +139,8 @@ def test_there_are_no_contracts(tmp_path: Path) -> None:
             code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
             assert code == -32000
             assert message.startswith("insufficient funds for transfer")
+        _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
+        assert message.startswith("overrides")
         assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
 
     run(tmp_path, scenario)
@@ -291,5 +295,22 @@ def test_arguments_that_cannot_be_read(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
         for method, params, message in UNREADABLE:
             assert await refusal(node, method, *params) == (-32602, message)
+
+    run(tmp_path, scenario)
+
+
+def test_http_around_it(tmp_path: Path) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber"}
+    notification = {"jsonrpc": "2.0", "method": "eth_blockNumber"}
+
+    async def scenario(node: RestNode) -> None:
+        for body in (request, notification, [request, notification], [notification], {}, []):
+            answer = await node.post(body, "/rpc")
+            assert_described(answer)
+            assert answer.status_code == (204 if body in (notification, [notification]) else 200)
+        assert_problem(await node.http.post("/rpc", content=b"{}"), 415, "UNSUPPORTED_MEDIA_TYPE")
+        long = [request] * 10_000
+        assert_problem(await node.post(long, "/rpc"), 413, "BODY_TOO_LARGE")
+        assert_problem(await node.get("/rpc"), 405, "METHOD_NOT_ALLOWED")
 
     run(tmp_path, scenario)

@@ -118,21 +118,21 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenNode]:
     opened.close()
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(message=messages)
 def test_any_json(node: OpenNode, message: object) -> None:
     for answer in node.post(json.dumps(message).encode()):
         check(answer)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(body=st.binary(max_size=200))
 def test_any_bytes(node: OpenNode, body: bytes) -> None:
     for answer in node.post(body):
         check(answer)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(method=st.sampled_from(METHODS), params=st.lists(values, max_size=4))
 def test_any_arguments_of_every_method(node: OpenNode, method: str, params: list[Any]) -> None:
     (answer,) = node.post(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())

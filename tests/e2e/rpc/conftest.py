@@ -7,7 +7,7 @@ import pytest
 from tests.support.node_process import NodeProcess
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def node() -> Iterator[NodeProcess]:
     with NodeProcess.start_dev("--block-time", "0.3", "--empty-blocks", "--workers", "2") as process:
         yield process

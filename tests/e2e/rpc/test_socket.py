@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -136,5 +138,23 @@ def test_a_message_that_is_too_long_ends_the_socket(node: NodeProcess) -> None:
                 await asyncio.wait_for(socket.recv(), TIMEOUT_S)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1009
+
+    run(scenario())
+
+
+def test_subscriptions_outlive_the_core(node: NodeProcess) -> None:
+    async def scenario() -> None:
+        async with session(node) as listening:
+            heads = await listening.call("eth_subscribe", "newHeads")
+            pending = await listening.call("eth_subscribe", "newPendingTransactions")
+            await listening.first_told(heads, 1)
+            os.kill(node.core_pid(), signal.SIGKILL)
+            await asyncio.to_thread(node.wait_ready)
+            transfer = {"from": dev_account(9).address, "to": new_account().address, "value": "0x1"}
+            tx_hash = await asyncio.to_thread(rpc, node.url, "eth_sendTransaction", transfer)
+            assert await listening.first_told(pending, 1) == [tx_hash]
+            mined = await listening.first_told(heads, 5)
+            numbers = [int(header["number"], 16) for header in mined]
+            assert numbers == list(range(numbers[0], numbers[0] + 5))
 
     run(scenario())

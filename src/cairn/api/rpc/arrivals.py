@@ -8,6 +8,9 @@ from cairn.api.view import ChainView
 from cairn.core.gateway import CoreGateway
 from cairn.domain.types import Tx
 
+AT_ONCE = 128
+"""Transactions that a socket gets in one write: it is looked at before the next whether it is full."""
+
 Listener = Callable[[ArrivedTxs], None]
 
 
@@ -35,11 +38,12 @@ class ArrivalFeed:
                 self._gateway.watch_arrivals(False)
 
     def _arrived(self, txs: Sequence[Tx]) -> None:
-        arrived = ArrivedTxs(txs, self._view.get_info().chain_id)
-        loop = asyncio.get_running_loop()
-        for listener in self._listeners:
-            # One socket a turn: with many of them, requests are served in between.
-            loop.call_soon(self._tell, listener, arrived)
+        loop, chain_id = asyncio.get_running_loop(), self._view.get_info().chain_id
+        for start in range(0, len(txs), AT_ONCE):
+            arrived = ArrivedTxs(txs[start : start + AT_ONCE], chain_id)
+            for listener in self._listeners:
+                # Each by itself: with many sockets, requests are served in between.
+                loop.call_soon(self._tell, listener, arrived)
 
     def _tell(self, listener: Listener, arrived: ArrivedTxs) -> None:
         # It may have left meanwhile.

@@ -5,7 +5,7 @@ import msgspec
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_quantity
-from cairn.domain.types import MAX_UINT256, Address
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
 
 OF_OTHER_TYPES = {
     "accessList": "0x1",
@@ -51,9 +51,9 @@ def parse_call(given: object, chain_id: int) -> Call:
         sender=parse_account(fields["from"], "from") if "from" in fields else None,
         to=parse_account(fields["to"], "to"),
         value=number("value", MAX_UINT256) or 0,
-        gas=number("gas", 2**64 - 1),
+        gas=number("gas", MAX_UINT64),
         gas_price=number("gasPrice", MAX_UINT256),
-        nonce=number("nonce", 2**64 - 1),
+        nonce=number("nonce", MAX_UINT64),
     )
 
 

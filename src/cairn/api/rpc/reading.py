@@ -78,14 +78,20 @@ class ReadingMethods:
             return None
         block_hash, header = self._view.get_header(height)
         if named.tag == "pending":
-            page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
-            txs = [pending.tx for pending in page.items]
+            txs = await self._next_txs()
             shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
             return pending_block_object(block_hash, header, gas_limit, shown)
         if full:
             return block_object(block_hash, header, gas_limit, await self._transactions(height))
         hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
         return block_object(block_hash, header, gas_limit, hashes)
+
+    async def _next_txs(self) -> list[Tx]:
+        """Those that the next block could take, in its order."""
+        ready = min(PENDING_SHOWN, (await self._chain.gateway.status()).pending)
+        page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
+        # What waits for a nonce comes after them.
+        return [pending.tx for pending in page.items[:ready]]
 
     async def _transactions(self, height: int) -> list[Json]:
         block_hash, header = self._view.get_header(height)

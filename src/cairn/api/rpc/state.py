@@ -64,14 +64,18 @@ class StateMethods:
 
     async def call(self, params: Params) -> str:
         """A transfer that is only tried returns nothing, if its sender could pay it."""
-        check_count(params, 1, 4)
-        await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+        await self._check(params)
         return "0x"
 
     async def estimate_gas(self, params: Params) -> str:
-        check_count(params, 1, 4)
-        await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+        await self._check(params)
         return quantity(TRANSFER_GAS)
+
+    async def _check(self, params: Params) -> None:
+        check_count(params, 1, 4)
+        if any(params[2:]):
+            raise RpcError(SERVER_ERROR, "overrides of the state or the block are not supported")
+        await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
 
 
 def check_storage_key(value: object) -> None:
