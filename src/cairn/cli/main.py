@@ -33,7 +33,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A blockchain node with a plain REST and WebSocket interface.",
+    help="A blockchain node with a plain REST and WebSocket interface.\n\n"
+    "`cairn dev` runs a chain to try; `cairn send dev0 dev1 1coin` pays on it, and `cairn watch` looks on.",
     epilog=EXIT_CODES,
 )
 

@@ -43,7 +43,8 @@ class View(Protocol):
 
     def lost_node(self, why: str) -> None: ...
 
-    def changed_chain(self, why: str) -> None: ...
+    def changed_chain(self, why: str, head: int) -> int:
+        """The height to start over from."""
 
 
 def watch_node(url: str, from_height: int | None, keystore: Keystore, as_json: bool) -> None:
@@ -59,7 +60,7 @@ async def _watch(url: str, from_height: int | None, keystore: Keystore, as_json:
             await node.health()
             head = (await node.chain()).head.block_height
             if from_height is None:
-                from_height = max(0, head - FIRST_BLOCKS + 1) if is_live else head
+                from_height = first_shown(head) if is_live else head
             if not is_live:
                 stop_when_unread(stopping)
                 await until(stopping, [follow_blocks(node, from_height, view := Lines(as_json)), poll(url, view)])
@@ -70,6 +71,10 @@ async def _watch(url: str, from_height: int | None, keystore: Keystore, as_json:
             ) as live:
                 watching = [follow_blocks(node, from_height, screen), poll(url, screen), redraw(live)]
                 await until(stopping, watching)
+
+
+def first_shown(head: int) -> int:
+    return max(0, head - FIRST_BLOCKS + 1)
 
 
 @asynccontextmanager
@@ -113,16 +118,17 @@ async def follow_blocks(node: AsyncClient, from_height: int, view: View) -> None
                 async for block in blocks:
                     view.saw_block(block)
         except ChainChanged as changed:
-            # A dev chain that was started anew: its first block is the next one to show.
-            view.changed_chain(str(changed))
-            start = 0
+            # A dev chain that was started anew, or set back.
+            start = view.changed_chain(str(changed), (await node.chain()).head.block_height)
 
 
 async def poll(url: str, view: View) -> None:
-    """Look at the node again and again, each time just once, so that its absence is seen at once."""
-    async with AsyncClient(url, timeout_s=POLL_S) as node:
+    """Look at the node again and again."""
+    async with connect(url) as node:
         while True:
             try:
+                # One attempt, so that its absence is seen at once, and what is only slow is waited for.
+                await node.health()
                 chain = await node.chain()
                 view.saw_pool(chain, await collected(node.pending(limit=SHOWN_PENDING)))
             except (NodeUnreachable, ApiError) as failure:
@@ -160,8 +166,9 @@ class Lines:
             self._is_away = True
             self._note(f"{why}; waiting for it")
 
-    def changed_chain(self, why: str) -> None:
+    def changed_chain(self, why: str, head: int) -> int:
         self._note(f"another chain: {why}; starting over with its first block")
+        return 0
 
     def _note(self, text: str) -> None:
         print(f"cairn: {text}", file=sys.stderr, flush=True)
@@ -190,9 +197,10 @@ class Screen:
         if self._away_since is None:
             self._away_since = time.monotonic()
 
-    def changed_chain(self, why: str) -> None:
+    def changed_chain(self, why: str, head: int) -> int:
         self._blocks.clear()
-        self._note = "The node has another chain now; this is its beginning."
+        self._note = "The node has another chain now."
+        return first_shown(head)
 
     def render(self) -> Group:
         foot = Text(f"{self._note} Ctrl-C ends".strip(), "dim")

@@ -15,6 +15,8 @@ from tests.e2e.cli.conftest import PASSWORD, User
 from tests.support.node_process import NodeProcess, command
 from tests.support.terminal import CTRL_C
 
+pytestmark = pytest.mark.timeout(300)
+
 ALICE = checksum_address(DEV_KEYS[5][0])
 STRANGER_KEY = bytes([7]) * 32
 STRANGER = checksum_address(address_of_key(STRANGER_KEY))

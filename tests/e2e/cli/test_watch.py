@@ -10,12 +10,15 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import User
 from tests.support.node_process import NodeProcess, command
 from tests.support.terminal import CTRL_C
+
+pytestmark = pytest.mark.timeout(300)
 
 LINE_TIMEOUT_S = 60
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
@@ -54,8 +57,9 @@ class Lines:
     def out(self) -> str:
         return self._out.get(timeout=LINE_TIMEOUT_S)
 
-    def err(self) -> str:
-        return self._err.get(timeout=LINE_TIMEOUT_S)
+    def wait_for_note(self, text: str) -> None:
+        while text not in self._err.get(timeout=LINE_TIMEOUT_S):
+            pass
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> int:
         self.process.send_signal(number)
@@ -106,9 +110,9 @@ def test_a_pipe_gets_each_block_once_over_a_restart(tmp_path: Path) -> None:
             blocks: list[Any] = [json.loads(watching.out()) for _ in range(2)]
             assert blocks == [httpx.get(f"{user.url}/block/{height}").json() for height in (0, 1)]
             node.kill_group()
-            assert "does not answer" in watching.err()
+            watching.wait_for_note("does not answer")
             with started_again(user.url, "--data-dir", str(data)):
-                assert watching.err() == "cairn: the node is back\n"
+                watching.wait_for_note("cairn: the node is back\n")
                 pay(user.url)
                 assert json.loads(watching.out())["blockHeight"] == 2
             assert watching.end(signal.SIGTERM) == 0
@@ -124,11 +128,11 @@ def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path) -> N
         try:
             assert watching.out().startswith("block 1 ")
             node.kill_group()
-            assert "does not answer" in watching.err()
+            watching.wait_for_note("does not answer")
             with started_again(user.url):
-                assert watching.err() == "cairn: the node is back\n"
+                watching.wait_for_note("cairn: the node is back\n")
                 pay(user.url)
-                assert watching.err().startswith("cairn: another chain: ")
+                watching.wait_for_note("cairn: another chain: ")
                 assert watching.out().startswith("block 0 ")
                 assert watching.out().startswith("block 1 ")
             assert watching.end(signal.SIGINT) == 0
