@@ -30,7 +30,7 @@ from cairn.client.models import (
     Validators,
 )
 from cairn.client.paging import listed
-from cairn.client.transport import Repeat, Transport
+from cairn.client.transport import Repeat, Transport, path_of
 from cairn.client.wallet import AsyncWallet
 
 _ACCOUNT = Decoder(AccountState)
@@ -143,7 +143,9 @@ class AsyncClient:
         results: dict[int, Submitted | ApiError] = {}
         left = list(range(len(bodies)))
         for delay_s in delays():
-            answers = await self._transport.post("/txs", [bodies[number] for number in left], _RESULTS, repeat)
+            answers = await self._transport.post(
+                "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
+            )
             results |= {number: _result_of(answer) for number, answer in zip(left, answers, strict=True)}
             left = [number for number in left if repeat == "always" and _is_transient(results[number])]
             if not left or not await deadline.pause(delay_s):
@@ -161,11 +163,11 @@ class AsyncClient:
         Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
         and `TxNotFound` when the node has never seen it.
         """
-        deadline = Deadline(timeout_s)
+        path, deadline = path_of("tx", tx_hash), Deadline(timeout_s)
         while True:
             held_s = max(deadline.left_s(at_most=HOLD_S), LEAST_HOLD_S)
             query = {"wait": round(held_s, 3)}
-            tx = await self._transport.get(f"/tx/{tx_hash}", _TRANSACTION, query, deadline=deadline, held_s=held_s)
+            tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
             if isinstance(tx, ConfirmedTransaction):
                 return tx
             if deadline.left_s(at_most=1.0) <= 0:
@@ -175,19 +177,19 @@ class AsyncClient:
 
     async def transaction(self, tx_hash: str) -> Transaction:
         """Raises `TxNotFound`, or `TxDropped` with the reason."""
-        return await self._transport.get(f"/tx/{tx_hash}", _TRANSACTION)
+        return await self._transport.get(path_of("tx", tx_hash), _TRANSACTION)
 
     async def proof(self, tx_hash: str) -> Proof:
         """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
-        return await self._transport.get(f"/tx/{tx_hash}/proof", _PROOF)
+        return await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
 
     async def block(self, block: str | int = "latest") -> Block:
         """By hash, by height, or the newest. Raises `BlockNotFound`."""
-        return await self._transport.get(f"/block/{block}", _BLOCK)
+        return await self._transport.get(path_of("block", block), _BLOCK)
 
     async def account(self, address: str) -> AccountState:
         """Balance and nonces; an address that was never used is an empty account."""
-        return await self._transport.get(f"/account/{address}", _ACCOUNT)
+        return await self._transport.get(path_of("account", address), _ACCOUNT)
 
     async def chain(self) -> Chain:
         """The chain's parameters, its newest block, and how full the mempool is."""
@@ -211,7 +213,7 @@ class AsyncClient:
 
     async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
         """What the account sent and received, the newest first."""
-        async for tx in listed(self._transport, f"/account/{address}/txs", _HISTORY, {}, limit):
+        async for tx in listed(self._transport, path_of("account", address, "txs"), _HISTORY, {}, limit):
             yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:

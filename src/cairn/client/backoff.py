@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 3.0
+LEAST_ATTEMPT_S = 1.0
+"""An attempt that has less time than this would only hide why the one before it failed."""
 
 
 def delays() -> Iterator[float]:
@@ -29,8 +31,9 @@ class Deadline:
         return min(at_most, max(0.0, self._ends_at - asyncio.get_running_loop().time()))
 
     async def pause(self, delay_s: float) -> bool:
-        """Sleep, unless that would be too long: returns False at once then."""
-        if self.left_s(delay_s) < delay_s:
+        """Sleep, unless that would leave no time for another attempt: returns False at once then."""
+        needed_s = delay_s + LEAST_ATTEMPT_S
+        if self.left_s(needed_s) < needed_s:
             return False
         await asyncio.sleep(delay_s)
         return True

@@ -12,7 +12,7 @@ from cairn.client.errors import ChainChanged
 from cairn.client.events import EventChannel
 from cairn.client.models import Block, Chain, ConfirmedTransaction
 from cairn.client.paging import listed
-from cairn.client.transport import Transport
+from cairn.client.transport import Transport, path_of
 
 HISTORY_PAGE = 100
 """Few payments come with one block."""
@@ -36,7 +36,7 @@ class BlockFollower:
     async def blocks(self, from_height: int | None) -> AsyncGenerator[Block, None]:
         async with aclosing(self._channel.blocks(from_height, self._rejoin)) as announced:
             async for announcement in announced:
-                block = await self._transport.get(f"/block/{announcement.hash}", _BLOCK)
+                block = await self._transport.get(path_of("block", announcement.hash), _BLOCK)
                 if self._last is not None and block.previous_hash != self._last.hash:
                     raise ChainChanged(f"block {block.block_height} does not follow {self._last.hash}")
                 self._last = block
@@ -50,7 +50,7 @@ class BlockFollower:
         for delay_s in delays():
             head = (await self._transport.get("/chain", _CHAIN)).head
             if head.block_height >= last.block_height:
-                block = await self._transport.get(f"/block/{last.block_height}", _BLOCK)
+                block = await self._transport.get(path_of("block", last.block_height), _BLOCK)
                 if block.hash != last.hash:
                     raise ChainChanged(f"block {last.block_height} is {block.hash} now, and was {last.hash}")
                 return
@@ -82,7 +82,9 @@ class PaymentFollower:
     async def _read_history(self, from_height: int) -> None:
         """From its newest end down to `from_height`: a replay reads it once, not once for each block."""
         self._known_height = from_height
-        history = listed(self._transport, f"/account/{self._address}/txs", _HISTORY, {}, page_size=HISTORY_PAGE)
+        history = listed(
+            self._transport, path_of("account", self._address, "txs"), _HISTORY, {}, page_size=HISTORY_PAGE
+        )
         async for tx in history:
             if tx.block_height < from_height:
                 break

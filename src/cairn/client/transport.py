@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from copy import copy
 from typing import Literal, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import msgspec
@@ -74,8 +74,10 @@ class Transport:
         response = await self.ask("GET", path, query=query)
         return decoded(response, answer), _next_cursor(response)
 
-    async def post(self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always") -> T:
-        response = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat)
+    async def post(
+        self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
+    ) -> T:
+        response = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat, deadline=deadline)
         return decoded(response, answer)
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
@@ -127,6 +129,11 @@ class Transport:
         except httpx.TransportError as failure:
             detail = f"{self.url} does not answer: {str(failure) or type(failure).__name__}"
             raise NodeUnreachable(detail, was_sent=not isinstance(failure, _UNSENT)) from failure
+
+
+def path_of(*parts: str | int) -> str:
+    """A path of these parts, whatever characters a caller has put into them."""
+    return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
 def decoded(response: httpx.Response, answer: Decoder[T]) -> T:

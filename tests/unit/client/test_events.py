@@ -150,7 +150,9 @@ def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -
     asyncio.run(main())
 
 
-def refusing(times: int, code: str, status: int) -> Callable[[ServerConnection, Request], Response | None]:
+def refusing(
+    times: int, code: str, status: int, retry_after: int = 0
+) -> Callable[[ServerConnection, Request], Response | None]:
     left = [times]
 
     def refuse(connection: ServerConnection, request: Request) -> Response | None:
@@ -158,7 +160,9 @@ def refusing(times: int, code: str, status: int) -> Callable[[ServerConnection, 
             return None
         left[0] -= 1
         problem = {"title": "", "status": status, "detail": "no", "code": code}
-        return connection.respond(HTTPStatus(status), json.dumps(problem))
+        response = connection.respond(HTTPStatus(status), json.dumps(problem))
+        response.headers["Retry-After"] = str(retry_after)
+        return response
 
     return refuse
 
@@ -173,9 +177,9 @@ def test_a_node_that_starts_is_waited_for() -> None:
 
 def test_but_not_for_ever_and_not_for_a_refusal() -> None:
     async def main() -> None:
-        async with playing(refuse=refusing(100, "STARTING", 503)) as url:
+        async with playing(refuse=refusing(100, "STARTING", 503, retry_after=60)) as url:
             with pytest.raises(Starting):
-                await take_heights(channel(url, timeout_s=0.3), 0, 1)
+                await take_heights(channel(url, timeout_s=20), 0, 1)
         async with playing(refuse=refusing(100, "FORBIDDEN_HOST", 403)) as url:
             with pytest.raises(ForbiddenHost):
                 await take_heights(channel(url), 0, 1)

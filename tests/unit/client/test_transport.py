@@ -92,20 +92,20 @@ def test_a_failure_of_the_node_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind"), [(problem(503, "STARTING", Retry_After="1"), Starting), (RESET, NodeUnreachable)]
+    ("failure", "kind"), [(problem(503, "STARTING", Retry_After="30"), Starting), (RESET, NodeUnreachable)]
 )
 def test_all_attempts_together_end_in_time(failure: bytes | str, kind: type[ClientError]) -> None:
     started = time.monotonic()
-    result, _ = run(lambda client: client.submit(transfer()), failure, timeout_s=0.5)
+    result, _ = run(lambda client: client.submit(transfer()), failure, timeout_s=2.0)
     assert isinstance(result, kind)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     if isinstance(result, NodeUnreachable):
         assert result.was_sent
         assert result.tx_hash == transfer().tx_hash
 
 
 def test_silence_is_not_waited_for_longer_than_allowed() -> None:
-    result, server = run(lambda client: client.chain(), SILENCE, timeout_s=0.3)
+    result, server = run(lambda client: client.chain(), SILENCE, timeout_s=1.0)
     assert isinstance(result, NodeUnreachable)
     assert len(server.requests) == 1
 
@@ -164,7 +164,7 @@ def test_of_a_batch_only_what_could_not_be_taken_is_sent_again() -> None:
 
 def test_a_batch_that_stays_refused_says_so() -> None:
     full = {"type": "", "title": "", "status": 503, "detail": "full", "code": "MEMPOOL_FULL"}
-    result, _ = run(lambda client: client.submit_all([transfer()]), answer(200, [full]), timeout_s=0.3)
+    result, _ = run(lambda client: client.submit_all([transfer()]), answer(200, [full]), timeout_s=2.0)
     assert isinstance(result, list)
     assert [type(item) for item in result] == [MempoolFull]
 
@@ -213,6 +213,11 @@ def test_pages_are_read_as_they_are_needed() -> None:
     assert server.requests[0][0].split()[1] == "/blocks?limit=1000"
     result, server = run(lambda client: take(client, 0), first)
     assert (result, server.requests) == (0, [])
+
+
+def test_a_name_stays_in_its_place_of_the_path() -> None:
+    _, server = run(lambda client: client.block("../chain?x#y"), problem(404, "BLOCK_NOT_FOUND"))
+    assert server.requests[0][0].split()[1] == "/block/..%2Fchain%3Fx%23y"
 
 
 def test_a_url_must_be_one_of_http() -> None:
