@@ -10,7 +10,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt docs bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
+.PHONY: help setup dev test check fmt docs newcomer bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -43,6 +43,9 @@ test: cometbft browser js check ## Everything: check, then contract, property, i
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+newcomer: $(STAMP) browser ## Follow the first page of the docs in a fresh clone; prints how long each way takes
+	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/test_newcomer.py
 
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

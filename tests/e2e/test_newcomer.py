@@ -1,25 +1,58 @@
-"""docs/first-transaction.md as a newcomer follows it: each way as it is written, on one chain, in the page's order."""
+"""docs/first-transaction.md as a newcomer follows it: each way as it is written, on one chain, in the page's order.
 
+`make newcomer` begins as a newcomer does: with a clone and `make dev`, and prints how long everything took.
+"""
+
+import os
 import re
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page as BrowserPage
 from playwright.sync_api import expect
 
 from tests.support.browser import TIMEOUT_MS, find_chromium, open_browser
-from tests.support.node_process import NodeProcess
-from tests.support.pages import Page, Terminal, steady
+from tests.support.node_process import LISTENING, NodeProcess, wait_until
+from tests.support.pages import ROOT, Page, Terminal, steady
 
 PAGE = Page("docs/first-transaction.md")
 WAYS = ("curl", "Command line", "Python", "web3.py", "Browser")
 MOST_STEPS = 5
+FROM_CLONE = "NEWCOMER" in os.environ
+SETUP_TIMEOUT_S = 900
 
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    with NodeProcess.start_dev() as node:
-        yield Terminal(tmp_path_factory.mktemp("clone"), node.url)
+    directory = tmp_path_factory.mktemp("newcomer")
+    if FROM_CLONE:
+        with from_clone(directory / "cairn") as second_terminal:
+            yield second_terminal
+    else:
+        with NodeProcess.start_dev() as node:
+            yield Terminal(directory, node.url)
+
+
+@contextmanager
+def from_clone(clone: Path) -> Iterator[Terminal]:
+    """A second terminal beside the one in which `make dev` runs, on any free port."""
+    with timed("git clone"):
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    with NodeProcess(["ARGS=--port 0"], program=["make", "-C", str(clone), "dev"]) as node:
+        with timed("make dev, until it listens"):
+            wait_until(lambda: LISTENING in node.stdout or not node.is_running, SETUP_TIMEOUT_S, LISTENING)
+        yield Terminal(clone, node.url, programs=clone / ".venv" / "bin", timeout_s=SETUP_TIMEOUT_S)
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    print(f"\n{what}: {time.monotonic() - started:.1f} s")
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +82,17 @@ def test_no_way_is_longer_than_five_steps() -> None:
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_at_the_terminal(terminal: Terminal, way: str) -> None:
     for line, shown in PAGE.section(way).steps():
-        assert steady(terminal.run(line)).strip() == steady(shown).strip()
+        with timed(f"{way}: {line.splitlines()[0][:60]}"):
+            printed = terminal.run(line)
+        assert steady(printed).strip() == steady(shown).strip()
 
 
 def test_in_the_browser(terminal: Terminal, browser_page: BrowserPage) -> None:
-    for instruction in clicks():
-        follow(terminal.own(instruction), browser_page)
     [promised] = re.findall(r"says \*(.*?)\*", PAGE.section("Browser").text)
-    expect(browser_page.locator("main")).to_contain_text(promised)
+    with timed("Browser"):
+        for instruction in clicks():
+            follow(terminal.own(instruction), browser_page)
+        expect(browser_page.locator("main")).to_contain_text(promised)
 
 
 def follow(instruction: str, page: BrowserPage) -> None:

@@ -77,15 +77,24 @@ def every_page() -> list[str]:
 class Terminal:
     """Where a reader types: in a directory, with this environment's programs, and with another node than the page's."""
 
-    def __init__(self, directory: Path, node_url: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        node_url: str,
+        environment: Mapping[str, str] | None = None,
+        programs: Path = PROGRAMS,
+        timeout_s: float = STEP_TIMEOUT_S,
+    ) -> None:
         self.directory = directory
         self._address = node_url.removeprefix("http://")
-        path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
+        self._programs = programs
+        self._timeout_s = timeout_s
+        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
         self.environment = clean_environment({"PATH": path, "CAIRN_NODE": node_url} | dict(environment or {}))
 
     def own(self, text: str) -> str:
         """A command or a program of a page, as it must be here."""
-        return text.replace(DOCUMENTED_ADDRESS, self._address).replace(".venv/bin/", f"{PROGRAMS}/")
+        return text.replace(DOCUMENTED_ADDRESS, self._address).replace(".venv/bin/", f"{self._programs}/")
 
     def save(self, name: str, text: str) -> None:
         (self.directory / name).write_text(self.own(text))
@@ -100,7 +109,7 @@ class Terminal:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=STEP_TIMEOUT_S,
+            timeout=self._timeout_s,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
