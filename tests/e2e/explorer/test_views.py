@@ -106,13 +106,16 @@ def test_new_blocks_are_offered_and_do_not_push(visit: Visit, node: PublicNode) 
 def test_block_is_shown_verified_and_paged(visit: Visit, node: PublicNode) -> None:
     height = full_block(node)
     block = node.read(f"/block/{height}")
-    page = visit().open(f"/block/{block['hash']}")
+    visitor = visit()
+    page = visitor.open(f"/block/{block['hash']}")
     expect(page.locator("h1")).to_have_text(f"Block {height}")
     expect(page.get_by_text("Hash verified")).to_be_visible()
     expect(page.get_by_text("Transactions verified")).to_be_visible()
     expect(page.locator(".facts")).to_contain_text(block["stateRoot"])
     expect(page.locator("tbody a[href*='#/tx/']")).to_have_count(min(25, len(block["transactions"])))
     page.get_by_role("link", name="Last", exact=True).click()
+    expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
+    visitor.go(f"/block/{height}?page=999")
     expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
     page.get_by_role("link", name="Block before").click()
     expect(page.locator("h1")).to_have_text(f"Block {height - 1}")
@@ -175,6 +178,15 @@ def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> No
     expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
     page.get_by_role("link", name="Newest").click()
     expect(page.locator("tbody a").first).to_have_attribute("href", str(first))
+
+
+def test_account_that_changes_says_so(visit: Visit, node: PublicNode) -> None:
+    page = visit().open(f"/account/{RICH}")
+    before = node.read(f"/account/{RICH}")["nonce"]
+    make_block(node)
+    page.get_by_role("button", name="This account has changed").click()
+    expect(page.locator(".facts")).to_contain_text(f"Transactions sent{before + 1:,}")
+    expect(page.get_by_role("button", name="This account has changed")).to_have_count(0)
 
 
 def test_unused_account_is_empty(visit: Visit, node: PublicNode) -> None:

@@ -26,8 +26,10 @@ export async function untilConfirmed(hash, signal) {
 const step = (state, ...content) =>
     h("li", { class: state, "aria-current": state === "now" ? "step" : null }, ...content);
 
-/** Shows a submitted transaction's way in `place`, until its end. */
-export async function showProgress(place, hash, signal) {
+/** Shows a submitted transaction's way, until its end; above those that were sent before. */
+export async function showProgress(list, hash, signal) {
+    const place = h("div");
+    list.prepend(place);
     const submitted = () =>
         step("done", "Accepted and on disk ", hashLink("tx", hash), copyButton(hash, "transaction hash"));
     fill(

@@ -30,16 +30,16 @@ function accountChoice(hint, signal) {
         if (accounts.includes(chosen)) select.value = chosen;
         return showBalance();
     };
-    return { ...made, offer, chosen: () => select.value };
+    return { ...made, offer, showBalance, chosen: () => select.value };
 }
 
-/** A source is {element, send(fields)}; `send` gives the hash of the transaction. */
+/** A source is {element, send(fields), refresh()}; `send` gives the hash of the transaction. */
 export async function devSource(dev, chosen, signal) {
     const from = accountChoice("This node holds its key and signs for it.", signal);
     await from.offer(dev.map(checksummed), chosen);
     const send = async ({ to, value }) =>
         (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
-    return { element: from.element, send };
+    return { element: from.element, send, refresh: from.showBalance };
 }
 
 export function walletSource(wallet, { chainId, gasPrice }, signal) {
@@ -60,5 +60,5 @@ export function walletSource(wallet, { chainId, gasPrice }, signal) {
         return sendByWallet(wallet, { from: from.chosen(), to, value, gas: TRANSFER_GAS, gasPrice, chainId });
     };
     const button = h("button", { type: "button", class: "button", onclick: connect }, "Connect the wallet");
-    return { element: h("div", null, from.element, button, refusal.element), send };
+    return { element: h("div", null, from.element, button, refusal.element), send, refresh: from.showBalance };
 }

@@ -8,6 +8,7 @@ import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 
 const COPIED_MS = 1_500;
+const LAST_DATE_MS = 8.64e15;
 
 /** The ends of a hash or an address; the whole is in the title and on the page that it leads to. */
 export const shortened = (text, ends = 6) => `${text.slice(0, ends + 2)}…${text.slice(-ends)}`;
@@ -24,9 +25,12 @@ function ago(seconds) {
 
 const sinceThen = (element) => ago(Math.max(0, Math.floor(Date.now() / 1_000) - Number(element.dataset.at)));
 
+/** The date of a Unix time in seconds; one beyond what the calendar of JavaScript has is its last day. */
+export const dateOf = (timestamp) => new Date(Math.min(Number(timestamp) * 1_000, LAST_DATE_MS));
+
 /** How long ago a Unix time is; kept up to date while it is on the page. */
 export function age(timestamp) {
-    const date = new Date(Number(timestamp) * 1_000);
+    const date = dateOf(timestamp);
     const element = h("time", { datetime: date.toISOString(), title: date.toLocaleString(), "data-at": timestamp });
     element.textContent = sinceThen(element);
     return element;
@@ -143,6 +147,16 @@ export function table(caption, columns, items, empty) {
             items.map((item) => h("tr", { role: "row" }, cells(item))),
         ),
     );
+}
+
+/** A button for what came since the view was made, rather than push the rows away under the reader's eyes. */
+export function freshNotice(again) {
+    const button = h("button", { type: "button", class: "fresh", hidden: true, onclick: again });
+    const show = (text) => {
+        button.hidden = !text;
+        button.textContent = text;
+    };
+    return { element: h("div", { class: "fresh-place" }, button), show };
 }
 
 /** Links to what is beside this; `label` tells the row from others. One without a target is shown as not available. */

@@ -15,6 +15,7 @@ import {
     copyable,
     counted,
     facts,
+    freshNotice,
     hashLink,
     pager,
     table,
@@ -51,7 +52,19 @@ async function pendingCard(address, signal) {
     );
 }
 
-export async function accountView({ route, signal }) {
+/** Offers to read the account anew once a block has changed it. */
+function changeNotice(shown, { live, signal, again }) {
+    const notice = freshNotice(again);
+    const look = async () => {
+        const { balance, nonce } = await getAccount(shown.address, signal).catch(() => shown);
+        if (balance !== shown.balance || nonce !== shown.nonce) notice.show("This account has changed: show it");
+    };
+    live.on("blocks", look, signal);
+    return notice.element;
+}
+
+export async function accountView(context) {
+    const { route, signal } = context;
     const start = route.query.get("after");
     const account = await getAccount(route.argument, signal);
     const { address } = account;
@@ -70,6 +83,7 @@ export async function accountView({ route, signal }) {
                 "div",
                 { class: "page-head" },
                 h("h1", { class: "with-avatar" }, avatar(address, 44), "Account"),
+                changeNotice(account, context),
                 h(
                     "nav",
                     { class: "pager", "aria-label": "Actions" },

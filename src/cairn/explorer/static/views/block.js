@@ -12,6 +12,7 @@ import {
     card,
     copyable,
     counted,
+    dateOf,
     facts,
     hashLink,
     pager,
@@ -42,10 +43,9 @@ function neighbours(block, head) {
     );
 }
 
-async function transactionsCard(block, page, signal) {
+async function transactionsCard(block, page, pages, signal) {
     const hashes = block.transactions.slice((page - 1) * PAGE, page * PAGE);
     const items = await Promise.all(hashes.map((hash) => getTransaction(hash, signal)));
-    const pages = Math.ceil(block.transactions.length / PAGE);
     const target = (number) => (number < 1 || number > pages ? null : href(`/block/${block.hash}`, { page: number }));
     return card(
         counted(block.transactions.length, "transaction"),
@@ -70,9 +70,10 @@ async function transactionsCard(block, page, signal) {
 export async function blockView({ route, live, signal }) {
     await live.loaded;
     const block = await getBlock(route.argument, signal);
-    const page = Math.max(1, Number.parseInt(route.query.get("page") ?? "1", 10) || 1);
+    const pages = Math.max(1, Math.ceil(block.transactions.length / PAGE));
+    const page = Math.min(pages, Math.max(1, Number.parseInt(route.query.get("page"), 10) || 1));
     const verdict = h("div", { class: "verdict" }, badge("pending", "Verifying"));
-    const listed = await transactionsCard(block, page, signal);
+    const listed = await transactionsCard(block, page, pages, signal);
     verify(block, verdict);
     return {
         title: `Block ${grouped(block.blockHeight)}`,
@@ -96,10 +97,7 @@ export async function blockView({ route, live, signal }) {
                             ? hashLink("block", block.previousHash)
                             : "None: this is the genesis block",
                     ],
-                    [
-                        "Time",
-                        [new Date(Number(block.timestamp) * 1_000).toLocaleString(), " (", age(block.timestamp), ")"],
-                    ],
+                    ["Time", [dateOf(block.timestamp).toLocaleString(), " (", age(block.timestamp), ")"]],
                     ["Gas used", grouped(block.gasUsed)],
                     ["Proposer", accountLink(block.proposer)],
                     ["Transactions root", h("span", { class: "code whole" }, block.transactionsRoot)],

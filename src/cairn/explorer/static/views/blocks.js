@@ -4,7 +4,7 @@ import { listBlocks } from "../api.js";
 import { grouped } from "../amounts.js";
 import { h } from "../dom.js";
 import { href } from "../routes.js";
-import { accountLink, age, blockLink, card, counted, hashLink, pager, table } from "../widgets.js";
+import { accountLink, age, blockLink, card, counted, freshNotice, hashLink, pager, table } from "../widgets.js";
 
 const PAGE = 25n;
 
@@ -38,27 +38,27 @@ function jumpForm() {
     );
 }
 
-/** Says how many blocks came since, rather than push the rows away under the reader's eyes. */
-function freshNotice(shownHead, { live, signal, again }) {
-    const link = h("button", { type: "button", class: "fresh", hidden: true, onclick: again });
+function newBlocksNotice(shownHead, { live, signal, again }) {
+    const notice = freshNotice(again);
     const update = () => {
         const count = live.blocks[0].blockHeight - shownHead;
-        link.hidden = count <= 0n;
-        link.textContent = `Show ${counted(count, "new block")}`;
+        notice.show(count > 0n ? `Show ${counted(count, "new block")}` : "");
     };
     live.on("blocks", update, signal);
-    return h("div", { class: "fresh-place" }, link);
+    return notice.element;
 }
 
-function links(items, after, head) {
+function links({ items, after, total }, head) {
     const [top, bottom] = [items[0].blockHeight, items.at(-1).blockHeight];
+    // A node may have removed the oldest ones.
+    const base = head - total + 1n;
     const above = top + PAGE + 1n;
     const newer = top >= head ? null : href("/blocks", { after: above > head ? null : above });
     return [
         ["Newest", newer && "#/blocks"],
         ["Newer", newer],
         ["Older", after && href("/blocks", { after: bottom })],
-        ["Oldest", after && href("/blocks", { after: PAGE })],
+        ["Oldest", after && href("/blocks", { after: base + PAGE })],
     ];
 }
 
@@ -66,7 +66,8 @@ export async function blocksView(context) {
     const { route, live, signal } = context;
     await live.loaded;
     const start = route.query.get("after");
-    const { items, after, total } = await listBlocks({ limit: PAGE, after: start }, signal);
+    const page = await listBlocks({ limit: PAGE, after: start }, signal);
+    const { items, total } = page;
     const head = live.blocks[0].blockHeight;
     const isFirst = !start;
     const shown = items.length
@@ -86,9 +87,9 @@ export async function blocksView(context) {
             ),
             card(
                 null,
-                isFirst && items.length > 0 && freshNotice(items[0].blockHeight, context),
+                isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
                 table("Blocks, newest first", columns, items, "There are no blocks below that height."),
-                items.length > 0 && pager("Pages of blocks", ...links(items, after, head)),
+                items.length > 0 && pager("Pages of blocks", ...links(page, head)),
             ),
         ),
     };

@@ -24,7 +24,7 @@ function sourceChoice(sources) {
     const place = h("div");
     const choice = {};
     const choose = (source) => {
-        choice.send = source.send;
+        choice.source = source;
         fill(place, source.element);
     };
     choose(sources[0][2]);
@@ -115,7 +115,9 @@ function transferForm(sources, dev, { route, live, signal }) {
         refusal.clear();
         button.disabled = true;
         try {
-            showProgress(progress, await choice.send({ to: address, value }), signal);
+            const { source } = choice;
+            const hash = await source.send({ to: address, value });
+            showProgress(progress, hash, signal).then(() => signal.aborted || source.refresh());
         } catch (failure) {
             refusal.show(failure);
         } finally {
