@@ -123,8 +123,6 @@ class ChainView:
         for _, future in reaching:
             if not future.done():
                 future.set_exception(reverted_meanwhile())
-        # Whatever they wait for, it may never come now: they look again.
-        self._release_waiting()
         for listener in self._listeners:
             listener.on_reverted(self.get_info().reverted_to)
 
@@ -173,6 +171,9 @@ class ChainView:
             for height in range(max(before + 1, self.base), self.height + 1):
                 for tx_hash in split_hashes(self.tx_hashes(height)):
                     self._wake(tx_hash)
+        elif self._waiting:
+            # The chain is another one than they asked, and what they wait for may never come: they look again.
+            self._release_waiting()
         for listener in self._listeners:
             listener.on_commit(self.height)
 
