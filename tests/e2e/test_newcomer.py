@@ -34,7 +34,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
             yield second_terminal
     else:
         with NodeProcess.start_dev() as node:
-            yield Terminal(directory, node.url)
+            yield with_examples(Terminal(directory, node.url))
 
 
 @contextmanager
@@ -45,7 +45,14 @@ def from_clone(clone: Path) -> Iterator[Terminal]:
     with NodeProcess(["ARGS=--port 0"], program=["make", "-C", str(clone), "dev"]) as node:
         with timed("make dev, until it listens"):
             wait_until(lambda: LISTENING in node.stdout or not node.is_running, SETUP_TIMEOUT_S, LISTENING)
-        yield Terminal(clone, node.url, programs=clone / ".venv" / "bin", timeout_s=SETUP_TIMEOUT_S)
+        yield with_examples(Terminal(clone, node.url, programs=clone / ".venv" / "bin", timeout_s=SETUP_TIMEOUT_S))
+
+
+def with_examples(terminal: Terminal) -> Terminal:
+    """The programs that the page runs, for a node whose address is not the usual one."""
+    for name in re.findall(r"python (examples/\S+)", PAGE.text):
+        terminal.save(name, (ROOT / name).read_text())
+    return terminal
 
 
 @contextmanager
@@ -93,6 +100,11 @@ def test_in_the_browser(terminal: Terminal, browser_page: BrowserPage) -> None:
         for instruction in clicks():
             follow(terminal.own(instruction), browser_page)
         expect(browser_page.locator("main")).to_contain_text(promised)
+
+
+def test_the_page_shows_the_program_as_it_is() -> None:
+    [shown] = PAGE.code("python", "examples/ethereum/pay_web3.py")
+    assert shown == (ROOT / "examples/ethereum/pay_web3.py").read_text()
 
 
 def follow(instruction: str, page: BrowserPage) -> None:

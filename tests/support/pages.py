@@ -17,8 +17,7 @@ STEP_TIMEOUT_S = 60
 COMMAND = re.compile(
     r"""
     ^\$\ (                                # the prompt
-        .*<<'END'\n (?:.*\n)*? END         # input that is given along, to its end
-      | (?:.*\\\n)* .*                    # a line, and those that it goes on in
+        (?:.*\\\n)* .*                    # a line, and those that it goes on in
     )\n
     ((?:(?!\$\ ).*\n)*)                    # what it prints
     """,
@@ -97,7 +96,9 @@ class Terminal:
         return text.replace(DOCUMENTED_ADDRESS, self._address).replace(".venv/bin/", f"{self._programs}/")
 
     def save(self, name: str, text: str) -> None:
-        (self.directory / name).write_text(self.own(text))
+        path = self.directory / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(self.own(text))
 
     def run(self, line: str) -> str:
         """What the command prints. Raises `AssertionError` when it fails."""

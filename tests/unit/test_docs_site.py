@@ -6,10 +6,12 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from mkdocs.exceptions import PluginError
 
+from cairn import client
 from cairn.api.asyncapi import asyncapi_document
 from cairn.api.errors import ANSWERS
 from tests.support.described import DOCUMENT
@@ -80,6 +82,20 @@ def test_every_code_and_every_message_has_its_place(site: Path) -> None:
     assert {error.code.lower() for error in ANSWERS} - Seen(site / "errors" / "index.html").anchors == set()
     messages = {f"message-{name.lower()}" for name in asyncapi_document()["components"]["messages"]}
     assert messages - Seen(site / "events" / "index.html").anchors == set()
+
+
+def test_every_class_of_the_client_has_its_place(site: Path) -> None:
+    anchors = Seen(site / "client-reference" / "index.html").anchors
+    classes = {f"cairn.client.{name}" for name in client.__all__ if isinstance(getattr(client, name), type)}
+    for module in (client.errors, client.models):
+        classes |= {f"{module.__name__}.{name}" for name, value in vars(module).items() if is_own_class(value, module)}
+    # What the package gives out under its own name may stand under its module's instead.
+    described = {anchor.rpartition(".")[2] for anchor in anchors}
+    assert {name for name in classes if name.rpartition(".")[2] not in described} == set()
+
+
+def is_own_class(value: object, module: ModuleType) -> bool:
+    return isinstance(value, type) and value.__module__ == module.__name__ and not value.__name__.startswith("_")
 
 
 def test_a_place_without_a_reference_stops_the_build() -> None:

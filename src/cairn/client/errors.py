@@ -1,19 +1,19 @@
 """All that a client can raise: one class for each stable `code` of the interface, and a few of its own.
 
-ClientError
-├── NodeUnreachable       no answer within the time allowed; the outcome of what was asked is not known
-├── UnexpectedAnswer      something answers, but not as a node does
-├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
-├── ChainChanged          the node's chain is not the one that was followed
-├── InvalidProof          a proof does not show what it claims
-└── ApiError              the node's own refusal, with its `code`, `status` and `detail`
-    ├── Rejected          the request is wrong (4xx)
-    │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and what HTTP itself refuses
-    │   ├── NotFound      TxNotFound, TxDropped, BlockNotFound
-    │   ├── TxRejected    a well-formed transaction that the rules or the mempool refuse
-    │   └── Limited       too much at once: RateLimited, SenderLimit, FollowLimit
-    ├── Internal          the node failed
-    └── Unavailable       try again later (503): Starting, ShuttingDown, MempoolFull, StoreUnavailable, ...
+    ClientError
+    ├── NodeUnreachable       no answer within the time allowed; the outcome of what was asked is not known
+    ├── UnexpectedAnswer      something answers, but not as a node does
+    ├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
+    ├── ChainChanged          the node's chain is not the one that was followed
+    ├── InvalidProof          a proof does not show what it claims
+    └── ApiError              the node's own refusal, with its `code`, `status` and `detail`
+        ├── Rejected          the request is wrong (4xx)
+        │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and what HTTP itself refuses
+        │   ├── NotFound      TxNotFound, TxDropped, BlockNotFound
+        │   ├── TxRejected    a well-formed transaction that the rules or the mempool refuse
+        │   └── Limited       too much at once: RateLimited, SenderLimit, FollowLimit
+        ├── Internal          the node failed
+        └── Unavailable       try again later (503): Starting, ShuttingDown, MempoolFull, StoreUnavailable, ...
 
 A code that this version does not know is the base class of its status, with the code in `code`.
 """
