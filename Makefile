@@ -3,24 +3,30 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := src tests bench
+RUNTIME := $(VENV)/.runtime
+CODE := src tests bench tools examples
 PROTO := src/cairn/engine/abci/proto/abci.proto
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt bench bench-network cometbft proto lock clean
+.PHONY: help setup dev test check fmt docs newcomer bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
 
-$(STAMP): requirements/dev.txt pyproject.toml tools/setup.sh
-	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh
+# A node alone needs a quarter of what the tests need: who only wants to run one should not wait for the rest.
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh runtime
 	@touch $@
+
+$(STAMP): requirements/dev.txt requirements/build.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh dev
+	@touch $(RUNTIME) $@
 
 setup: $(STAMP) ## Create .venv with everything pinned
 
-dev: $(STAMP) ## Run a dev chain: make dev ARGS="--port 9000"
+dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 	@$(BIN)/cairn dev $(ARGS)
 
 check: $(STAMP) ## Lint, types, layers and unit tests
@@ -30,13 +36,20 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 tests/unit
 
-test: cometbft check ## Everything: check, then contract, property, integration and end-to-end tests
+test: cometbft browser js check ## Everything: check, then contract, property, integration and end-to-end tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
 	$(BIN)/pytest -q tests/e2e/network
 
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+newcomer: $(STAMP) browser ## Follow the first page of the docs in a fresh clone; prints how long each way takes
+	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/test_newcomer.py
+
+docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
 
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
@@ -47,16 +60,29 @@ bench-network: cometbft ## Measure four validators beside four of CometBFT's own
 cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
 	@BIN="$(BIN)" sh tools/cometbft.sh
 
+browser: ## Install the browser that the explorer's tests need
+	@sh tools/browser.sh
+
+explorer-scale: $(STAMP) browser ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
+	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
+
+js: ## Install the JavaScript packages that tests need
+	@sh tools/js.sh
+
 proto: $(STAMP) ## Regenerate the code of the ABCI messages
 	$(BIN)/python -m grpc_tools.protoc --plugin=$(BIN)/protoc-gen-mypy -I src \
 		--python_out=src --mypy_out=quiet:src $(PROTO)
 
+sync-client: $(STAMP) ## Regenerate the client for code without an event loop
+	$(BIN)/python tools/sync_client.py
+
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
-	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/dev.txt requirements/dev.in
+	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/build.txt requirements/build.in
+	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt requirements/dev.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools site tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

@@ -16,6 +16,7 @@ settings.load_profile("cairn")
 
 
 RECURSION_LIMIT = 1_000
+JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,3 +41,11 @@ def cometbft_tools() -> Path:
     if not BINARY.exists():
         pytest.skip("no CometBFT here: run `make cometbft`")
     return TOOLS
+
+
+@pytest.fixture(scope="session")
+def js_packages() -> Path:
+    """What `make js` installs: the pinned packages of tests/js."""
+    if not JS_PACKAGES.exists():
+        pytest.skip("no JavaScript packages here: run `make js`")
+    return JS_PACKAGES

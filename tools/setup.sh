@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the virtual environment and installs exactly what requirements/dev.txt pins.
+# Creates the virtual environment and installs exactly what requirements/$1.txt pins, and the checkout itself.
 set -eu
 : "${PYTHON:=python3}" "${VENV:=.venv}"
 
@@ -21,5 +21,6 @@ fi
 "$VENV/bin/python" -m pip --version >/dev/null 2>&1 && head -1 "$VENV/bin/pip" | grep -qF "$PWD/" ||
     { rm -rf "$VENV" && "$PYTHON" -m venv "$VENV"; }
 echo "setup: installing into $VENV"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+    -r requirements/build.txt -r "requirements/$1.txt"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -19,7 +19,8 @@ from cairn.domain.types import ZERO_ADDRESS, Address
 
 ENV_PREFIX = "CAIRN_"
 CONFIG_FILE = "cairn.toml"
-
+COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD")
+"""Read by the commands that speak to a node; no settings, but no mistakes either where a node starts."""
 
 EXIT_FATAL = 3
 """The exit code of a node, and of each of its processes, that must not be started again as it is."""
@@ -101,6 +102,7 @@ class Settings:
         400, "Requests, per worker, that a client may make at once before the rate limit counts.", least=1
     )
 
+    explorer: bool = setting(True, "Serve the explorer, a page that shows the chain, at /.")
     allowed_hosts: tuple[str, ...] = setting(
         (), "Host names, besides loopback ones and the listening address, that requests may name; '*' allows all."
     )
@@ -177,7 +179,7 @@ def _parse_environment(environ: Mapping[str, str]) -> dict[str, object]:
     names = {env_name(name): name for name in FIELDS}
     given: dict[str, object] = {}
     for variable, text in environ.items():
-        if variable.startswith(ENV_PREFIX):
+        if variable.startswith(ENV_PREFIX) and variable not in COMMAND_VARIABLES:
             if variable not in names:
                 raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names)}")
             name = names[variable]

@@ -6,7 +6,6 @@ manifest, which needs a cluster.
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,78 +13,46 @@ import httpx
 import pytest
 
 from tests.support.node_process import START_TIMEOUT_S, NodeProcess, wait_until
+from tests.support.pages import ROOT, Page, Terminal, every_page, steady
 
-ROOT = Path(__file__).parents[2]
-NETWORK_PAGE = "docs/network.md"
-"""It needs a network, and has a test of its own beside the other tests of networks."""
-PAGES = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").glob("*.md")))]
-DOCUMENTED_URL = "127.0.0.1:8645"
 RICH = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 
-def text_of(page: str) -> str:
-    return (ROOT / page).read_text()
-
-
-def console_steps(page: str, program: str = "") -> list[tuple[str, str]]:
-    """Each command of a page's console blocks that starts with `program`, with the output shown below it."""
-    steps = []
-    for block in re.findall(r"```console\n(.*?)```", text_of(page), re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, output = step.partition("\n")
-            steps.append((line, output))
-    return [(line, output) for line, output in steps if line.removeprefix(".venv/bin/").startswith(program)]
-
-
-def own(line: str, node: NodeProcess | None = None) -> str:
-    """The command with the programs of this environment, and the address of this test's node."""
-    programs = Path(sys.executable).parent
-    line = re.sub(r"^(\.venv/bin/)?(?=cairn |python |websockets )", f"{programs}/", line)
-    return line if node is None else line.replace(DOCUMENTED_URL, node.url.removeprefix("http://"))
-
-
-def steady(text: str) -> str:
-    """Without what depends on the moment: the time is in every block's hash but the first."""
-    return re.sub(r'"(blockHash|hash)":"0x(?!dbf31bca)[0-9a-f]{64}"', r'"\1":"…"', text)
-
-
-def messages(text: str) -> list[str]:
-    return [steady(message) for message in re.findall(r"\{.*\}", text)]
-
-
 @pytest.fixture(scope="module")
-def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start(["dev", "--port", "0"]) as started:
-        started.wait_ready()
-        yield started
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    with NodeProcess.start_dev() as node:
+        yield Terminal(tmp_path_factory.mktemp("clone"), node.url)
 
 
 def test_every_command_is_known_to_this_test() -> None:
-    programs = {page: {line.split()[0] for line, _ in console_steps(page)} for page in PAGES}
-    assert {page: found for page, found in programs.items() if found and page != NETWORK_PAGE} == {
-        "README.md": {"make", "curl", ".venv/bin/python", ".venv/bin/cairn"},
+    programs = {page: {step.line.split()[0] for step in Page(page).steps()} for page in every_page()}
+    assert {page: found for page, found in programs.items() if found and not has_own_test(page)} == {
+        "README.md": {"make", "curl", ".venv/bin/cairn"},
         "docs/events.md": {".venv/bin/websockets"},
         "docs/running.md": {"cairn"},
     }
 
 
-def test_curl_prints_what_the_readme_shows(node: NodeProcess) -> None:
-    steps = console_steps("README.md", "curl ")
+def has_own_test(page: str) -> bool:
+    """Whether a test reads this very page, which tells a story of its own."""
+    tests = (ROOT / "tests" / "e2e").rglob("test_*.py")
+    return any(f'Page("{page}")' in test.read_text() for test in tests if test != Path(__file__))
+
+
+def test_curl_prints_what_the_readme_shows(terminal: Terminal) -> None:
+    steps = Page("README.md").steps("curl ")
     assert len(steps) == 3
     for line, shown in steps:
-        run = subprocess.run(own(line, node), shell=True, capture_output=True, text=True, timeout=60)
-        assert steady(run.stdout) == steady(shown.strip())
+        assert steady(terminal.run(line)) == steady(shown.strip())
 
 
-@pytest.mark.parametrize(("page", "program"), [("README.md", "python "), ("docs/events.md", "websockets ")])
-def test_events_print_what_the_page_shows(node: NodeProcess, tmp_path: Path, page: str, program: str) -> None:
-    """After the transfers of the test before: the pages tell one story."""
-    [(line, shown)] = console_steps(page, program)
+def test_events_print_what_the_page_shows(terminal: Terminal) -> None:
+    [(line, shown)] = Page("docs/events.md").steps("websockets ")
     expected = messages(shown)
-    printed = tmp_path / "printed"
+    printed = terminal.directory / "printed"
     with (
         printed.open("w") as out,
-        subprocess.Popen(own(line, node), shell=True, stdin=subprocess.PIPE, stdout=out) as events,
+        subprocess.Popen(terminal.own(line), shell=True, stdin=subprocess.PIPE, stdout=out) as events,
     ):
         wait_until(lambda: len(messages(printed.read_text())) >= len(expected), START_TIMEOUT_S, f"{expected}")
         # The end of its input ends the client, as Ctrl-D does.
@@ -94,22 +61,17 @@ def test_events_print_what_the_page_shows(node: NodeProcess, tmp_path: Path, pag
     assert messages(printed.read_text())[: len(expected)] == expected
 
 
-def test_the_signing_example_gives_the_same_hash(node: NodeProcess) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", text_of("README.md"), re.DOTALL)
-    names: dict[str, object] = {}
-    exec(example, names)
-    answer = httpx.post(f"{node.url}/tx", json=names["submission"])
-    assert answer.status_code == 200
-    assert answer.json()["txHash"] == "0x" + bytes(names["signed"].hash).hex()  # type: ignore[attr-defined]
+def messages(text: str) -> list[str]:
+    return [steady(message) for message in re.findall(r"\{.*\}", text)]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/running.md"])
-def test_a_chain_of_ones_own(page: str, tmp_path: Path) -> None:
-    shown = [line.partition("#")[0].split() for line, _ in console_steps(page, "cairn ")]
+def test_a_chain_of_ones_own(page: str, terminal: Terminal, tmp_path: Path) -> None:
+    shown = [line.partition("#")[0].split() for line, _ in Page(page).steps("cairn ")]
     home = str(tmp_path / "home")
     placeholders = {"my-chain": home, "DIR": home, "ADDRESS=1000coins": f"{RICH}=1000coins"}
     init, run = [[placeholders.get(part, part) for part in parts[1:]] for parts in shown]
-    subprocess.run(own("cairn " + " ".join(init)), shell=True, check=True, capture_output=True, timeout=60)
+    terminal.run("cairn " + " ".join(init))
     assert sorted(path.name for path in Path(home).iterdir()) == ["cairn.toml", "genesis.json"]
     with NodeProcess.start([*run, "--port", "0"]) as chain:
         chain.wait_ready()
@@ -117,7 +79,6 @@ def test_a_chain_of_ones_own(page: str, tmp_path: Path) -> None:
         assert httpx.get(f"{chain.url}/account/{RICH}").json()["balance"] == 1000 * 10**18
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", every_page())
 def test_every_link_leads_somewhere(page: str) -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", text_of(page))
-    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+    assert Page(page).broken_links() == []

@@ -22,6 +22,16 @@ expected-statuses = ["2xx", "304", "404", "409", "422"]
 include-path = "/mempool"
 # A cursor fits only the listing that it came from.
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+[[operations]]
+include-path = "/txs"
+# An item that is no submission is answered by a problem in its place, and the batch by 200.
+checks.negative_data_rejection.expected-statuses = ["200", "400", "413", "415"]
+
+[[operations]]
+include-path = "/rpc"
+# JSON-RPC says inside of a 200 what is wrong with a call.
+checks.negative_data_rejection.expected-statuses = ["200", "204", "400", "413", "415"]
 """
 
 

@@ -15,7 +15,17 @@ from cairn.api.hub import EventHub
 from cairn.api.websocket import EventsEndpoint
 from cairn.api.ws_protocol import EventsProtocol
 from cairn.config import Settings
-from cairn.core.gateway import Admission, Checks, CoreGateway, PendingPage, Standing, Status, ValidatorSet
+from cairn.core.gateway import (
+    Admission,
+    Checks,
+    CoreGateway,
+    FilterChanges,
+    FilterKind,
+    PendingPage,
+    Standing,
+    Status,
+    ValidatorSet,
+)
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, BlockHash, Draft, Tx, TxHash
@@ -96,6 +106,18 @@ class KnownStandings(CoreGateway):
         raise StoreUnavailable("not here")
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        raise StoreUnavailable("not here")
+
+    def watch_arrivals(self, on: bool) -> None:
+        raise StoreUnavailable("not here")
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        raise StoreUnavailable("not here")
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        raise StoreUnavailable("not here")
+
+    async def remove_filter(self, filter_name: str) -> bool:
         raise StoreUnavailable("not here")
 
     async def status(self) -> Status:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from cairn.core.gateway import ChainInfo, Phase
 from cairn.core.link import LinkClient
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import DropReason, TxHash
+from cairn.domain.types import DropReason, Tx, TxHash
 from tests.support.core_fixtures import KEYS, settings
 
 
@@ -37,6 +37,10 @@ class Heard:
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._note("dropped", tx_hash, reason)
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        for tx in txs:
+            self._note("arrived", tx.hash)
 
     async def until(self, *notice: object) -> None:
         async with asyncio.timeout(10):

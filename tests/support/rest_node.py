@@ -56,6 +56,7 @@ async def rest_node(
         view = ChainView(scratch)
         core.feed.subscribe(view.on_commit if notice_delay_s is None else later(notice_delay_s, view.on_commit))
         core.on_dropped(view.on_dropped)
+        core.on_arrived(view.on_arrived)
         view.on_info(core.info())
         view.on_commit(core.head)
         view.on_phase("ready", "")

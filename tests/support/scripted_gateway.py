@@ -3,7 +3,18 @@
 import asyncio
 from asyncio import Future
 
-from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, PendingPage, Standing, Status, ValidatorSet
+from cairn.core.gateway import (
+    Admission,
+    ChainInfo,
+    Checks,
+    CoreGateway,
+    FilterChanges,
+    FilterKind,
+    PendingPage,
+    Standing,
+    Status,
+    ValidatorSet,
+)
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
@@ -20,6 +31,8 @@ class ScriptedGateway(CoreGateway):
         self.standing: Standing | None = None
         """Of every transaction."""
         self.checked = 0
+        self.is_watched = False
+        """Whether it was asked to tell of arrivals."""
         self.submitted: list[tuple[Tx, Future[Admission]]] = []
         """Each waits until the test answers it."""
 
@@ -57,6 +70,18 @@ class ScriptedGateway(CoreGateway):
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return PendingPage([], 0, None)
+
+    def watch_arrivals(self, on: bool) -> None:
+        self.is_watched = on
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        raise StoreUnavailable("not here")
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        raise StoreUnavailable("not here")
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        raise StoreUnavailable("not here")
 
     async def status(self) -> Status:
         raise StoreUnavailable("scripted: not here")

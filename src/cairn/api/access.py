@@ -14,6 +14,10 @@ IPV6_CLIENT_BITS = 64
 """A client that has an IPv6 address has a whole network of them."""
 
 
+EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
+"""Of the origins of browser extensions, among them wallets."""
+
+
 class HostList:
     """The names that a request may give this node.
 
@@ -66,12 +70,16 @@ class OriginList:
         self.takes_some = bool(settings.cors_origins)
         self._origins = {origin.lower().rstrip("/") for origin in settings.cors_origins}
 
-    def check(self, origin: str, host: str) -> bool:
-        """Whether it is another origin, which needs CORS headers. Raises `ForbiddenOrigin`."""
+    def check(self, origin: str, host: str, for_wallets: bool = False) -> bool:
+        """Whether it is another origin, which needs CORS headers. Raises `ForbiddenOrigin`.
+
+        `for_wallets`: extensions of the browser may ask too. Its user has installed them, and no web page can take
+        such an origin on.
+        """
         lowered = origin.lower()
         if urlsplit(lowered).netloc == host.lower() != "":
             return False
-        if self.takes_all or lowered in self._origins:
+        if self.takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
             return True
         raise ForbiddenOrigin(f"pages of {origin[:80]!a} may not use this node; cors_origins can list it")
 

@@ -9,13 +9,19 @@ from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from cairn.api.access import HostList, OriginList, RateLimiter
 from cairn.api.answers import submitted_json
 from cairn.api.bodies import read_json_body
-from cairn.api.edge import EVENTS_PATH, Edge
+from cairn.api.edge import EVENTS_PATH, RPC_PATH, Edge
 from cairn.api.errors import UpgradeRequired
+from cairn.api.explorer import Explorer
+from cairn.api.faucet import Faucet
 from cairn.api.hub import EventHub
 from cairn.api.intake import Intake
 from cairn.api.pages import Pages
 from cairn.api.probes import Probes
 from cairn.api.reads import Reads, encoded, json_response
+from cairn.api.rpc.dispatch import Dispatcher
+from cairn.api.rpc.endpoint import RpcEndpoint
+from cairn.api.rpc.methods import make_methods
+from cairn.api.rpc.socket import RpcSocketEndpoint
 from cairn.api.validators import Validators
 from cairn.api.view import ChainView
 from cairn.api.websocket import EventsEndpoint
@@ -26,22 +32,27 @@ from cairn.core.gateway import CoreGateway
 def make_app(
     gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
 ) -> Edge:
+    limiter = RateLimiter(settings, time.monotonic)
     # A path with a slash too many names nothing: no redirect to a guess.
-    router = Router(routes(gateway, view, hub, settings), redirect_slashes=False)
+    router = Router(routes(gateway, view, hub, limiter, settings), redirect_slashes=False)
     return Edge(
         router,
         view,
         hosts=HostList(settings),
         origins=OriginList(settings),
-        limiter=RateLimiter(settings, time.monotonic),
+        limiter=limiter,
         server_adds_chain_id=server_adds_chain_id,
     )
 
 
-def routes(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> list[BaseRoute]:
+def routes(
+    gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter, settings: Settings
+) -> list[BaseRoute]:
     probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
-    validators = Validators(gateway)
+    validators, explorer = Validators(gateway), Explorer(settings.explorer)
     submissions = Submissions(Intake(gateway, view), settings)
+    rpc_methods = make_methods(gateway, view)
+    rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
     return [
         Route("/health", probes.health),
         Route("/startup", probes.startup),
@@ -57,12 +68,18 @@ def routes(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Setti
         Route("/account/{address}", reads.get_account),
         Route("/account/{address}/txs", reads.list_account_txs),
         Route("/validators", validators.serve, methods=["GET", "POST"]),
+        Route("/faucet", Faucet(gateway, view).post, methods=["POST"]),
+        Route(RPC_PATH, rpc.post, methods=["POST"]),
         Route("/openapi.json", pages.openapi),
         Route("/asyncapi.json", pages.asyncapi),
         Route("/docs", pages.docs),
         Route("/docs/{asset}", pages.asset),
+        Route("/", explorer.page),
+        Route("/explorer/{asset}", explorer.asset),
+        Route("/explorer/views/{asset}", explorer.view_asset),
         WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
         Route(EVENTS_PATH, say_websocket, include_in_schema=False),
+        WebSocketRoute(RPC_PATH, RpcSocketEndpoint(rpc_methods, gateway, view, hub, limiter, settings)),
     ]
 
 

@@ -17,6 +17,7 @@ from cairn.api.view import ChainView
 from cairn.domain.errors import Fatal, NodeError
 
 EVENTS_PATH = "/events"
+RPC_PATH = "/rpc"
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
 EXPOSED_HEADERS = b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After"
 PREFLIGHT_LIFETIME_S = b"600"
@@ -52,7 +53,7 @@ class Edge:
         answer = _Answer(send, self._chain_id_header())
         try:
             self.hosts.check(scope["headers"], scope["http_version"])
-            answer.extra += self._cross_origin_headers(headers)
+            answer.extra += self._cross_origin_headers(headers, scope["path"])
             self._count(scope)
             if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
                 await answer.send_whole(204, _preflight_headers(headers), b"")
@@ -81,14 +82,15 @@ class Edge:
         if not self.limiter.take(client[0]):
             raise RateLimited("this address asks too often; slow down")
 
-    def _cross_origin_headers(self, headers: dict[bytes, bytes]) -> list[Header]:
+    def _cross_origin_headers(self, headers: dict[bytes, bytes], path: str) -> list[Header]:
         """Who else may read the answer. It depends on who asks, so that also caches must tell the askers apart."""
         exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
         if self._origins.takes_all:
             return [(b"access-control-allow-origin", b"*"), exposed]
         origin, host = headers.get(b"origin"), headers.get(b"host", b"").decode("latin-1")
-        varies = [(b"vary", b"Origin")] if self._origins.takes_some else []
-        if origin is None or not self._origins.check(origin.decode("latin-1"), host):
+        for_wallets = path == RPC_PATH
+        varies = [(b"vary", b"Origin")] if self._origins.takes_some or for_wallets else []
+        if origin is None or not self._origins.check(origin.decode("latin-1"), host, for_wallets):
             return varies
         return [(b"access-control-allow-origin", origin), exposed, *varies]
 
@@ -96,8 +98,8 @@ class Edge:
         try:
             self.hosts.check(scope["headers"], "1.1")
             self._count(scope)
-            if scope["path"] != EVENTS_PATH:
-                raise PathNotFound(f"events are at {EVENTS_PATH}")
+            if scope["path"] not in (EVENTS_PATH, RPC_PATH):
+                raise PathNotFound(f"events are at {EVENTS_PATH}, and JSON-RPC is at {RPC_PATH}")
         except NodeError as error:
             status, problem_headers, body = encode_problem(error)
             await receive()

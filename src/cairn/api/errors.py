@@ -107,6 +107,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.TxDropped: Answer(404, "The transaction was dropped"),
     errors.BlockNotFound: Answer(404, "No such block"),
     errors.NotFound: Answer(404, "Not found"),
+    errors.NotDevChain: Answer(404, "This is not a dev chain"),
     PathNotFound: Answer(404, "No such path"),
     MethodNotAllowed: Answer(405, "The path does not take this method"),
     RequestTimeout: Answer(408, "The request took too long to arrive"),

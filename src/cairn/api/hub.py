@@ -30,6 +30,8 @@ RETRY_S = 1.0
 HASH_SIZE = 32
 NOT_IN_A_BLOCK = -1
 """Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
+CHAIN_REVERTED = 4205
+"""Closes a socket whose client must forget blocks. Of our own: no code of the protocol's would tell it so."""
 
 log = structlog.get_logger("cairn.events")
 
@@ -81,11 +83,12 @@ class EventHub:
         """Whether the store can be read, which is when a socket can be served."""
         return self._source.height >= 0
 
-    def attach(self, connection: Connection) -> Subscriber:
+    def attach(self, connection: Connection, block_frame: Callable[[int], bytes] | None = None) -> Subscriber:
+        """`block_frame` makes what the socket is told of a block from its height; without it, it is `newBlock`."""
         if not self._subscribers:
             # Nobody was owed anything while nobody listened.
             self._height = self._committed = max(self._committed, self._source.height)
-        subscriber = Subscriber(connection)
+        subscriber = Subscriber(connection, block_frame)
         self._subscribers.add(subscriber)
         connection.on_resume(lambda: self._enqueue(subscriber))
         return subscriber
@@ -184,6 +187,19 @@ class EventHub:
             for tx_hash in self._followers:
                 self._ask(tx_hash)
 
+    def on_reverted(self, height: int) -> None:
+        """Close every socket: each may have been told of what is void now, and only its client knows what of it.
+
+        A JSON-RPC one stays: wallets and libraries expect to be told of other blocks at heights that they know.
+        """
+        self._height = self._committed = height
+        self._recent.clear()
+        for subscriber in self._subscribers:
+            if subscriber.block_frame is None:
+                subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
+            elif subscriber.next_height is not None:
+                subscriber.next_height = min(subscriber.next_height, height + 1)
+
     def fail(self, failure: Fatal) -> None:
         self._source.fail(failure)
 
@@ -254,7 +270,8 @@ class EventHub:
         for subscriber in self._subscribers:
             if subscriber.next_height != height or subscriber.connection.paused:
                 continue
-            if subscriber.due or subscriber.replies:
+            # A frame of its own needs another read, which may fail: that must not leave this loop half done.
+            if subscriber.due or subscriber.replies or subscriber.block_frame is not None:
                 self._enqueue(subscriber)
             else:
                 subscriber.next_height = height + 1
@@ -314,7 +331,7 @@ class EventHub:
                 )
                 return False
             elif height is not None and height <= self._height:
-                frames.append(self._block_frame(height))
+                frames.append((subscriber.block_frame or self._block_frame)(height))
                 subscriber.next_height = height + 1
             else:
                 return False

@@ -11,6 +11,7 @@ from cairn.api.schemas import Problem, Submitted
 from cairn.api.submission import Submission, parse_submission, split_batch
 from cairn.api.view import ChainView
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
+from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, InvalidSignature, NodeError
 from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
@@ -41,6 +42,15 @@ class Intake:
 
     async def admit(self, body: bytes) -> Admission:
         return await (self.admit_complete(body) or await self._begin(body))
+
+    def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
+        """A signed transaction in RLP. Raises `InvalidField` for anything but a legacy transfer."""
+        return self._gateway.submit(decode_tx(raw, self._accepting_info().chain_id))
+
+    async def admit_draft(self, draft: Draft) -> Admission:
+        """A transfer that the node signs."""
+        self._accepting_info()
+        return await self._gateway.submit_draft(draft)
 
     async def admit_batch(self, body: bytes) -> list[Submitted | Problem]:
         """One result or problem for each item, in order. All go to the core before any is waited for: one sync."""

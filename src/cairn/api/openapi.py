@@ -6,6 +6,7 @@ from typing import Any
 from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
 from cairn.api.openapi_schemas import ADDRESS_IN, RECIPIENT, ref, schemas
 from cairn.api.parameters import DEFAULT_LIMIT, MAX_LIMIT, MAX_WAIT_S
+from cairn.api.rpc.openapi import rpc_schemas
 from cairn.domain.types import Address
 
 Json = dict[str, Any]
@@ -125,7 +126,10 @@ def paths() -> Json:
         **block_paths(),
         **account_paths(),
         **validator_paths(),
+        **faucet_paths(),
+        **rpc_paths(),
         **description_paths(),
+        **explorer_paths(),
     }
 
 
@@ -300,46 +304,110 @@ def validator_paths() -> Json:
     }
 
 
-def description_paths() -> Json:
-    def served(description: str, media_type: str, schema: Json) -> Json:
-        return {
-            "description": description,
-            "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
-            "content": {media_type: {"schema": schema}},
-        }
-
-    unchanged = {
-        "description": "The client has it.",
-        "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
+def rpc_paths() -> Json:
+    nothing = {
+        "description": "All were notifications.",
+        "headers": {name: header(name) for name in ("X-Chain-Id", "Cache-Control")},
     }
-
-    def page(operation_id: str, summary: str, ok: Json, *problems: int, **more: Any) -> Json:
-        parameters = [*more.pop("parameters", ()), IF_NONE_MATCH]
-        return {
-            "get": operation(
-                operation_id, summary, "description", {200: ok, 304: unchanged}, problems, parameters=parameters
+    return {
+        "/rpc": {
+            "post": operation(
+                "callRpc",
+                "Ethereum's JSON-RPC, for wallets and libraries: a call, or a batch. WebSocket is spoken here too.",
+                "json-rpc",
+                {
+                    200: answer("The answer, or the answers in any order. Also failures: see `error`.", "RpcAnswers"),
+                    204: nothing,
+                },
+                [413, 415],
+                requestBody=body_of("RpcMessage"),
             )
         }
+    }
 
-    asset = served("The asset.", "text/css", {"type": "string"})
-    asset["content"]["text/javascript"] = {"schema": {"type": "string"}}
-    asset_name = path_parameter(
+
+TEXT: Json = {"type": "string"}
+
+
+def kept(description: str, *media_types: str, schema: Json = TEXT) -> Json:
+    """A document that a client keeps, and asks each time whether it is still the same."""
+    return {
+        "description": description,
+        "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
+        "content": {media_type: {"schema": schema} for media_type in media_types},
+    }
+
+
+def page(operation_id: str, summary: str, ok: Json, *problems: int, asset: Json | None = None) -> Json:
+    """`asset` is the parameter that names a part of the page."""
+    unchanged = {name: value for name, value in kept("The client has it.").items() if name != "content"}
+    parameters = [IF_NONE_MATCH] if asset is None else [asset, IF_NONE_MATCH]
+    return {
+        "get": operation(
+            operation_id, summary, "description", {200: ok, 304: unchanged}, problems, parameters=parameters
+        )
+    }
+
+
+def faucet_paths() -> Json:
+    given = answer("The transfer is admitted and on disk.", "Submitted")
+    given["links"] = {
+        "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
+    }
+    return {
+        "/faucet": {
+            "post": operation(
+                "askFaucet",
+                "Ask for coins, on a dev chain. Any other chain has 404 NOT_A_DEV_CHAIN.",
+                "dev",
+                {200: given},
+                [404, 413, 415, 422],
+                requestBody=body_of("FaucetRequest"),
+            )
+        }
+    }
+
+
+def description_paths() -> Json:
+    asset = path_parameter(
         "asset", "Name of the asset.", {"type": "string", "enum": ["swagger-ui.css", "swagger-ui.js", "start.js"]},
         "start.js",
     )  # fmt: skip
-    document = {"type": "object"}
+    assets = kept("The asset.", "text/css", "text/javascript")
+    document: Json = {"type": "object", "additionalProperties": True}
     return {
-        "/openapi.json": page("getOpenApi", "This document.", served("OpenAPI 3.1.", JSON, document)),
-        "/asyncapi.json": page("getAsyncApi", "The events' document.", served("AsyncAPI 3.0.", JSON, document)),
-        "/docs": page("getDocs", "A page to browse this document.", served("HTML.", "text/html", {"type": "string"})),
-        "/docs/{asset}": page("getDocsAsset", "What the page needs.", asset, 404, parameters=[asset_name]),
+        "/openapi.json": page("getOpenApi", "This document.", kept("OpenAPI 3.1.", JSON, schema=document)),
+        "/asyncapi.json": page("getAsyncApi", "The events' document.", kept("AsyncAPI 3.0.", JSON, schema=document)),
+        "/docs": page("getDocs", "A page to browse this document.", kept("HTML.", "text/html")),
+        "/docs/{asset}": page("getDocsAsset", "What the page needs.", assets, 404, asset=asset),
     }
+
+
+def explorer_paths() -> Json:
+    def named(pattern: str, example: str) -> Json:
+        return path_parameter("asset", "Name of the file.", {"type": "string", "pattern": pattern}, example)
+
+    files = kept("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml")
+    return {
+        "/": page(
+            "getExplorer", "The explorer, a page that shows the chain; 404 where it is switched off.",
+            kept("HTML.", "text/html"), 404,
+        ),
+        "/explorer/{asset}": page(
+            "getExplorerAsset", "What the explorer needs.", files, 404,
+            asset=named(r"^[a-z0-9]+\.(js|css|html|svg)$", "api.js"),
+        ),
+        "/explorer/views/{asset}": page(
+            "getExplorerView", "A view of the explorer.", kept("The file.", "text/javascript"), 404,
+            asset=named(r"^[a-z]+\.js$", "block.js"),
+        ),
+    }  # fmt: skip
 
 
 def components(signs_for: Sequence[Address]) -> Json:
     every_status = sorted({answer.status for answer in ANSWERS.values()})
     return {
-        "schemas": schemas(signs_for, sorted({error.code for error in ANSWERS})),
+        "schemas": schemas(signs_for, sorted({error.code for error in ANSWERS})) | rpc_schemas(),
         "responses": {str(status): problem_response(status) for status in every_status},
         "headers": {
             "X-Chain-Id": {
@@ -389,6 +457,8 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             {"name": "blocks", "description": "Blocks and the chain."},
             {"name": "accounts", "description": "Balances, nonces, history."},
             {"name": "validators", "description": "Of a network: an extension of the interface."},
+            {"name": "dev", "description": "Of a dev chain: an extension of the interface."},
+            {"name": "json-rpc", "description": "What Ethereum's wallets and libraries speak."},
             {"name": "probes", "description": "Alive, started, ready."},
             {"name": "description", "description": "The interface's own description."},
         ],

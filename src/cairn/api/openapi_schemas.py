@@ -1,12 +1,13 @@
 """JSON Schemas of everything that goes in or out, for the OpenAPI document."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from cairn.api.errors import PROBLEM_TYPE
 from cairn.api.submission import MAX_BATCH, MAX_EXACT_DOUBLE
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.governance import MAX_POWER
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, DropReason
 from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
 
 Json = dict[str, Any]
@@ -129,6 +130,20 @@ def submission_schemas(signs_for: Sequence[Address]) -> Json:
     }
 
 
+def faucet_schemas() -> Json:
+    amount_in = {
+        "description": "Wei to give, 1,000 coins at most. Left out, it means 100 coins.",
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": FAUCET_MOST},
+            {"type": "string", "pattern": "^[1-9][0-9]{0,20}$"},
+        ],
+        "default": FAUCET_DEFAULT,
+    }
+    asked = record("Who is to get coins.", ("amount",), address=ADDRESS_IN, amount=amount_in)
+    asked["examples"] = [{"address": RECIPIENT}]
+    return {"FaucetRequest": asked}
+
+
 def validator_schemas() -> Json:
     fields: Json = {
         "publicKey": {"type": "string", "pattern": PUBLIC_KEY_PATTERN, "description": "Ed25519, in base64."},
@@ -163,8 +178,9 @@ def validator_schemas() -> Json:
             sequence=sequence,
             threshold=integer("How many administrators must sign an update; 0 when nobody can."),
             admins={"type": "array", "items": ADDRESS, "description": "Whose signatures count."},
-            validators={"type": "array", "items": record("A validator.", address=address, **fields)},
+            validators={"type": "array", "items": ref("Validator")},
         ),
+        "Validator": record("One of those who make the blocks.", address=address, **fields),
     }
 
 
@@ -187,8 +203,8 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         **submission_schemas(signs_for),
         "SubmissionBatch": {
             "type": "array",
-            "description": "Each is a submission; whatever else is in its place is answered by a problem there.",
-            "items": {"anyOf": [ref("Submission"), {}]},
+            "description": "Whatever is no submission is answered by a problem in its place; the others stand.",
+            "items": ref("Submission"),
             "maxItems": MAX_BATCH,
         },
         "Submitted": record(
@@ -239,22 +255,26 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             blockGasLimit=integer("Gas that one block has."),
             engine=text("What orders the transactions."),
             version=text("Version of the node."),
-            head=record("The newest block.", blockHeight=HEIGHT, hash=HASH, timestamp=TIME),
-            mempool=record(
-                "How full the mempool is.",
-                pending=integer("Transactions that the next blocks can take."),
-                queued=integer("Transactions that wait for a missing nonce."),
-                limit=integer("Transactions that it holds at most."),
-            ),
+            head=ref("ChainHead"),
+            mempool=ref("MempoolLevel"),
+        ),
+        "ChainHead": record("The newest block.", blockHeight=HEIGHT, hash=HASH, timestamp=TIME),
+        "MempoolLevel": record(
+            "How full the mempool is.",
+            pending=integer("Transactions that the next blocks can take."),
+            queued=integer("Transactions that wait for a missing nonce."),
+            limit=integer("Transactions that it holds at most."),
         ),
         **validator_schemas(),
+        **faucet_schemas(),
         "Probe": record("What the probe found.", status=text("In one word.")),
         "Readiness": record(
             "What the probe found, part by part.",
             status=text("In one word.", "ready", "starting", "unavailable", "draining"),
-            checks=record(
-                "`ok`, or what is wrong with the part.", store=text("The chain's store."), mempool=text("The mempool.")
-            ),
+            checks=ref("ReadinessChecks"),
+        ),
+        "ReadinessChecks": record(
+            "`ok`, or what is wrong with the part.", store=text("The chain's store."), mempool=text("The mempool.")
         ),
         "Problem": record(
             "What every failure looks like (RFC 9457).",
@@ -263,8 +283,9 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             title=text("The kind of failure, for people."),
             status=integer("The HTTP status.", 599, 400),
             detail=text("What is wrong with this very request, for people."),
-            code=text("Stable, for programs.", *codes),
+            code=ref("ProblemCode"),
             field=text("The field that INVALID_FIELD is about."),
-            reason=text("Why TX_DROPPED.", "replaced", "evicted", "expired", "nonce used"),
+            reason=text("Why TX_DROPPED.", *get_args(DropReason)),
         ),
+        "ProblemCode": text("What went wrong, for programs: a code never changes its meaning.", *codes),
     }

@@ -65,27 +65,27 @@ class Pages:
         signs_for = self._view.info.signs_for if self._view.info else []
         if self._openapi is None or self._openapi[0] != signs_for:
             self._openapi = (signs_for, encode_openapi(signs_for))
-        return _page(request, self._openapi[1], "application/json")
+        return page_response(request, self._openapi[1], "application/json")
 
     async def asyncapi(self, request: Request) -> Response:
         if self._asyncapi is None:
             self._asyncapi = _encode(asyncapi_document())
-        return _page(request, self._asyncapi, "application/json")
+        return page_response(request, self._asyncapi, "application/json")
 
     async def docs(self, request: Request) -> Response:
-        response = _page(request, PAGE, "text/html; charset=utf-8")
+        response = page_response(request, PAGE, "text/html; charset=utf-8")
         response.headers.update(PAGE_HEADERS)
         return response
 
     async def asset(self, request: Request) -> Response:
         name = request.path_params["asset"]
         if name == "start.js":
-            return _page(request, START_SCRIPT, "text/javascript; charset=utf-8")
+            return page_response(request, START_SCRIPT, "text/javascript; charset=utf-8")
         if name not in ASSETS:
             raise PathNotFound(f"the page has no asset {name[:80]!a}")
         file, media_type = ASSETS[name]
         # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
-        return _page(request, asset_path(file).read_bytes(), media_type)
+        return page_response(request, asset_path(file).read_bytes(), media_type)
 
 
 def encode_openapi(signs_for: Sequence[Address]) -> bytes:
@@ -100,7 +100,8 @@ def asset_path(file: str) -> Path:
     return Path(spec.submodule_search_locations[0], file)
 
 
-def _page(request: Request, body: bytes, media_type: str) -> Response:
+def page_response(request: Request, body: bytes, media_type: str) -> Response:
+    """A document that a client keeps, and asks each time whether it is still the same."""
     etag = hashlib.sha256(body).hexdigest()[:32]
     response = cached_response(request, body, etag, REVALIDATE)
     if response.status_code == 200:

@@ -26,7 +26,7 @@ from cairn.api.parameters import (
     wait_of,
 )
 from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView
-from cairn.api.view import ChainView, split_hashes
+from cairn.api.view import ChainView, reverted_meanwhile, split_hashes
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Starting, StoreUnavailable, TxNotFound
@@ -44,20 +44,28 @@ TURN_ITEMS = 50
 _encode = msgspec.json.Encoder().encode
 
 
+async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
+    """The core's status, once this worker shows the head that it names."""
+    reverts = view.reverts
+    status = await gateway.status()
+    if view.reverts != reverts:
+        # The head that it names was taken back before this was read.
+        return await fresh_status(gateway, view)
+    if status.phase == "starting":
+        raise Starting(status.reason)
+    if status.phase == "unavailable":
+        raise StoreUnavailable(status.reason)
+    await view.reach(status.head)
+    return status
+
+
 class Reads:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
 
     async def _fresh(self) -> Status:
-        """The core's status, once this worker shows the head that it names."""
-        status = await self._gateway.status()
-        if status.phase == "starting":
-            raise Starting(status.reason)
-        if status.phase == "unavailable":
-            raise StoreUnavailable(status.reason)
-        await self._view.reach(status.head)
-        return status
+        return await fresh_status(self._gateway, self._view)
 
     # Transactions.
 
@@ -75,6 +83,7 @@ class Reads:
     async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:
         """The public JSON, and whether the transaction is still pending. Raises `NotFound`."""
         self._view.get_info()
+        reverts = self._view.reverts
         answer = self._view.find_confirmed(tx_hash)
         if answer is not None:
             return answer, False
@@ -90,6 +99,8 @@ class Reads:
                 await self._view.reach(standing.height)
         answer = self._view.find_confirmed(tx_hash)
         if answer is None:
+            if self._view.reverts != reverts:
+                raise reverted_meanwhile()
             if standing.height < self._view.base:
                 raise TxNotFound(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
             raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not say so")
@@ -197,11 +208,14 @@ class Reads:
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         await self._fresh()
+        reverts = self._view.reverts
         found = self._view.history(address, after, limit + 1)
         shown = found[:limit]
         cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
         items = []
         for number, (height, position) in enumerate(shown, start=1):
+            if self._view.reverts != reverts:
+                raise reverted_meanwhile()
             # Others had their turn, and the oldest blocks may have been removed meanwhile.
             if height < self._view.base:
                 cursor = None

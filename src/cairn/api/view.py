@@ -1,7 +1,7 @@
 """What a worker sees of the chain: its own reader of the store, kept in step with the core's notices."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from cairn.api.cache import AnswerCache
 from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable, Unavailable
-from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, TxHash
+from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 
 HASH_BYTES = 32
@@ -34,9 +34,16 @@ class ViewListener(Protocol):
 
     def on_phase(self, phase: Phase, reason: str) -> None: ...
 
+    def on_reverted(self, height: int) -> None:
+        """A dev chain was taken back to `height`: what was told of later blocks is void."""
+
 
 class ChainView:
-    """A `CoreListener`. Reads answer for every height up to `height`; what is confirmed there never changes."""
+    """A `CoreListener`. Reads answer for every height up to `height`.
+
+    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, and
+    so tells whoever waited for something between two reads whether they are of two chains.
+    """
 
     def __init__(
         self, scratch_dir: Path, chain_id: int | None = None, on_fatal: Callable[[Fatal], None] | None = None
@@ -48,6 +55,7 @@ class ChainView:
         self._announced = -1
         self._retry: asyncio.TimerHandle | None = None
         self._listeners: list[ViewListener] = []
+        self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
         self._reaching: list[tuple[int, asyncio.Future[None]]] = []
         self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
         self._txs = AnswerCache(TX_CACHE_BYTES)
@@ -81,7 +89,10 @@ class ChainView:
     def on_info(self, info: ChainInfo) -> None:
         """The core (re)opened the store: read it anew, whatever became of the files that were open here."""
         self.close()
+        is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id = info, info.chain_id
+        if is_reverted:
+            self._forget_all()
         self._advance()
 
     def on_phase(self, phase: Phase, reason: str) -> None:
@@ -102,6 +113,26 @@ class ChainView:
         for listener in self._listeners:
             listener.on_dropped(tx_hash, reason)
 
+    def _forget_all(self) -> None:
+        """The chain was reverted: nothing that was read of it counts any more."""
+        self.height = self._announced = -1
+        self._txs = AnswerCache(TX_CACHE_BYTES)
+        self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._block_hashes.clear()
+        reaching, self._reaching = self._reaching, []
+        for _, future in reaching:
+            if not future.done():
+                future.set_exception(reverted_meanwhile())
+        for listener in self._listeners:
+            listener.on_reverted(self.get_info().reverted_to)
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        self._arrival_listener(txs)
+
+    def on_arrivals(self, listener: Callable[[Sequence[Tx]], None]) -> None:
+        """Who is told of new pending transactions; the core tells them only when asked to."""
+        self._arrival_listener = listener
+
     def _advance(self) -> None:
         """Catch up with the announced height; when the files are not there yet, try again soon."""
         if self._retry is not None:
@@ -118,13 +149,15 @@ class ChainView:
             if self.phase == "ready":
                 log.warning("the store cannot be read yet", reason=failure.detail)
         except Fatal as failure:
-            self.fail(failure)
-            return
+            # Without a core that has them open, the files may be about to change: the next one has the last word.
+            if self.phase != "unavailable":
+                self.fail(failure)
+                return
         if self.height < self._announced or self._store is None:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
 
     def _open(self) -> FollowerStore:
-        if self.info is None:
+        if self.info is None or not self.info.store_path:
             raise Starting("the core has not opened the store yet")
         return FollowerStore.open(Path(self.info.store_path), self._scratch_dir)
 
@@ -138,6 +171,9 @@ class ChainView:
             for height in range(max(before + 1, self.base), self.height + 1):
                 for tx_hash in split_hashes(self.tx_hashes(height)):
                     self._wake(tx_hash)
+        elif self._waiting:
+            # The chain is another one than they asked, and what they wait for may never come: they look again.
+            self._release_waiting()
         for listener in self._listeners:
             listener.on_commit(self.height)
 
@@ -190,6 +226,11 @@ class ChainView:
             raise self.why_unavailable()
         return self.info
 
+    @property
+    def reverts(self) -> int:
+        """How often the chain was reverted, as far as this worker has heard."""
+        return 0 if self.info is None else self.info.reverts
+
     def why_unavailable(self) -> Unavailable:
         if self.phase == "draining":
             return ShuttingDown(self.reason)
@@ -213,9 +254,15 @@ class ChainView:
         if height < base:
             raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {base}")
 
+    def _check_shown(self, height: int) -> None:
+        """Raises `BlockNotFound` for a height that is not kept, or that a revert has taken back."""
+        self.check_kept(height)
+        if height > self.height:
+            raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
         """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
-        self.check_kept(height)
+        self._check_shown(height)
         found = self.find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
@@ -238,14 +285,32 @@ class ChainView:
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
-        self.check_kept(height)
+        self._check_shown(height)
         return self._reader().tx_hashes(height)
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         return self._reader().find_location(tx_hash)
 
+    def tx_at(self, height: int, position: int) -> Tx:
+        """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
+        self._check_shown(height)
+        record = self._reader().find_record(height, position)
+        if record is None:
+            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
+        return decode_record(record)
+
+    def tx_records(self, height: int) -> list[bytes]:
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
+        self._check_shown(height)
+        return list(self._reader().records(height))
+
     def account(self, address: Address) -> Account:
         return self._reader().account(address)
+
+    def account_at(self, address: Address, height: int) -> Account:
+        """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
+        self.check_kept(height)
+        return self._reader().account_at(address, height)
 
     def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
         """Height and position of the account's transactions, newest first."""
@@ -264,11 +329,7 @@ class ChainView:
         return answer
 
     def confirmed_at(self, height: int, position: int) -> bytes:
-        self.check_kept(height)
-        record = self._reader().find_record(height, position)
-        if record is None:
-            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
-        return confirmed_json(decode_record(record), height, position, self.block_hash(height))
+        return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
 
     def find_block(self, block_hash: BlockHash) -> bytes | None:
         """The public JSON of a block."""
@@ -287,6 +348,10 @@ class ChainView:
             answer = block_json(block_hash, header, self.tx_hashes(height))
             self._blocks.keep(block_hash, answer)
         return answer
+
+
+def reverted_meanwhile() -> StoreUnavailable:
+    return StoreUnavailable("the chain was reverted meanwhile: ask again")
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:

@@ -50,7 +50,7 @@ class EventsEndpoint:
         try:
             targets = self._admit(scope, connection)
         except NodeError as refused:
-            await _refuse(send, refused)
+            await refuse(send, refused)
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
@@ -149,7 +149,8 @@ class EventsEndpoint:
         hub.reply(subscriber, encode_frame(answer))
 
 
-async def _refuse(send: Send, error: NodeError) -> None:
+async def refuse(send: Send, error: NodeError) -> None:
+    """Answer instead of the upgrade."""
     status, headers, body = encode_problem(error)
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})

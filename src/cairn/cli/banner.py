@@ -1,18 +1,14 @@
 """What the node says on standard output once it serves."""
 
-import os
-import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from cairn import __version__
+from cairn.cli.screen import Line, print_lines
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
-
-Line = str | Text
 
 
 def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
@@ -32,6 +28,7 @@ def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: s
         f"Gas price   {genesis.gas_price:,} wei ({genesis.gas_price // GWEI} gwei)",
         f"Blocks      {_cadence(settings)}",
         f"Data        {data_dir}",
+        *([f"Explorer    {url}/"] if settings.explorer else []),
         f"API         {url}/docs",
         f"Events      ws{url.removeprefix('http')}/events",
         "",
@@ -58,15 +55,3 @@ def _cadence(settings: Settings) -> str:
         return "one at once after each submission"
     when = "also empty ones" if settings.empty_blocks else "while there is something to include"
     return f"every {settings.block_time_s:g} s, {when}"
-
-
-def print_lines(lines: list[Line]) -> None:
-    # Neither wrapped nor read as markup: a key, a path or a URL must come out whole, to be copied.
-    Output(highlight=False, soft_wrap=True, markup=False, emoji=False).print(*lines, sep="\n")
-    sys.stdout.flush()
-
-
-class Output(Console):
-    def on_broken_pipe(self) -> None:
-        """Whoever read along has seen enough (`cairn dev | head`); the node itself goes on."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

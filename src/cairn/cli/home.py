@@ -3,14 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
+from cairn.cli.amounts import parse_amount
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson
-from cairn.domain.genesis import COIN, Genesis, encode_genesis, parse_genesis
-from cairn.domain.types import MAX_UINT256, Address
+from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
+from cairn.domain.types import Address
 
 GENESIS_FILE = "genesis.json"
 
@@ -104,23 +104,6 @@ def read_address(text: str, option: str) -> Address:
 
 
 def parse_alloc(text: str) -> tuple[Address, int]:
-    """Read ADDRESS=AMOUNT: whole wei, or coins with a fraction where the amount ends in `coins`."""
+    """Read ADDRESS=AMOUNT, the amount in wei or with its unit."""
     spelled, _, amount = text.partition("=")
-    address = read_address(spelled, f"--alloc {text}")
-    if amount.isascii() and amount.isdigit() and len(amount) <= len(str(MAX_UINT256)):
-        return address, int(amount)
-    wei = _coins_in_wei(amount.removesuffix("coins")) if amount.endswith("coins") else None
-    if wei is None:
-        raise InvalidConfig(f"--alloc {text}: expected ADDRESS=WEI or ADDRESS=AMOUNTcoins, such as 0x...=1000coins")
-    return address, wei
-
-
-def _coins_in_wei(text: str) -> int | None:
-    """Exact, or None when `text` is no plain number or names a part of a wei."""
-    if len(text) > len(str(MAX_UINT256)) or not set(text) <= set("0123456789."):
-        return None
-    try:
-        wei = Fraction(text) * COIN
-    except ValueError:
-        return None
-    return wei.numerator if wei.denominator == 1 else None
+    return read_address(spelled, f"--alloc {text}"), parse_amount(amount, f"--alloc {text}")

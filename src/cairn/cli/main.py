@@ -1,4 +1,4 @@
-"""The commands. Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data."""
+"""The commands, and those that run a node. What each exit code means is in cairn.cli.report."""
 
 import ipaddress
 import os
@@ -15,13 +15,13 @@ from typing import Annotated, Any
 import typer
 
 from cairn import __version__
-from cairn.cli import validators
+from cairn.cli import keys, look, validators, wallet
 from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
 from cairn.cli.join import join
 from cairn.cli.options import flags_given, with_settings
-from cairn.cli.report import reported_errors, warn
+from cairn.cli.report import EXIT_CODES, reported_errors, warn
 from cairn.cli.testnet import make_testnet
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
@@ -31,12 +31,15 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A blockchain node with a plain REST and WebSocket interface.",
-    epilog="Exit codes: 0 a clean stop, 1 the network refused, 2 a wrong option or setting, 3 unusable data.",
+    help="A blockchain node with a plain REST and WebSocket interface.\n\n"
+    "`cairn dev` runs a chain to try; `cairn send dev0 dev1 1coin` pays on it, and `cairn watch` looks on.",
+    epilog=EXIT_CODES,
 )
+
+NODE, NETWORK = "Node", "Network"
+"""Panels of --help; the commands of a module of their own have theirs there."""
 
 
 def _show_version(asked: bool) -> None:
@@ -54,7 +57,7 @@ def cairn(
     pass
 
 
-@app.command()
+@app.command(rich_help_panel=NODE)
 @with_settings
 def dev(
     data_dir: Annotated[
@@ -77,7 +80,7 @@ def dev(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(rich_help_panel=NODE)
 @with_settings
 def run(
     home: Annotated[Path, typer.Option(help="The directory that `cairn init` made.", show_default=False)],
@@ -99,7 +102,7 @@ def run(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(rich_help_panel=NODE)
 def init(
     directory: Annotated[Path, typer.Argument(help="The home directory to make.", show_default=False)],
     chain_id: Annotated[
@@ -132,9 +135,12 @@ def init(
     print(f"Start the node with: cairn run --home {directory}")
 
 
-app.command("testnet")(make_testnet)
-app.command()(join)
-app.add_typer(validators.app, name="validators")
+app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
+app.command(rich_help_panel=NETWORK)(join)
+app.add_typer(validators.app, name="validators", rich_help_panel=NETWORK)
+app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
+app.add_typer(wallet.app)
+app.add_typer(look.app)
 
 
 def warn_of_lost_fees(proposer: Address) -> None:

@@ -2,11 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from cairn.cli.keystore import Keystore, default_directory
 from cairn.config import FIELDS, TYPES, env_name, flag_name
+from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 
 COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
@@ -53,3 +56,41 @@ def _shown(default: object) -> str:
     if isinstance(default, bool | bytes | tuple) or default == "":
         return ""
     return f"={default}"
+
+
+# Options that several commands share.
+
+
+def complete_key(incomplete: str) -> list[str]:
+    return [name for name in Keystore(default_directory()).names() if name.startswith(incomplete)]
+
+
+def complete_party(incomplete: str) -> list[str]:
+    devs = [f"dev{index}" for index in range(len(DEV_KEYS))]
+    return complete_key(incomplete) + [name for name in devs if name.startswith(incomplete)]
+
+
+DEFAULT_NODE = "http://127.0.0.1:8645"
+NodeUrl = Annotated[str, typer.Option("--node", help="The node to ask.", metavar="URL", envvar="CAIRN_NODE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the node's interface has it, for scripts.")]
+KeysDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        help=r"Directory of the keys. \[CAIRN_KEYS, else cairn/keys in XDG_DATA_HOME or ~/.local/share]",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Take the password from the first line of this file. Asked for without it and without CAIRN_PASSWORD.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+
+
+def keystore_in(directory: Path | None) -> Keystore:
+    return Keystore(default_directory() if directory is None else directory)

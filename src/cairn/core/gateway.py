@@ -4,14 +4,23 @@
 """
 
 from asyncio import Future
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
+from cairn.domain.errors import NotDevChain
+from cairn.domain.genesis import COIN
 from cairn.domain.governance import Admins, Governance, ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 
 Phase = Literal["starting", "ready", "unavailable", "draining"]
+
+
+MOST_BLOCKS = 100
+"""That one call makes: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
+FAUCET_DEFAULT = 100 * COIN
+FAUCET_MOST = 1_000 * COIN
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -20,6 +29,8 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     tx_hash: TxHash
     confirmed: bool = False
     """True when the very same transaction was confirmed before."""
+    known: bool = False
+    """True when the very same transaction was in the mempool before."""
 
 
 class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
@@ -48,6 +59,20 @@ class PendingPage(msgspec.Struct, frozen=True):
     """The cursor that continues after the last item; it holds even when that item has been mined since."""
 
 
+FilterKind = Literal["blocks", "transactions", "logs"]
+
+
+class FilterChanges(msgspec.Struct, frozen=True):
+    """What a filter has to tell since it was asked for the last time."""
+
+    kind: FilterKind
+    first_height: int = 0
+    last_height: int = -1
+    """Of the blocks that came; before the first when none did."""
+    tx_hashes: list[TxHash] = []
+    """Of the transactions that came into the mempool."""
+
+
 class ChainInfo(msgspec.Struct, frozen=True):
     """What a worker must know of the chain; fixed while the core runs."""
 
@@ -56,8 +81,13 @@ class ChainInfo(msgspec.Struct, frozen=True):
     block_gas_limit: int
     engine: str
     store_path: str
+    """Empty while a revert puts another chain there: until the next one of these, nothing may be read."""
     signs_for: list[Address]
     """The accounts whose keys the node holds: the ten of a dev chain, none elsewhere."""
+    reverts: int = 0
+    """How often a dev chain was taken back to a snapshot: what was read of it before the last time is void."""
+    reverted_to: int = 0
+    """The newest height right after the last time."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -90,7 +120,46 @@ class ValidatorSet(msgspec.Struct, frozen=True):
     admins: Admins | None
 
 
-class CoreGateway(Protocol):
+class DevGateway(Protocol):
+    """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        """Make blocks now, `MOST_BLOCKS` at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
+
+        Returns the new head's height. Raises `InvalidField`.
+        """
+        raise not_dev_chain()
+
+    async def snapshot(self) -> int:
+        """Keep the chain, its clock and its mempool as they are now. Returns the snapshot's number."""
+        raise not_dev_chain()
+
+    async def revert(self, snapshot: int) -> bool:
+        """Go back to a snapshot, which is used up by it, as are all later ones; False when there is none such."""
+        raise not_dev_chain()
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        """Set a balance by a block of its own. Returns that block's height. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def increase_time(self, seconds: int) -> int:
+        """Move the chain's clock ahead. Returns how far ahead it is in all. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
+        raise not_dev_chain()
+
+
+def not_dev_chain() -> NotDevChain:
+    return NotDevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
+
+
+class CoreGateway(DevGateway, Protocol):
     """Every call may raise `Unavailable`."""
 
     def submit(self, tx: Tx) -> "Future[Admission]":
@@ -107,6 +176,18 @@ class CoreGateway(Protocol):
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         """A page of the mempool. Raises `InvalidQuery` when `after` is not a cursor of ours."""
+
+    def watch_arrivals(self, on: bool) -> None:
+        """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        """Begin to remember what is new, for a client that will ask for it. Returns the filter's name."""
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        """What is new since the filter was asked for the last time; None when there is no such filter."""
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        """False when there is no such filter."""
 
     async def status(self) -> Status: ...
 
@@ -132,3 +213,6 @@ class CoreListener(Protocol):
         """The block at `height`, and all before it, are on disk."""
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        """They are in the mempool; told only to those who asked for it."""

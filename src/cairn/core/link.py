@@ -13,13 +13,15 @@ from cairn.core.gateway import (
     ChainInfo,
     Checks,
     CoreListener,
+    FilterChanges,
+    FilterKind,
     PendingPage,
     Phase,
     Standing,
     Status,
     ValidatorSet,
 )
-from cairn.domain.codec import encode_record
+from cairn.domain.codec import decode_records, encode_record
 from cairn.domain.errors import Starting, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
@@ -42,6 +44,7 @@ class LinkClient:
         self._loop = asyncio.get_running_loop()
         self._connection: _Connection | None = None
         self._met = False
+        self._watches_arrivals = False
 
     async def run(self) -> None:
         """Keep a connection to the core until cancelled."""
@@ -54,6 +57,8 @@ class LinkClient:
                 await asyncio.sleep(RETRY_S)
                 continue
             self._connection, self._met = connection, True
+            if self._watches_arrivals:
+                connection.watch_arrivals(True)
             try:
                 while not connection.lost.done():
                     await asyncio.wait([connection.lost], timeout=WATCH_S)
@@ -91,6 +96,21 @@ class LinkClient:
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return await self._call(wire.ListPending(limit, after, sender), PendingPage)
 
+    def watch_arrivals(self, on: bool) -> None:
+        self._watches_arrivals = on
+        if self._connection is not None and not self._connection.lost.done():
+            self._connection.watch_arrivals(on)
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        return await self._call(wire.CreateFilter(kind), str)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        expected = cast("type[FilterChanges | None]", FilterChanges | None)
+        return await self._call(wire.FindChanges(filter_name), expected)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return await self._call(wire.RemoveFilter(filter_name), bool)
+
     async def status(self) -> Status:
         return await self._call(wire.GetStatus(), Status)
 
@@ -102,6 +122,27 @@ class LinkClient:
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
         return await self._call(wire.SubmitUpdate(update), type(None))
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        return await self._call(wire.Mine(blocks, interval_s, timestamp), int)
+
+    async def snapshot(self) -> int:
+        return await self._call(wire.TakeSnapshot(), int)
+
+    async def revert(self, snapshot: int) -> bool:
+        return await self._call(wire.Revert(snapshot), bool)
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        return await self._call(wire.SetBalance(address, balance), int)
+
+    async def increase_time(self, seconds: int) -> int:
+        return await self._call(wire.IncreaseTime(seconds), int)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        return await self._call(wire.SetNextTimestamp(timestamp), type(None))
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        return await self._call(wire.AskFaucet(address, amount), Admission)
 
 
 class _Connection(asyncio.Protocol):
@@ -177,6 +218,10 @@ class _Connection(asyncio.Protocol):
         self._flush_soon()
         return future
 
+    def watch_arrivals(self, on: bool) -> None:
+        self._out.append(wire.frame(0, wire.WATCH, b"\1" if on else b"\0"))
+        self._flush_soon()
+
     def _take_records(self) -> None:
         records, self._records = self._records, []
         if records:
@@ -199,9 +244,11 @@ class _Connection(asyncio.Protocol):
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.ADMITTED:
                 for admitted_id in wire.decode_admitted(payload):
-                    self._admitted(admitted_id, confirmed=False)
+                    self._admitted(admitted_id)
             elif kind == wire.CONFIRMED:
                 self._admitted(request_id, confirmed=True)
+            elif kind == wire.KNOWN:
+                self._admitted(request_id, known=True)
             elif kind == wire.REFUSED:
                 self._refused(request_id, payload)
             elif request_id == 0:
@@ -209,11 +256,11 @@ class _Connection(asyncio.Protocol):
             else:
                 self._answered(request_id, kind, payload)
 
-    def _admitted(self, request_id: int, confirmed: bool) -> None:
+    def _admitted(self, request_id: int, confirmed: bool = False, known: bool = False) -> None:
         # None: it was given up, or its client has gone.
         waiting = self._admissions.pop(request_id, None)
         if waiting is not None and not waiting[1].done():
-            waiting[1].set_result(Admission(waiting[0], confirmed))
+            waiting[1].set_result(Admission(waiting[0], confirmed, known))
 
     def _refused(self, request_id: int, payload: bytes) -> None:
         waiting = self._admissions.pop(request_id, None)
@@ -235,9 +282,14 @@ class _Connection(asyncio.Protocol):
         elif kind == wire.DROPPED:
             drop = wire.decode_as(payload, wire.DropNotice)
             self._listener.on_dropped(drop.tx_hash, drop.reason)
+        elif kind == wire.ARRIVED:
+            self._listener.on_arrived(list(decode_records(payload)))
         elif kind == wire.PHASE:
             notice = wire.decode_as(payload, wire.PhaseNotice)
             phase: Phase = notice.phase
             self._listener.on_phase(phase, notice.reason)
         elif kind == wire.INFO:
             self._listener.on_info(wire.decode_as(payload, ChainInfo))
+        elif kind == wire.SETTLE:
+            self._out.append(wire.frame(0, wire.SETTLED))
+            self._flush_soon()

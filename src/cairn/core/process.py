@@ -13,13 +13,25 @@ import structlog
 import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
-from cairn.core.gateway import Admission, ChainInfo, Checks, PendingPage, Phase, Standing, Status, ValidatorSet
+from cairn.core.gateway import (
+    Admission,
+    ChainInfo,
+    Checks,
+    FilterChanges,
+    FilterKind,
+    PendingPage,
+    Phase,
+    Standing,
+    Status,
+    ValidatorSet,
+)
 from cairn.core.server import LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
     JournalUnavailable,
     NodeError,
+    Reverting,
     ShuttingDown,
     Starting,
     StoreUnavailable,
@@ -76,6 +88,9 @@ class CoreProcess:
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
         self._failed_checks = Checks(store="not open yet", mempool="not open yet")
+        self._arrivals_watched = False
+        self._reverted: asyncio.Future[None] | None = None
+        """Done once the chain is open again after a revert."""
 
     async def run(self, core_socket: Path, lifeline: int) -> None:
         self._stopping = asyncio.Event()
@@ -90,6 +105,7 @@ class CoreProcess:
             while not self._stopping.is_set():
                 await self._serve()
         finally:
+            self._end_revert(ShuttingDown("the node is shutting down; the revert is finished when it starts again"))
             listener.close()
 
     async def _serve(self) -> None:
@@ -97,20 +113,28 @@ class CoreProcess:
         try:
             core = Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys, self._abci_socket)
         except StoreUnavailable as failure:
+            self._end_revert(failure)
             await self._unavailable(failure)
             return
         core.feed.subscribe(self._server.announce_commit)
         core.on_dropped(self._server.announce_drop)
+        core.on_arrived(self._server.announce_arrivals)
+        core.watch_arrivals(self._arrivals_watched)
         self._core = core
         core.start()
         self._server.announce_info(core.info())
         self._server.announce_commit(core.head)
         if not self._stopping.is_set():
             self._enter("ready", "")
+        self._end_revert(None)
         stopping = asyncio.ensure_future(self._stopped())
         await asyncio.wait([stopping, core.failed], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         try:
+            if self._reverted is not None:
+                # No worker may look at the files while others take their place: they have the same names.
+                core.engine.stop()
+                await self._server.settle()
             await core.stop()
         finally:
             self._core = None
@@ -118,7 +142,11 @@ class CoreProcess:
             ended_by = core.failed.exception()
             if not isinstance(ended_by, StoreUnavailable):
                 raise ended_by or Fatal("the engine ended")
-            await self._unavailable(ended_by)
+            # A revert is no failure: the chain that it goes back to is opened at once.
+            if isinstance(ended_by, Reverting):
+                log.info("the chain is reverted", reason=ended_by.detail)
+            else:
+                await self._unavailable(ended_by)
 
     async def _stopped(self) -> None:
         """The stop was asked for, and every worker has finished and gone."""
@@ -192,6 +220,20 @@ class CoreProcess:
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         return await self._open_core().list_pending(limit, after, sender)
 
+    def watch_arrivals(self, on: bool) -> None:
+        self._arrivals_watched = on
+        if self._core is not None:
+            self._core.watch_arrivals(on)
+
+    async def create_filter(self, kind: FilterKind) -> str:
+        return await self._open_core().create_filter(kind)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        return await self._open_core().find_changes(filter_name)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return await self._open_core().remove_filter(filter_name)
+
     async def status(self) -> Status:
         if self._core is None:
             return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size)
@@ -207,6 +249,46 @@ class CoreProcess:
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
         await self.accepting().submit_update(update)
+
+    # What the developer of a dev chain brings about.
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        return await self.accepting().mine(blocks, interval_s, timestamp)
+
+    async def snapshot(self) -> int:
+        return await self.accepting().snapshot()
+
+    async def revert(self, snapshot: int) -> bool:
+        """Answered once no worker shows anything of what was reverted."""
+        core = self.accepting()
+        if not await core.revert(snapshot):
+            return False
+        self._reverted = asyncio.get_running_loop().create_future()
+        self._enter("unavailable", f"the chain goes back to snapshot {snapshot}")
+        self._failed_checks = Checks(store=self._reason, mempool=self._reason)
+        self._server.announce_info(core.info())
+        await self._reverted
+        await self._server.settle()
+        return True
+
+    def _end_revert(self, failure: NodeError | None) -> None:
+        reverted, self._reverted = self._reverted, None
+        if reverted is not None and failure is not None:
+            reverted.set_exception(failure)
+        elif reverted is not None:
+            reverted.set_result(None)
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        return await self.accepting().set_balance(address, balance)
+
+    async def increase_time(self, seconds: int) -> int:
+        return await self.accepting().increase_time(seconds)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        await self.accepting().set_next_timestamp(timestamp)
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        return await self.accepting().faucet(address, amount)
 
 
 def checks_after(failure: StoreUnavailable) -> Checks:

@@ -1,6 +1,8 @@
 """The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
 
 import asyncio
+from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, cast
 
@@ -9,9 +11,11 @@ import structlog
 from cairn.core import wire
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, Phase
 from cairn.core.service import Core
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError
-from cairn.domain.types import DropReason, TxHash
+from cairn.domain.types import DropReason, Tx, TxHash
+
+SETTLE_TIMEOUT_S = 5.0
 
 log = structlog.get_logger("cairn.link")
 
@@ -35,6 +39,8 @@ class LinkServer:
     def __init__(self, core: Answering) -> None:
         self._core = core
         self._connections: set[_Connection] = set()
+        self._watching: set[_Connection] = set()
+        """Those that are told of arrivals."""
         self.idle = asyncio.Event()
         """Set while no worker is connected."""
         self.idle.set()
@@ -54,6 +60,7 @@ class LinkServer:
 
     def left(self, connection: "_Connection") -> None:
         self._connections.discard(connection)
+        self.watch_arrivals(connection, on=False)
         if not self._connections:
             self.idle.set()
 
@@ -68,6 +75,27 @@ class LinkServer:
 
     def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
+
+    def watch_arrivals(self, connection: "_Connection", on: bool) -> None:
+        """The core is asked for them while at least one worker wants them."""
+        before = bool(self._watching)
+        (self._watching.add if on else self._watching.discard)(connection)
+        if before != bool(self._watching):
+            self._core.watch_arrivals(bool(self._watching))
+
+    def announce_arrivals(self, txs: Sequence[Tx]) -> None:
+        frame = wire.frame(0, wire.ARRIVED, b"".join(map(encode_record, txs)))
+        for connection in self._watching:
+            connection.write(frame)
+
+    async def settle(self) -> None:
+        """Return once every worker has taken in all that was announced so far. One that does not is cut off."""
+        settling = {connection.settle(): connection for connection in self._connections}
+        if settling:
+            _, late = await asyncio.wait(settling, timeout=SETTLE_TIMEOUT_S)
+            for answer in late:
+                log.warning("a worker does not take in what it is told")
+                settling[answer].abort()
 
     def _broadcast(self, frame: bytes) -> None:
         for connection in self._connections:
@@ -85,6 +113,7 @@ class _Connection(asyncio.Protocol):
         self._admitted_ids: list[int] = []
         self._flush_due = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settling: deque[asyncio.Future[None]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -92,6 +121,18 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
+        while self._settling:
+            self._settling.popleft().set_result(None)
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def settle(self) -> "asyncio.Future[None]":
+        """Done once the worker has taken in all that was written so far, or has gone."""
+        settled: asyncio.Future[None] = self._loop.create_future()
+        self._settling.append(settled)
+        self.write(wire.frame(0, wire.SETTLE))
+        return settled
 
     def write(self, frame: bytes) -> None:
         self._out.append(frame)
@@ -115,6 +156,10 @@ class _Connection(asyncio.Protocol):
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.SUBMIT:
                 self._submit(request_id, payload)
+            elif kind == wire.WATCH:
+                self._server.watch_arrivals(self, on=payload == b"\1")
+            elif kind == wire.SETTLED:
+                self._settling.popleft().set_result(None)
             else:
                 task = self._loop.create_task(self._answer(request_id, wire.decode_call(payload)))
                 self._tasks.add(task)
@@ -137,6 +182,8 @@ class _Connection(asyncio.Protocol):
             self.write(wire.error_frame(request_id, wire.REFUSED, result))
         elif result.confirmed:
             self.write(wire.frame(request_id, wire.CONFIRMED))
+        elif result.known:
+            self.write(wire.frame(request_id, wire.KNOWN))
         else:
             self._admitted_ids.append(request_id)
             self._flush_soon()
@@ -169,3 +216,29 @@ class _Connection(asyncio.Protocol):
             case wire.SubmitUpdate():
                 await self._core.submit_update(call.update)
                 return None
+            case wire.CreateFilter():
+                return await self._core.create_filter(call.kind)
+            case wire.FindChanges():
+                return await self._core.find_changes(call.filter_name)
+            case wire.RemoveFilter():
+                return await self._core.remove_filter(call.filter_name)
+            case _:
+                return await self._perform_dev(call)
+
+    async def _perform_dev(self, call: wire.DevCall) -> object:
+        match call:
+            case wire.Mine():
+                return await self._core.mine(call.blocks, call.interval_s, call.timestamp)
+            case wire.TakeSnapshot():
+                return await self._core.snapshot()
+            case wire.Revert():
+                return await self._core.revert(call.snapshot)
+            case wire.SetBalance():
+                return await self._core.set_balance(call.address, call.balance)
+            case wire.IncreaseTime():
+                return await self._core.increase_time(call.seconds)
+            case wire.SetNextTimestamp():
+                await self._core.set_next_timestamp(call.timestamp)
+                return None
+            case wire.AskFaucet():
+                return await self._core.faucet(call.address, call.amount)

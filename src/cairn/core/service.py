@@ -13,22 +13,37 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
+from cairn.core.arrivals import ArrivalListener, Arrivals
+from cairn.core.dev import DevClock, DevControls
+from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
     Checks,
     ConfirmedTx,
     DroppedTx,
+    FilterChanges,
+    FilterKind,
     PendingPage,
     PendingTx,
     Phase,
     Standing,
     Status,
     ValidatorSet,
+    not_dev_chain,
 )
 from cairn.core.validators import submit_update, validator_set
 from cairn.domain.codec import encode_record
-from cairn.domain.errors import Corrupt, InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
+from cairn.domain.errors import (
+    Corrupt,
+    InvalidField,
+    MempoolFull,
+    NodeError,
+    NonceTooLow,
+    Reverting,
+    StoreUnavailable,
+    TxRejected,
+)
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
@@ -42,7 +57,9 @@ from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
+from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
+from cairn.store.rewind import DevDirectory, DevState
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
@@ -77,26 +94,36 @@ class Core:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
+        self._arrivals = Arrivals(pool, self._loop)
+        self._arrival_listener: ArrivalListener = lambda txs: None
+        self._filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
         self._flush_due = False
         self._last_batch = 0
         self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
         self.feed = feed
+        self._kept = DevDirectory(chain.directory) if dev_keys else None
+        self._dev: DevControls | None = None
+        """Only on a dev chain: the node holds the keys of its accounts."""
         self.engine = self._build_engine(Application(chain, feed), abci_socket)
 
     def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
         settings = self._settings
         if settings.engine == "embedded":
-            return EmbeddedEngine(
+            clock = time.time if self._kept is None else DevClock(self._kept)
+            embedded = EmbeddedEngine(
                 application,
                 self._pool,
                 self._committed,
                 block_time_s=settings.block_time_s,
                 empty_blocks=settings.empty_blocks,
                 proposer=settings.proposer,
-                clock=time.time,
+                clock=clock,
             )
+            if self._kept is not None and isinstance(clock, DevClock):
+                self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
+            return embedded
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
             application,
@@ -128,7 +155,7 @@ class Core:
         with contextlib.ExitStack() as opened:
             chain = ChainStore.open(data_dir, genesis)
             opened.callback(chain.close)
-            journal = Journal.open(data_dir / "journal")
+            journal = Journal.open(journal_path(data_dir))
             opened.callback(journal.close)
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
@@ -154,24 +181,37 @@ class Core:
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )
+        self._arrivals.close()
         self._journal.close()
         self._chain.close()
 
     def on_dropped(self, listener: Callable[[TxHash, DropReason], None]) -> None:
         self._drop_listener = listener
 
+    def on_arrived(self, listener: ArrivalListener) -> None:
+        """Who is told of transactions that come in, while they are watched for."""
+        self._arrival_listener = listener
+
+    def watch_arrivals(self, on: bool) -> None:
+        (self._arrivals.listen if on else self._arrivals.forget)(self._arrival_listener)
+
     @property
     def head(self) -> int:
         return self._chain.head_header.height
 
     def info(self) -> ChainInfo:
+        """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
+        kept = DevState() if self._kept is None else self._kept.state
+        target = kept.snapshots[kept.reverting] if kept.reverting is not None else None
         return ChainInfo(
             chain_id=self._rules.chain_id,
             gas_price=self._rules.gas_price,
             block_gas_limit=self._rules.block_gas_limit,
             engine=self.engine.name,
-            store_path=str(self._chain.directory),
+            store_path=str(self._chain.directory) if target is None else "",
             signs_for=list(self._keys),
+            reverts=kept.reverts if target is None else kept.reverts + 1,
+            reverted_to=kept.reverted_to if target is None else target.height,
         )
 
     # Submission: admit in memory, answer after the next sync. Everything that arrives meanwhile shares that sync.
@@ -197,7 +237,7 @@ class Core:
             self._journal.append_add(received_at, tx, record)
             self._note_drops(admitted.dropped)
         # A transaction that is known may still wait for the sync that the first submission of it asked for.
-        self._waiting.append((reply, Admission(tx.hash)))
+        self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
@@ -248,6 +288,7 @@ class Core:
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
             self._drop_listener(tx_hash, reason)
+        self._arrivals.tell()
         self.engine.wake()
 
     def _answer_waiting(self, failure: NodeError | None) -> None:
@@ -266,10 +307,13 @@ class Core:
 
     def _committed(self, outcome: BlockOutcome) -> None:
         """The block is on disk: only now may its transactions leave the mempool and the journal."""
+        # Before they leave: a block may take what came in a moment ago.
+        self._arrivals.tell()
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)
-        self._dropped(self._pool.confirm(txs))
+        # What was pending may cost more than a balance that was set.
+        self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
 
     def _dropped(self, drops: Drops) -> None:
         if drops:
@@ -318,6 +362,15 @@ class Core:
         page = self._pool.page(limit, after, sender)
         return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
 
+    async def create_filter(self, kind: FilterKind) -> str:
+        return self._filters.create(kind)
+
+    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+        return self._filters.find_changes(filter_name)
+
+    async def remove_filter(self, filter_name: str) -> bool:
+        return self._filters.remove(filter_name)
+
     async def status(self) -> Status:
         return self.status_in("ready", "")
 
@@ -336,6 +389,48 @@ class Core:
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
         await submit_update(self._chain, update, self._settings.cometbft_rpc)
+
+    # What the developer of a dev chain brings about.
+
+    def _controls(self) -> DevControls:
+        """Raises `NotDevChain`, and the reason when this core has ended."""
+        if self._dev is None:
+            raise not_dev_chain()
+        if self.failed.done():
+            raise StoreUnavailable("the store is being opened anew: try again")
+        return self._dev
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        self._controls().prepare(blocks, timestamp)
+        for number in range(blocks):
+            if number:
+                # Answers go out, and submissions come in, between two blocks.
+                await asyncio.sleep(0)
+                self._controls().increase_time(interval_s)
+            self._controls().mine_block()
+        return self.head
+
+    async def snapshot(self) -> int:
+        return self._controls().snapshot()
+
+    async def revert(self, snapshot: int) -> bool:
+        """Decides it and ends this core; whoever runs it must open the chain anew."""
+        decided = self._controls().decide_revert(snapshot)
+        if decided:
+            self.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
+        return decided
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        return self._controls().set_balance(address, balance)
+
+    async def increase_time(self, seconds: int) -> int:
+        return self._controls().increase_time(seconds)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        self._controls().set_next_timestamp(timestamp)
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        return await self.submit_draft(self._controls().faucet_draft(address, amount))
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""

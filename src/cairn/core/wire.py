@@ -9,9 +9,16 @@ one frame, and so do the core's answers.
     SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u32 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
+    KNOWN      id              | nothing: it is on disk now, and was in the mempool before
     REFUSED    id              | why
 
 Submissions are numbered apart from calls, one after the other.
+
+WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
+came into the mempool.
+
+SETTLE and SETTLED have id 0 and no payload: the worker sends the second when it comes to the first, by when it has
+taken in everything that it was told before.
 """
 
 import struct
@@ -20,7 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cairn.core.gateway import Phase
+from cairn.core.gateway import FilterKind, Phase
 from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, DropReason, TxHash
@@ -33,17 +40,22 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 # Worker to core.
 SUBMIT = 1
 CALL = 2
+SETTLED = 3
+WATCH = 4
 # Core to worker, in answer.
 ADMITTED = 16
 CONFIRMED = 17
 REFUSED = 18
 RESULT = 19
 ERROR = 20
+KNOWN = 21
 # Core to worker, unasked.
 INFO = 32
 PHASE = 33
 COMMIT = 34
 DROPPED = 35
+SETTLE = 36
+ARRIVED = 37
 
 
 class SubmitDraft(msgspec.Struct, frozen=True, tag="submitDraft"):
@@ -64,6 +76,18 @@ class ListPending(msgspec.Struct, frozen=True, tag="listPending"):
     sender: Address | None
 
 
+class CreateFilter(msgspec.Struct, frozen=True, tag="createFilter"):
+    kind: FilterKind
+
+
+class FindChanges(msgspec.Struct, frozen=True, tag="findChanges"):
+    filter_name: str
+
+
+class RemoveFilter(msgspec.Struct, frozen=True, tag="removeFilter"):
+    filter_name: str
+
+
 class GetStatus(msgspec.Struct, frozen=True, tag="status"):
     pass
 
@@ -80,7 +104,52 @@ class SubmitUpdate(msgspec.Struct, frozen=True, tag="submitUpdate"):
     update: ValidatorUpdate
 
 
-Call = SubmitDraft | NextNonce | FindTx | ListPending | GetStatus | RunChecks | GetValidators | SubmitUpdate
+class Mine(msgspec.Struct, frozen=True, tag="mine"):
+    blocks: int
+    interval_s: int
+    timestamp: int | None
+
+
+class TakeSnapshot(msgspec.Struct, frozen=True, tag="snapshot"):
+    pass
+
+
+class Revert(msgspec.Struct, frozen=True, tag="revert"):
+    snapshot: int
+
+
+class SetBalance(msgspec.Struct, frozen=True, tag="setBalance"):
+    address: Address
+    balance: int
+
+
+class IncreaseTime(msgspec.Struct, frozen=True, tag="increaseTime"):
+    seconds: int
+
+
+class SetNextTimestamp(msgspec.Struct, frozen=True, tag="setNextTimestamp"):
+    timestamp: int
+
+
+class AskFaucet(msgspec.Struct, frozen=True, tag="faucet"):
+    address: Address
+    amount: int | None
+
+
+DevCall = Mine | TakeSnapshot | Revert | SetBalance | IncreaseTime | SetNextTimestamp | AskFaucet
+FilterCall = CreateFilter | FindChanges | RemoveFilter
+Call = (
+    SubmitDraft
+    | NextNonce
+    | FindTx
+    | ListPending
+    | FilterCall
+    | GetStatus
+    | RunChecks
+    | GetValidators
+    | SubmitUpdate
+    | DevCall
+)
 
 
 class PhaseNotice(msgspec.Struct, frozen=True):

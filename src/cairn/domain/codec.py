@@ -5,6 +5,7 @@ Record of a transaction, 217 bytes, big-endian; the link, the journal and the st
     hash 32 | sender 20 | to 20 | nonce 8 | gas 8 | gas price 32 | value 32 | r 32, s 32, parity 1
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
@@ -186,6 +187,12 @@ def decode_record(record: bytes | memoryview) -> Tx:
         int.from_bytes(value, "big"),
         signature,
     )
+
+
+def decode_records(records: bytes) -> Iterator[Tx]:
+    """Read records of ours that follow each other."""
+    for start in range(0, len(records), TX_RECORD_SIZE):
+        yield decode_record(records[start : start + TX_RECORD_SIZE])
 
 
 def encode_header(header: Header) -> bytes:

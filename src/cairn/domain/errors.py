@@ -6,9 +6,9 @@ NodeError
 │   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
 │   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
-│   └── NotFound        TxNotFound, TxDropped, BlockNotFound
-├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable),
-│                       EngineUnavailable
+│   └── NotFound        TxNotFound, TxDropped, BlockNotFound, NotDevChain
+├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable,
+│                       Reverting), EngineUnavailable
 ├── InvalidSnapshot     a peer's: what it offers is not the state; InvalidChunk: one part is not what it named
 ├── InvalidConfig       the operator's: the node does not start until it is put right
 └── Fatal               our fault or the disk's: stop the node, never continue
@@ -117,6 +117,12 @@ class BlockNotFound(NotFound):
     code = "BLOCK_NOT_FOUND"
 
 
+class NotDevChain(NotFound):
+    """What was asked for exists on dev chains only, where time and money are the developer's to make."""
+
+    code = "NOT_A_DEV_CHAIN"
+
+
 class Unavailable(NodeError):
     """Nothing is wrong with the request: try again later."""
 
@@ -141,6 +147,10 @@ class StoreUnavailable(Unavailable):
 
 class JournalUnavailable(StoreUnavailable):
     """The part that the disk refuses is the mempool's journal."""
+
+
+class Reverting(StoreUnavailable):
+    """The chain is about to be replaced by an earlier one: whoever runs the core opens it anew."""
 
 
 class InvalidSnapshot(NodeError):

@@ -59,6 +59,7 @@ DEV_KEYS: tuple[tuple[Address, bytes], ...] = tuple(
 )
 """Address and private key of the mnemonic's first ten accounts (m/44'/60'/0'/0/0 to 9)."""
 
+DEV_CHAIN_ID = 1337
 DEV_TIMESTAMP = 1_735_689_600
 """2025-01-01T00:00:00Z; fixed, so that every dev chain has the same genesis block."""
 
@@ -165,12 +166,17 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
 def dev_genesis() -> Genesis:
     """The chain of `cairn dev`: ten accounts with 10,000 coins each, and room for 10,000 transfers a block."""
     return Genesis(
-        chain_id=1337,
+        chain_id=DEV_CHAIN_ID,
         timestamp=DEV_TIMESTAMP,
         gas_price=GWEI,
         block_gas_limit=10_000 * TRANSFER_GAS,
         alloc={address: 10_000 * COIN for address, _ in DEV_KEYS},
     )
+
+
+def is_dev_genesis(genesis: Genesis) -> bool:
+    """Whether the chain is one of `cairn dev`, whose money anybody may make."""
+    return genesis == dev_genesis()
 
 
 def _parse_object(text: bytes) -> dict[str, object]:

@@ -1,9 +1,10 @@
 """Block application: the only place where balances change.
 
 Fees are added to the proposer's account after the block's last transaction, so none of them can be spent within it.
+On a dev chain a block may set balances instead of moving them; it then holds no transactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -37,11 +38,13 @@ class BlockOutcome(msgspec.Struct, frozen=True):
     lattice: Lattice
     governance: Governance | None = None
     """The validators from now on, when the block changes them."""
+    balances: Mapping[Address, int] = {}
+    """What the block sets balances to, whatever they were; on a dev chain only."""
 
     @property
     def changes_state(self) -> bool:
         """Whether the state after the block differs from the one before."""
-        return bool(self.block.txs) or self.governance is not None
+        return bool(self.block.txs) or self.governance is not None or bool(self.balances)
 
 
 def build_block(
@@ -54,13 +57,19 @@ def build_block(
     proposer: Address,
     rules: Rules,
     governance: GovernanceChange | None = None,
+    balances: Mapping[Address, int] | None = None,
 ) -> BlockOutcome:
-    """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied."""
+    """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied.
+
+    `balances` are set instead: that such a block belongs to a dev chain is for the caller to see to.
+    """
     height = parent.height + 1
     gas_used = TRANSFER_GAS * len(txs)
     if gas_used > rules.block_gas_limit:
         raise InvalidBlock(f"block {height} uses {gas_used} gas; its limit is {rules.block_gas_limit}")
-    changes = _apply_txs(height, view, txs, proposer, rules)
+    if balances and txs:
+        raise InvalidBlock(f"block {height} sets balances, so it must not hold transactions")
+    changes = _set_balances(view, balances) if balances else _apply_txs(height, view, txs, proposer, rules)
     new_lattice = lattice.updated(changes)
     if governance is not None:
         new_lattice = new_lattice.with_record(*map(encode_governance, governance))
@@ -77,7 +86,7 @@ def build_block(
     )
     block = Block(header, block_hash(header), tuple(txs))
     accounts = {address: new for address, _, new in changes}
-    return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1])
+    return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1], balances or {})
 
 
 def verify_block(
@@ -88,11 +97,12 @@ def verify_block(
     block: Block,
     rules: Rules,
     governance: GovernanceChange | None = None,
+    balances: Mapping[Address, int] | None = None,
 ) -> BlockOutcome:
     """Apply `block` again and compare. Raises `InvalidBlock` naming the first field that differs."""
     given = block.header
     outcome = build_block(
-        parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance
+        parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance, balances
     )
     built = outcome.block
     for field in Header.__struct_fields__:
@@ -104,6 +114,16 @@ def verify_block(
     if block.hash != built.hash:
         raise InvalidBlock(f"block {built.header.height}: hash is {_shown(block.hash)}, not {_shown(built.hash)}")
     return outcome
+
+
+def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[tuple[Address, Account, Account]]:
+    """The accounts that change, with their old and new values; nonces stay."""
+    changes = []
+    for address, balance in balances.items():
+        account = view.account(address)
+        if account.balance != balance:
+            changes.append((address, account, Account(balance, account.nonce)))
+    return changes
 
 
 def _apply_txs(

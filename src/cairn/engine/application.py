@@ -1,6 +1,6 @@
 """The application: how a list of transactions becomes a block on disk. Whatever orders them drives this object."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from cairn.domain.genesis import Genesis
@@ -37,13 +37,17 @@ class Application:
         self.rules: Rules = chain.genesis.rules
 
     def build(
-        self, txs: Sequence[Tx], timestamp: int, proposer: Address, governance: GovernanceChange | None = None
+        self,
+        txs: Sequence[Tx],
+        timestamp: int,
+        proposer: Address,
+        governance: GovernanceChange | None = None,
+        balances: Mapping[Address, int] | None = None,
     ) -> BlockOutcome:
-        """Apply `txs` on top of the head. Nothing is kept. Raises `InvalidBlock`."""
-        chain = self._chain
-        return build_block(
-            chain.head_header, chain.head_hash, chain.lattice, chain, txs, timestamp, proposer, self.rules, governance
-        )
+        """Apply `txs` on top of the head, or set `balances`. Nothing is kept. Raises `InvalidBlock`."""
+        chain, rules = self._chain, self.rules
+        parent, parent_hash, lattice = chain.head_header, chain.head_hash, chain.lattice
+        return build_block(parent, parent_hash, lattice, chain, txs, timestamp, proposer, rules, governance, balances)
 
     def hold(self, outcome: BlockOutcome) -> None:
         """Keep what `build` gave, for `commit`; nothing is written yet."""

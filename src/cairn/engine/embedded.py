@@ -1,7 +1,7 @@
 """Our own engine, for a chain with one block maker: takes transactions from the mempool at a steady pace."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, TxHash
@@ -68,8 +68,16 @@ class EmbeddedEngine:
     def produce(self) -> BlockOutcome:
         """Make one block, now, of what the pool offers."""
         txs = self._pool.select(self._application.rules.block_gas_limit)
-        outcome = self._application.finalize(txs, int(self._clock()), self._proposer)
-        self._application.commit()
+        self._application.finalize(txs, int(self._clock()), self._proposer)
+        return self._commit()
+
+    def set_balances(self, balances: Mapping[Address, int], timestamp: int) -> BlockOutcome:
+        """Make one block, now, that sets balances and holds nothing else. Only a dev chain may have it."""
+        self._application.hold(self._application.build((), timestamp, self._proposer, balances=balances))
+        return self._commit()
+
+    def _commit(self) -> BlockOutcome:
+        outcome = self._application.commit()
         self._on_committed(outcome)
         return outcome
 

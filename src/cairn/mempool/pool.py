@@ -85,6 +85,11 @@ class Mempool:
         lane = self._order.find_lane(sender)
         return self._state.account(sender).nonce if lane is None else lane.next_nonce
 
+    def reserved(self, sender: Address) -> int:
+        """What the sender's transactions here will cost."""
+        lane = self._order.find_lane(sender)
+        return 0 if lane is None else lane.cost
+
     def find(self, tx_hash: TxHash) -> Entry | None:
         return self._entries.get(tx_hash)
 

@@ -5,7 +5,7 @@ Where the blocks start after genesis, the state that they start from is checked 
 
 from cairn.domain.codec import block_hash, decode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
-from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.genesis import Genesis, genesis_outcome, is_dev_genesis
 from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
@@ -30,8 +30,11 @@ def audit_chain(database: Database, base: int, head_height: int, genesis: Genesi
         parent = outcome.block
         block = replay.load_block(height, genesis.rules.chain_id)
         change = replay.load_governance_change(height, governance)
+        balances = replay.load_balances(height, genesis)
         try:
-            outcome = verify_block(parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules, change)
+            outcome = verify_block(
+                parent.header, parent.hash, outcome.lattice, replay, block, genesis.rules, change, balances
+            )
         except InvalidBlock as error:
             raise Corrupt(f"the stored chain breaks its own rules: {error.detail}") from error
         replay.compare(outcome)
@@ -105,6 +108,15 @@ class _Replay:
         """What a block did to the validators; that it was allowed to, the engine's own record of it shows."""
         stored = self._database.get(keys.META, keys.governance_key(height))
         return None if stored is None or before is None else (before, decode_governance(stored))
+
+    def load_balances(self, height: int, genesis: Genesis) -> dict[Address, int] | None:
+        """What a block of a dev chain sets balances to; on any other chain money never comes from nowhere."""
+        stored = self._database.get(keys.META, keys.balances_key(height))
+        if stored is None:
+            return None
+        if not is_dev_genesis(genesis):
+            raise Corrupt(f"block {height} sets balances, which only a block of a dev chain may")
+        return keys.decode_balances(stored)
 
     def compare(self, outcome: BlockOutcome) -> None:
         """Compare all that the block leaves in the store, and move the state on."""

@@ -27,6 +27,7 @@ from cairn.store.prune import keep_only, remove_blocks
 from cairn.store.reader import ChainReader
 from cairn.store.recent import Known, RecentAccounts
 from cairn.store.restore import Restore
+from cairn.store.rewind import finish_revert
 from cairn.store.rocks import Batch, Database
 from cairn.store.snapshot import Manifest, Pause
 from cairn.store.watermark import Watermark
@@ -75,6 +76,8 @@ class ChainStore(ChainReader):
         try:
             check_room(directory)
             claim_format(directory)
+            # Whatever ended the node that decided it: from here on only the chain that it goes back to is seen.
+            finish_revert(directory)
             watermark = Watermark.open(watermark_path(directory))
             database = _recover(chain_path(directory), watermark.height())
             return cls(directory, genesis, lock, database, watermark)
@@ -236,6 +239,8 @@ class ChainStore(ChainReader):
             governance = encode_governance(outcome.governance)
             batch.put(keys.META, keys.GOVERNANCE_KEY, governance)
             batch.put(keys.META, keys.governance_key(height), governance)
+        if outcome.balances:
+            batch.put(keys.META, keys.balances_key(height), keys.encode_balances(outcome.balances))
         batch.put(keys.HEADERS, key, keys.encode_stored_header(block.hash, block.header))
         batch.put(keys.BLOCK_INDEX, block.hash, key)
         hashes = [tx.hash for tx in block.txs]

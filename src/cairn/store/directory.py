@@ -6,6 +6,7 @@ DIR/chain/       RocksDB
 DIR/watermark    the newest height that is known to be on disk
 DIR/journal/     the mempool's journal
 DIR/snapshots/   the newest snapshots of the state, for other nodes to start from
+DIR/dev/         on a dev chain, the snapshots that it can be reverted to
 """
 
 import contextlib
@@ -31,6 +32,10 @@ def watermark_path(directory: Path) -> Path:
 
 def snapshots_path(directory: Path) -> Path:
     return directory / "snapshots"
+
+
+def journal_path(directory: Path) -> Path:
+    return directory / "journal"
 
 
 class DirectoryLock:
@@ -87,7 +92,7 @@ def claim_format(directory: Path) -> None:
     path = _format_path(directory)
     if not path.exists():
         try:
-            for part in (chain_path(directory), directory / "journal"):
+            for part in (chain_path(directory), journal_path(directory)):
                 if part.exists() and any(part.iterdir()):
                     raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
             mark_format(directory)

@@ -7,6 +7,7 @@
                  "state block"                    hash of the newest block that changed the state 32
                  "governance"                     the validators as of the head, on a chain that has any
                  "governance" | height 8          the validators from this block on
+                 "balances" | height 8            on a dev chain, what this block sets: address 20 | balance 32, each
                  "base"                           the oldest height that is kept, when that is not genesis 8
                  "cleared"                        blocks below the base and from this height on are yet to be removed 8
                  "restore"                        height of the snapshot that is being restored 8
@@ -18,9 +19,10 @@
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
 
-Outside `meta`, which only the writer reads, no key is ever written twice; at most it is removed. A RocksDB secondary
-may go on showing an old value of an overwritten key after a flush (facebook/rocksdb#15051); a key that has one value
-for ever cannot be stale, and what is removed is below the base, where nobody looks.
+Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a height,
+which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key after a flush
+(facebook/rocksdb#15051); a key that has one value for ever cannot be stale, and what is removed is below the base,
+where nobody looks.
 So an account is not one record that changes: each block that touches it adds a version, the newest one first.
 
 `positions` of a version are those of the block's transactions that the account sends or receives: the versions are the
@@ -30,7 +32,7 @@ that a proposer's history need not step over every block that only paid it fees.
 Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import Final
 
@@ -54,6 +56,7 @@ GENESIS_KEY: Final = b"genesis"
 HEAD_KEY: Final = b"head"
 STATE_BLOCK_KEY: Final = b"state block"
 GOVERNANCE_KEY: Final = b"governance"
+BALANCES_KEY: Final = b"balances"
 BASE_KEY: Final = b"base"
 CLEARED_KEY: Final = b"cleared"
 RESTORE_KEY: Final = b"restore"
@@ -72,6 +75,7 @@ _HEIGHT = Struct(">Q")
 _LOCATION = Struct(">QI")
 _VERSION_KEY = Struct(">20sQ")
 _VERSION = Struct(">32sQQ")
+_BALANCE = Struct(">20s32s")
 _pack_version = _VERSION.pack
 
 encode_height = _HEIGHT.pack
@@ -205,3 +209,17 @@ def height_of(family: str, key: bytes, value: bytes) -> int:
 
 def governance_key(height: int) -> bytes:
     return GOVERNANCE_KEY + encode_height(height)
+
+
+def balances_key(height: int) -> bytes:
+    return BALANCES_KEY + encode_height(height)
+
+
+def encode_balances(balances: Mapping[Address, int]) -> bytes:
+    return b"".join(_BALANCE.pack(address, balance.to_bytes(32, "big")) for address, balance in balances.items())
+
+
+def decode_balances(value: bytes) -> dict[Address, int]:
+    if not value or len(value) % _BALANCE.size:
+        raise Corrupt(f"the balances that a block sets have {len(value)} bytes, not {_BALANCE.size} each")
+    return {Address(address): int.from_bytes(balance, "big") for address, balance in _BALANCE.iter_unpack(value)}

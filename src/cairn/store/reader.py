@@ -84,7 +84,11 @@ class ChainReader:
 
     def account(self, address: Address) -> Account:
         """The account as block `visible` left it; an empty one if there is none."""
-        version = self._find_version(address, self.visible)
+        return self.account_at(address, self.visible)
+
+    def account_at(self, address: Address, height: int) -> Account:
+        """The account as the block at `height` left it, which must not be below the base."""
+        version = self._find_version(address, height)
         return EMPTY_ACCOUNT if version is None else version.account
 
     def history(self, address: Address, before: Location | None, limit: int) -> list[Location]:

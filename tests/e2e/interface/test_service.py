@@ -12,7 +12,7 @@ from tests.support.public import PublicNode, assert_problem
 UNKNOWN = "0x" + "ab" * 32
 GETS = [
     "/health", "/startup", "/ready", "/chain", "/mempool", "/blocks", "/block/latest", "/block/0", "/openapi.json",
-    "/docs", f"/account/0x{'00' * 20}", f"/account/0x{'00' * 20}/txs",
+    "/docs", "/", "/explorer/main.js", f"/account/0x{'00' * 20}", f"/account/0x{'00' * 20}/txs",
 ]  # fmt: skip
 
 
@@ -47,9 +47,7 @@ def test_head_answers_as_get_without_the_body(node: PublicNode, path: str) -> No
     assert head.headers["x-chain-id"] == get.headers["x-chain-id"] == "1337"
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/tx/", "/block", "/health/", "/tx//", "/Health", f"/tx/{UNKNOWN}/x"]
-)
+@pytest.mark.parametrize("path", ["/nothing", "/tx/", "/block", "/health/", "/tx//", "/Health", f"/tx/{UNKNOWN}/x"])
 def test_unknown_path(node: PublicNode, path: str) -> None:
     assert_problem(node.get(path), 404, "NOT_FOUND")
 

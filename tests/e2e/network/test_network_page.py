@@ -9,23 +9,21 @@ import httpx
 import pytest
 
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.pages import Page, Step
 from tests.support.ports import free_base_port
 
-PAGE = (Path(__file__).parents[3] / "docs" / "network.md").read_text()
+PAGE = Page("docs/network.md")
 NODES = 5
 DOCUMENTED_BASE = 8650
 START_TIMEOUT_S = 60
 
 
-def console_steps(base_port: int) -> list[tuple[str, str]]:
-    """Each command of the page with the output shown below it, on ports that are free here."""
-    steps = []
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, output = step.partition("\n")
-            own_line = re.sub(r":(86\d0)", lambda port: f":{int(port[1]) - DOCUMENTED_BASE + base_port}", line)
-            steps.append((own_line, output))
-    return steps
+def steps_on(base_port: int) -> list[Step]:
+    """Each command of the page, on ports that are free here."""
+    return [
+        Step(re.sub(r":(86\d0)", lambda port: f":{int(port[1]) - DOCUMENTED_BASE + base_port}", line), output)
+        for line, output in PAGE.steps()
+    ]
 
 
 def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
@@ -44,7 +42,7 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.timeout(360)
 def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base_port = free_base_port(NODES)
-    (make, _), (start, _), *others = console_steps(base_port)
+    (make, _), (start, _), *others = steps_on(base_port)
     made = run(f"{make} --base-port {base_port}", tmp_path)
     assert made.returncode == 0, made.stderr
     monkeypatch.chdir(tmp_path)
@@ -61,8 +59,3 @@ def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pyt
             "node1", "node2", "node3", "node4"
         ]  # fmt: skip
         assert network.stop(8) == 0
-
-
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", PAGE)
-    assert [link for link in links if not (Path(__file__).parents[3] / "docs" / link).exists()] == []

@@ -72,6 +72,20 @@ def test_other_origins_are_refused(origin: str) -> None:
             OriginList(NODE).check(origin, host)
 
 
+@pytest.mark.parametrize("scheme", ["chrome-extension", "moz-extension", "safari-web-extension"])
+def test_browser_extensions_only_where_wallets_ask(scheme: str) -> None:
+    origin = f"{scheme}://nkbihfbeogaeaoehlefnkodbefgpgknn"
+    assert OriginList(NODE).check(origin, "localhost", for_wallets=True)
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE).check(origin, "localhost")
+
+
+@pytest.mark.parametrize("origin", ["https://chrome-extension", "https://evil.example", "null", "http://localhost:1"])
+def test_no_web_page_passes_for_a_wallet(origin: str) -> None:
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE).check(origin, "localhost:8645", for_wallets=True)
+
+
 def test_every_origin_when_told_so() -> None:
     assert OriginList(replace(Settings(), cors_origins=("*",))).check("null", "localhost")
 

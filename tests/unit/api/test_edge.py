@@ -103,6 +103,17 @@ def test_preflight() -> None:
     assert answer.headers["x-chain-id"] == "1337"
 
 
+def test_a_wallet_in_the_browser_may_use_json_rpc_and_nothing_else() -> None:
+    headers = {"origin": "chrome-extension://nkbihfbeogaeaoehlefnkodbefgpgknn", "access-control-request-method": "POST"}
+    answer = send("OPTIONS", "/rpc", headers)
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == headers["origin"]
+    assert answer.headers["vary"] == "Origin"
+    assert_problem(send("OPTIONS", "/tx", headers), 403, "FORBIDDEN_ORIGIN")
+    headers["origin"] = "https://evil.example"
+    assert_problem(send("POST", "/rpc", headers), 403, "FORBIDDEN_ORIGIN")
+
+
 def test_any_origin_when_told_so() -> None:
     for headers in ({"origin": "null"}, {}):
         answer = send("GET", "/health", headers, replace(Settings(), cors_origins=("*",)))
@@ -110,7 +121,17 @@ def test_any_origin_when_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/tx/", "/tx", "/health/", "//health", "/tx/0x12/proof/", "/chain%0A", "/docs/other.js"]
+    "path",
+    [
+        "/nothing",
+        "/tx/",
+        "/tx",
+        "/health/",
+        "http://localhost:8645//health",
+        "/tx/0x12/proof/",
+        "/chain%0A",
+        "/docs/other.js",
+    ],
 )
 def test_paths_that_do_not_exist(path: str) -> None:
     answer = send("GET", path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cairn.api import hub as hub_module
 from cairn.api.errors import FollowLimit
 from cairn.api.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
+from cairn.api.messages import TxDropped, encode_frame
 from cairn.api.subscriber import Subscriber
 from cairn.config import Settings
 from cairn.domain.errors import BlockNotFound, Corrupt, StoreUnavailable
@@ -590,3 +591,58 @@ def test_after_a_jump_of_the_chain_those_who_were_promised_every_block_are_close
         assert follower.messages == [confirmed(tx_hash, height)]
 
     run(scenario)
+
+
+def test_a_revert_closes_every_socket_and_names_the_block() -> None:
+    async def scenario(bench: Bench) -> None:
+        reading, following = bench.join(), bench.join()
+        bench.hub.subscribe_blocks(reading[1], 0)
+        bench.hub.follow(following[1], tx_hash_of(1))
+        await settle()
+        bench.hub.on_reverted(3)
+        for connection, subscriber in (reading, following):
+            assert connection.closed == (4205, "the chain was reverted to block 3")
+            bench.hub.detach(subscriber)
+        # As a client does that has read the reason.
+        again = bench.join()
+        assert bench.hub.subscribe_blocks(again[1], None) == 4
+        chain.top = 4
+        bench.hub.on_commit(4)
+        await settle()
+        assert again[0].heights == [4]
+
+    chain = RevertedChain(5)
+    run(scenario, Bench(chain))
+
+
+class RevertedChain(MemoryChain):
+    """Shows what a worker does that was reverted to block 3."""
+
+    top = 3
+
+    @property
+    def height(self) -> int:
+        return self.top
+
+
+def test_a_json_rpc_socket_goes_on_at_the_block_after_a_revert() -> None:
+    async def scenario(bench: Bench) -> None:
+        def told(height: int) -> bytes:
+            return new_heads[height]
+
+        new_heads = [encode_frame(TxDropped("0x", "replaced")) for _ in range(20)]
+        connection = RecordingSocket()
+        subscriber = bench.hub.attach(connection, told)
+        behind = bench.hub.attach(RecordingSocket(), told)
+        silent = bench.hub.attach(RecordingSocket(), told)
+        bench.hub.subscribe_blocks(subscriber, None)
+        bench.hub.subscribe_blocks(behind, 2)
+        bench.hub.on_reverted(3)
+        assert (subscriber.next_height, behind.next_height, silent.next_height) == (4, 2, None)
+        assert connection.closed is None
+        bench.hub.on_commit(4)
+        await settle()
+        assert subscriber.next_height == 5
+        assert len(connection.messages) == 1
+
+    run(scenario, Bench(MemoryChain(9)))

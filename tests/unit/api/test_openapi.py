@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
+from cairn.api.access import RateLimiter
 from cairn.api.app import routes
 from cairn.api.errors import ANSWERS, problem_of
 from cairn.api.hub import EventHub
@@ -27,7 +29,9 @@ DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
 
 def served() -> set[tuple[str, str]]:
     view = ChainView(Path("unused"))
-    every = routes(ScriptedGateway(), view, EventHub(view, Settings()), Settings())
+    settings = Settings()
+    limiter = RateLimiter(settings, time.monotonic)
+    every = routes(ScriptedGateway(), view, EventHub(view, settings), limiter, settings)
     return {
         (method.lower(), route.path)
         for route in every

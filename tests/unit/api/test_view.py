@@ -9,7 +9,7 @@ import pytest
 from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
-from cairn.domain.errors import Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
@@ -29,6 +29,9 @@ class Recorder:
 
     def on_phase(self, phase: Phase, reason: str) -> None:
         self.told.append(phase)
+
+    def on_reverted(self, height: int) -> None:
+        self.told.append(("reverted", height))
 
 
 def run(directory: Path, scenario: Scenario) -> None:
@@ -243,5 +246,91 @@ def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
             view.on_commit(nonce + 1)
         assert len({view.block_hash(height) for height in range(5)}) == 5
         assert len(view._block_hashes) == 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        recorder = Recorder()
+        view.subscribe(recorder)
+        async with opened_core(tmp_path / "data") as core:
+            connect(core, view)
+            snapshot = await core.snapshot()
+            await core.submit(signed(0))
+            make_block(core)
+            view.on_commit(1)
+            block_hash = view.block_hash(1)
+            assert view.find_confirmed(signed(0).hash)
+            assert view.find_block(block_hash)
+            reaching = asyncio.ensure_future(view.reach(2))
+            await asyncio.sleep(0)
+            await core.revert(snapshot)
+        assert view.find_confirmed(signed(0).hash), "until it is told, it shows the old chain"
+        async with opened_core(tmp_path / "data") as core:
+            recorder.told.clear()
+            with view.watching(signed(9).hash) as ended:
+                connect(core, view)
+                assert ended.done(), "whoever waits must look again"
+            assert recorder.told == [("reverted", 0), 0, "ready"]
+            assert (view.height, view.reverts) == (0, 1)
+            assert view.find_confirmed(signed(0).hash) is None
+            assert view.find_block(block_hash) is None
+            for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
+                with pytest.raises(BlockNotFound, match="no block 1 any more"):
+                    read(1)
+            with pytest.raises(BlockNotFound):
+                view.confirmed_at(1, 0)
+            with pytest.raises(StoreUnavailable, match="reverted meanwhile"):
+                await reaching
+            await core.mine()
+            view.on_commit(1)
+            assert view.block_hash(1) != block_hash
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    asyncio.run(main())
+
+
+def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        before = core.info()
+        snapshot = await core.snapshot()
+        await core.mine()
+        view.on_commit(1)
+        await core.revert(snapshot)
+        under_way = core.info()
+        assert (under_way.store_path, under_way.reverts, under_way.reverted_to) == ("", before.reverts + 1, 0)
+        view.on_phase("unavailable", "the chain goes back")
+        view.on_info(under_way)
+        view.on_commit(1)
+        assert view.height == -1
+        with pytest.raises(StoreUnavailable, match="the chain goes back"):
+            view.account(ACCOUNTS[0])
+
+    run(tmp_path, scenario)
+
+
+def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Fatal] = []
+
+    def damaged(*_: object) -> int:
+        raise Corrupt("a file is missing")
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        view._on_fatal = failures.append
+        connect(core, view)
+        make_block(core)
+        view.on_phase("unavailable", "the core process is gone")
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerStore, "catch_up", damaged)
+            view.on_commit(1)
+            assert failures == []
+            # A core that is there is asked for the truth: what is damaged then is damaged.
+            view.on_phase("ready", "")
+            view._advance()
+            assert [failure.detail for failure in failures] == ["a file is missing"]
 
     run(tmp_path, scenario)

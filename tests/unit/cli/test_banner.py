@@ -34,6 +34,7 @@ def test_the_dev_banner_has_all_that_a_newcomer_needs(
     assert "Chain id    1337" in lines
     assert "Gas price   1,000,000,000 wei (1 gwei)" in lines
     assert "Data        /data (kept)" in lines
+    assert f"Explorer    {URL}/" in lines
     assert f"API         {URL}/docs" in lines
     assert "Events      ws://127.0.0.1:8645/events" in lines
     assert lines[-1] == f"Listening on {URL}"
@@ -58,7 +59,7 @@ def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_reader_that_has_gone_does_not_end_the_node() -> None:
-    code = "from cairn.cli.banner import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+    code = "from cairn.cli.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)

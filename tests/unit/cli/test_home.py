@@ -10,7 +10,7 @@ from cairn.cli.home import Home, build_genesis, parse_alloc
 from cairn.config import FIELDS, Settings, load_settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
+from cairn.domain.genesis import COIN, DEV_KEYS, GWEI, dev_genesis
 from cairn.domain.types import MAX_UINT256
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
@@ -105,7 +105,14 @@ def test_a_chain_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize(
     ("amount", "wei"),
-    [("0", 0), ("1", 1), (str(MAX_UINT256), MAX_UINT256), ("10coins", 10 * COIN), ("0.000000000000000001coins", 1)],
+    [
+        ("0", 0),
+        ("1", 1),
+        (str(MAX_UINT256), MAX_UINT256),
+        ("10coins", 10 * COIN),
+        ("2gwei", 2 * GWEI),
+        ("0.000000000000000001coins", 1),
+    ],
 )
 def test_amounts_are_exact(amount: str, wei: int) -> None:
     assert parse_alloc(f"{FIRST}={amount}") == (DEV_KEYS[0][0], wei)
@@ -115,7 +122,7 @@ def test_amounts_are_exact(amount: str, wei: int) -> None:
     "amount", ["", "-1", "1.5", "1e18", "coins", "1ecoins", "1..2coins", "0.0000000000000000001coins", "9" * 100, "٣"]
 )
 def test_amounts_that_are_not_are_refused(amount: str) -> None:
-    with pytest.raises(InvalidConfig, match="expected ADDRESS=WEI or ADDRESS=AMOUNTcoins"):
+    with pytest.raises(InvalidConfig, match=f"--alloc {FIRST}="):
         parse_alloc(f"{FIRST}={amount}")
 
 

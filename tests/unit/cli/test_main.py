@@ -187,11 +187,23 @@ def test_a_stop_before_there_is_anything_to_stop_just_leaves(number: signal.Sign
     assert leaving.value.code == 0
 
 
-def test_simple_commands_do_not_load_the_node() -> None:
-    code = "import sys, cairn.cli.main; print([name for name in sys.modules if name.startswith('cairn.core')])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "pydantic")
+"""What only commands that speak to a node or unlock a key need; together they take a second to load."""
 
 
-def test_nothing_loads_the_wallet_library() -> None:
-    code = "import sys, cairn.cli.main, cairn.node; print([name for name in sys.modules if name.startswith('eth')])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        ("app(['--version'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        ("app(['--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        ("app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)", (*HEAVY, "cairn.core")),
+        # All that `cairn dev` loads before it starts its processes, and all that those load.
+        ("import cairn.node, cairn.core.process, cairn.api.worker", HEAVY),
+    ],
+)
+def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]) -> None:
+    script = f"import sys\nfrom cairn.cli.main import app\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(run.stderr.split())
+    assert {name for name in loaded if name.startswith(unwanted)} == set()

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from cairn.core import link, wire
-from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core import link, server, wire
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import Address, Draft, TxHash
@@ -208,5 +209,63 @@ def test_a_core_that_goes_away_fails_what_waits_and_is_found_again(tmp_path: Pat
             await link
         second.close()
         server.close()
+
+    asyncio.run(run())
+
+
+def test_a_revert_is_answered_when_every_worker_has_taken_it_in(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            other = Slow()
+            second = LinkClient(tmp_path / "core.sock", other)
+            running = asyncio.create_task(second.run())
+            await other.until("phase", "ready")
+            snapshot = await client.snapshot()
+            await client.mine()
+            other.notices.clear()
+            assert await client.revert(snapshot)
+            assert ("phase", "ready") in other.notices, "answered before the other one knew"
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+    asyncio.run(run())
+
+
+class Slow(Heard):
+    """Takes its time over a chain that was opened anew, as one does that opens it too."""
+
+    def on_info(self, info: ChainInfo) -> None:
+        time.sleep(0.05)
+        super().on_info(info)
+
+
+def test_a_worker_that_takes_nothing_in_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SETTLE_TIMEOUT_S", 0.1)
+
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
+            snapshot = await client.snapshot()
+            assert await client.revert(snapshot)
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 10)
+            assert reader.at_eof() or reader.exception()
+            writer.close()
+            assert (await client.status()).phase == "ready"
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with linked(tmp_path) as (client, _, _core):
+            _, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
+            snapshot = await client.snapshot()
+            reverting = asyncio.create_task(client.revert(snapshot))
+            await asyncio.sleep(0)
+            writer.close()
+            async with asyncio.timeout(4):
+                assert await reverting
 
     asyncio.run(run())

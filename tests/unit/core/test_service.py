@@ -64,7 +64,7 @@ def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path)
         async with opened_core(tmp_path) as core:
             tx = signed(0)
             twice = await asyncio.gather(core.submit(tx), core.submit(tx))
-            assert list(twice) == [Admission(tx.hash), Admission(tx.hash)]
+            assert list(twice) == [Admission(tx.hash), Admission(tx.hash, known=True)]
             assert (await core.status()).pending == 1
             make_block(core)
             assert await core.submit(tx) == Admission(tx.hash, confirmed=True)

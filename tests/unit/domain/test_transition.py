@@ -207,3 +207,35 @@ def test_a_block_under_a_wrong_hash_is_refused() -> None:
     block = build([transfer(ALICE, CAROL, 5)]).block
     with pytest.raises(InvalidBlock, match="block 1: hash is 0x0000"):
         verify(Block(block.header, BlockHash(bytes(32)), block.txs))
+
+
+def set_balances(balances: dict[Address, int], txs: Sequence[Tx] = ()) -> BlockOutcome:
+    view = View(dict(START.accounts))
+    return build_block(
+        START.block.header, START.block.hash, START.lattice, view, txs, 2_000, PROPOSER, GENESIS.rules, None, balances
+    )
+
+
+def test_balances_that_are_set_are_part_of_the_block() -> None:
+    outcome = set_balances({ALICE: 5, CAROL: 7})
+    assert outcome.accounts == {ALICE: Account(5, 0), CAROL: Account(7, 0)}
+    assert outcome.changes_state
+    assert outcome.block.header.state_root == outcome.lattice.root != START.lattice.root
+    view = View(dict(START.accounts))
+    arguments = (START.block.header, START.block.hash, START.lattice, view, outcome.block, GENESIS.rules, None)
+    assert verify_block(*arguments, {ALICE: 5, CAROL: 7}) == outcome
+    with pytest.raises(InvalidBlock, match="state_root"):
+        verify_block(*arguments)
+    with pytest.raises(InvalidBlock, match="state_root"):
+        verify_block(*arguments, {ALICE: 6, CAROL: 7})
+
+
+def test_a_balance_that_is_set_to_what_it_was_changes_no_account() -> None:
+    outcome = set_balances({BOB: FUNDS})
+    assert outcome.accounts == {}
+    assert outcome.lattice == START.lattice
+
+
+def test_a_block_that_sets_balances_holds_no_transactions() -> None:
+    with pytest.raises(InvalidBlock, match="must not hold transactions"):
+        set_balances({ALICE: 5}, [transfer(BOB, CAROL, 1)])

@@ -1,0 +1,51 @@
+"""New pending transactions, for the sockets of a worker that want them: the core tells only while somebody does."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cairn.api.rpc.notifications import ArrivedTxs
+from cairn.api.view import ChainView
+from cairn.core.gateway import CoreGateway
+from cairn.domain.types import Tx
+
+AT_ONCE = 128
+"""Transactions that a socket gets in one write: it is looked at before the next whether it is full."""
+
+Listener = Callable[[ArrivedTxs], None]
+
+
+class ArrivalFeed:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+        self._listeners: set[Listener] = set()
+        view.on_arrivals(self._arrived)
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def join(self, listener: Listener) -> None:
+        if not self._listeners:
+            self._gateway.watch_arrivals(True)
+        self._listeners.add(listener)
+
+    def leave(self, listener: Listener) -> None:
+        """Does nothing for one that has not joined."""
+        if listener in self._listeners:
+            self._listeners.discard(listener)
+            if not self._listeners:
+                self._gateway.watch_arrivals(False)
+
+    def _arrived(self, txs: Sequence[Tx]) -> None:
+        loop, chain_id = asyncio.get_running_loop(), self._view.get_info().chain_id
+        for start in range(0, len(txs), AT_ONCE):
+            arrived = ArrivedTxs(txs[start : start + AT_ONCE], chain_id)
+            for listener in self._listeners:
+                # Each by itself: with many sockets, requests are served in between.
+                loop.call_soon(self._tell, listener, arrived)
+
+    def _tell(self, listener: Listener, arrived: ArrivedTxs) -> None:
+        # It may have left meanwhile.
+        if listener in self._listeners:
+            listener(arrived)

@@ -1,0 +1,155 @@
+"""JSON-RPC 2.0: from the bytes of a request or a batch to the bytes of the answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import UNSET, UnsetType
+
+from cairn.api.rpc.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LIMIT_EXCEEDED,
+    PARSE_ERROR,
+    RESPONSE_TOO_LARGE,
+    ErrorObject,
+    InvalidParams,
+    MethodNotFound,
+    RpcError,
+    rpc_error_of,
+)
+from cairn.api.rpc.values import Params
+from cairn.domain.errors import Fatal, NodeError
+
+MAX_BATCH = 100
+MAX_ANSWER_BYTES = 25 * 1024 * 1024
+"""Of a batch, as in geth: what is asked for beyond it is refused instead of being held in memory."""
+AT_ONCE = 8
+"""Calls of a batch that run together, so that submissions share a sync; others get their turn after them."""
+
+Handler = Callable[[Params], Awaitable[object]]
+RequestId = str | int | float | None
+
+log = structlog.get_logger("cairn.rpc")
+
+
+class Result(msgspec.Struct, frozen=True):
+    jsonrpc: str
+    id: RequestId
+    result: Any
+
+
+class Failure(msgspec.Struct, frozen=True):
+    jsonrpc: str
+    id: RequestId
+    error: ErrorObject
+
+
+class Request(msgspec.Struct, frozen=True):
+    method: str
+    params: Params
+    id: RequestId | UnsetType
+    """Unset for a notification, which gets no answer."""
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Dispatcher:
+    """The methods by name. Nothing that a client sends makes it raise."""
+
+    def __init__(self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None]) -> None:
+        self._methods = methods
+        self._on_fatal = on_fatal
+
+    async def answer(self, message: bytes | str, may_ask: Callable[[], bool]) -> bytes | None:
+        """The answer to one message; None when it holds notifications only.
+
+        `may_ask` counts a call and says whether its client may make it.
+        """
+        try:
+            content = msgspec.json.decode(message)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
+            return _encode(_failure(None, RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}")))
+        if not isinstance(content, list):
+            return await self._answer_one(content, may_ask)
+        if not content:
+            return _encode(_failure(None, RpcError(INVALID_REQUEST, "empty batch")))
+        if len(content) > MAX_BATCH:
+            too_large = f"batch too large: {len(content)} calls, {MAX_BATCH} at most"
+            return _encode(_failure(None, RpcError(INVALID_REQUEST, too_large)))
+        return await self._answer_batch(content, may_ask)
+
+    async def _answer_batch(self, calls: list[object], may_ask: Callable[[], bool]) -> bytes | None:
+        answers: list[bytes] = []
+        for start in range(0, len(calls), AT_ONCE):
+            together = calls[start : start + AT_ONCE]
+            if sum(map(len, answers)) > MAX_ANSWER_BYTES:
+                refusal = RpcError(RESPONSE_TOO_LARGE, "response too large")
+                answers += [_encode(_failure(id_of(call), refusal)) for call in together if expects_answer(call)]
+                continue
+            # Each begins before the next: what a client submits keeps its order.
+            found = await asyncio.gather(*(self._answer_one(call, may_ask) for call in together))
+            answers += [answer for answer in found if answer is not None]
+        return b"[" + b",".join(answers) + b"]" if answers else None
+
+    async def _answer_one(self, content: object, may_ask: Callable[[], bool]) -> bytes | None:
+        try:
+            request = parse_request(content)
+        except RpcError as refused:
+            return _encode(_failure(id_of(content), refused)) if expects_answer(content) else None
+        answer = await self._perform(request, may_ask)
+        return answer if request.id is not UNSET else None
+
+    async def _perform(self, request: Request, may_ask: Callable[[], bool]) -> bytes:
+        request_id = None if request.id is UNSET else request.id
+        try:
+            if not may_ask():
+                raise RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down")
+            handler = self._methods.get(request.method)
+            if handler is None:
+                raise MethodNotFound(request.method)
+            return _encode(Result("2.0", request_id, await handler(request.params)))
+        except RpcError as refused:
+            return _encode(_failure(request_id, refused))
+        except NodeError as error:
+            if isinstance(error, Fatal):
+                self._on_fatal(error)
+            return _encode(_failure(request_id, rpc_error_of(error)))
+        except Exception as failure:
+            log.error("a call failed", method=request.method, exc_info=failure)
+            return _encode(_failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log")))
+
+
+def parse_request(content: object) -> Request:
+    """Raises `RpcError` for what is no call of JSON-RPC 2.0."""
+    if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'invalid request: expected an object with "jsonrpc": "2.0"')
+    request_id = content.get("id", UNSET)
+    if isinstance(request_id, bool | dict | list):
+        raise RpcError(INVALID_REQUEST, "invalid request: the id is a string or a number")
+    method, params = content.get("method"), content.get("params")
+    if not isinstance(method, str) or not method:
+        raise RpcError(INVALID_REQUEST, "invalid request: the method is missing")
+    if params is not None and not isinstance(params, list):
+        raise InvalidParams("non-array args")
+    return Request(method, params or [], request_id)
+
+
+def expects_answer(content: Any) -> bool:
+    """Whatever is no notification does, also what cannot be understood."""
+    return (
+        not (isinstance(content, dict) and content.get("jsonrpc") == "2.0" and "method" in content) or "id" in content
+    )
+
+
+def id_of(content: object) -> RequestId:
+    """The id to answer under; null when there is none that can be given back."""
+    found = content.get("id") if isinstance(content, dict) else None
+    return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
+
+
+def _failure(request_id: RequestId, error: RpcError) -> Failure:
+    return Failure("2.0", request_id, error.to_object())

@@ -1,0 +1,108 @@
+"""Filters that are polled, and logs, of which this chain has none."""
+
+from cairn.api.rpc.chain import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
+from cairn.core.gateway import FilterChanges
+
+MAX_BLOCKS = 10_000
+"""Hashes in one answer; a client that comes back after more gets the newest."""
+
+
+class FilterMethods:
+    """The core keeps the filters: a client's next request may come to another worker."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._gateway = chain.gateway
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_getLogs": self.get_logs,
+            "eth_newFilter": self.new_log_filter,
+            "eth_newBlockFilter": self.new_block_filter,
+            "eth_newPendingTransactionFilter": self.new_pending_filter,
+            "eth_getFilterChanges": self.get_changes,
+            "eth_getFilterLogs": self.get_filter_logs,
+            "eth_uninstallFilter": self.uninstall,
+        }
+
+    async def get_logs(self, params: Params) -> list[str]:
+        """None: a transfer logs nothing."""
+        last = last_named(params)
+        if last is not None and last > self._chain.view.height and last > await self._chain.head():
+            raise InvalidParams("block range extends beyond current head block")
+        return []
+
+    async def new_log_filter(self, params: Params) -> str:
+        last_named(params)
+        return await self._gateway.create_filter("logs")
+
+    async def new_block_filter(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return await self._gateway.create_filter("blocks")
+
+    async def new_pending_filter(self, params: Params) -> str:
+        check_count(params, 0, 1)
+        return await self._gateway.create_filter("transactions")
+
+    async def get_changes(self, params: Params) -> list[str]:
+        changes = await self._changes(params)
+        if changes.kind == "transactions":
+            return [data(tx_hash) for tx_hash in changes.tx_hashes]
+        if changes.last_height < changes.first_height:
+            return []
+        view = self._chain.view
+        await view.reach(changes.last_height)
+        first = max(changes.first_height, view.base, changes.last_height - MAX_BLOCKS + 1)
+        return [data(view.block_hash(height)) for height in range(first, changes.last_height + 1)]
+
+    async def get_filter_logs(self, params: Params) -> list[str]:
+        if (await self._changes(params)).kind != "logs":
+            raise filter_not_found()
+        return []
+
+    async def _changes(self, params: Params) -> FilterChanges:
+        changes = await self._gateway.find_changes(filter_name(params))
+        if changes is None:
+            raise filter_not_found()
+        return changes
+
+    async def uninstall(self, params: Params) -> bool:
+        return await self._gateway.remove_filter(filter_name(params))
+
+
+def filter_name(params: Params) -> str:
+    check_count(params, 1, 1)
+    if not isinstance(params[0], str):
+        raise InvalidParams("invalid argument 0: expected the id of a filter")
+    return params[0]
+
+
+def filter_not_found() -> RpcError:
+    return RpcError(SERVER_ERROR, "filter not found")
+
+
+def last_named(params: Params) -> int | None:
+    """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
+
+    Which logs it asks for is all the same where there are none.
+    """
+    check_count(params, 1, 1)
+    wanted = params[0]
+    if not isinstance(wanted, dict):
+        raise InvalidParams("invalid argument 0: expected a filter object")
+    if wanted.get("blockHash") is not None:
+        parse_hash(wanted["blockHash"], "blockHash")
+        if wanted.get("fromBlock") is not None or wanted.get("toBlock") is not None:
+            raise InvalidParams(
+                "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+            )
+    first, last = (
+        None if wanted.get(name) is None else parse_block_number(wanted[name], name).height
+        for name in ("fromBlock", "toBlock")
+    )
+    if first is not None and last is not None and first > last:
+        raise InvalidParams("invalid block range params")
+    return first if last is None else last

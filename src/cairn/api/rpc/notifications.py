@@ -1,0 +1,65 @@
+"""What a subscription is told, as frames: encoded once where that is possible, the same for every socket."""
+
+from collections.abc import Sequence
+
+import msgspec
+from websockets.frames import Frame, Opcode
+
+from cairn.api.rpc.objects import header_object, transaction_object
+from cairn.api.view import ChainView
+from cairn.domain.types import BlockHash, Tx
+
+CACHED_HEADS = 128
+
+_encode = msgspec.json.Encoder().encode
+_NO_HASH = b"0x" + b"0" * 64
+
+
+def text_frame(payload: bytes) -> bytes:
+    """Unmasked and never compressed, as every frame of the node."""
+    return Frame(Opcode.TEXT, payload).serialize(mask=False)
+
+
+def notification(subscription: str, result: bytes) -> bytes:
+    return text_frame(
+        b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"%b","result":%b}}'
+        % (subscription.encode(), result)
+    )
+
+
+class HeadTexts:
+    """The JSON of the newest headers, which many sockets are told of at about the same time."""
+
+    def __init__(self, view: ChainView) -> None:
+        self._view = view
+        self._texts: dict[BlockHash, bytes] = {}
+
+    def text(self, height: int) -> bytes:
+        block_hash = self._view.block_hash(height)
+        text = self._texts.get(block_hash)
+        if text is None:
+            gas_limit = self._view.get_info().block_gas_limit
+            text = _encode(header_object(*self._view.get_header(height), gas_limit))
+            if len(self._texts) >= CACHED_HEADS:
+                del self._texts[next(iter(self._texts))]
+            self._texts[block_hash] = text
+        return text
+
+
+class ArrivedTxs:
+    """Transactions that came into the mempool together."""
+
+    def __init__(self, txs: Sequence[Tx], chain_id: int) -> None:
+        self._txs = txs
+        self._chain_id = chain_id
+        self._objects: list[bytes] | None = None
+
+    def full_frames(self, subscription: str) -> bytes:
+        if self._objects is None:
+            self._objects = [_encode(transaction_object(tx, self._chain_id, None)) for tx in self._txs]
+        return b"".join(notification(subscription, text) for text in self._objects)
+
+    def hash_frames(self, subscription: str) -> bytes:
+        # All frames of one subscription are alike but for the hash: a thousand cost as little as a join.
+        before, after = notification(subscription, b'"%b"' % _NO_HASH).split(_NO_HASH)
+        return b"".join(b"%b0x%b%b" % (before, tx.hash.hex().encode(), after) for tx in self._txs)

@@ -1,0 +1,126 @@
+"""Blocks, transactions and receipts as Ethereum's JSON-RPC shows them.
+
+A block has no `baseFeePerGas`: that is what makes wallets and libraries send legacy transactions, the only ones here.
+"""
+
+from typing import Any
+
+from cairn.api.rpc.values import data, quantity
+from cairn.domain.codec import encode_header
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
+
+Json = dict[str, Any]
+
+EMPTY_BLOOM = "0x" + "00" * 256
+"""No transfer logs anything."""
+NO_UNCLES = "0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
+"""keccak-256 of the empty list in RLP."""
+NO_NONCE = "0x" + "00" * 8
+NO_MIX = "0x" + "00" * 32
+TRANSFER_DATA_BYTES = 110
+"""About what a signed transfer takes."""
+
+
+class Place:
+    """Where a confirmed transaction is."""
+
+    __slots__ = ("block_hash", "height", "position", "timestamp")
+
+    def __init__(self, block_hash: BlockHash, header: Header, position: int) -> None:
+        self.block_hash = data(block_hash)
+        self.height = quantity(header.height)
+        self.timestamp = quantity(header.timestamp)
+        self.position = position
+
+
+def transaction_object(tx: Tx, chain_id: int, place: Place | None) -> Json:
+    """`place` is None for a pending transaction."""
+    parity = tx.signature[64]
+    return {
+        "blockHash": place and place.block_hash,
+        "blockNumber": place and place.height,
+        "blockTimestamp": place and place.timestamp,
+        "transactionIndex": place and quantity(place.position),
+        "hash": data(tx.hash),
+        "type": "0x0",
+        "chainId": quantity(chain_id),
+        "from": data(tx.sender),
+        "to": data(tx.to),
+        "nonce": quantity(tx.nonce),
+        "value": quantity(tx.value),
+        "gas": quantity(tx.gas),
+        "gasPrice": quantity(tx.gas_price),
+        "input": "0x",
+        "v": quantity(2 * chain_id + 35 + parity),
+        "r": quantity(int.from_bytes(tx.signature[:32], "big")),
+        "s": quantity(int.from_bytes(tx.signature[32:64], "big")),
+    }
+
+
+def receipt_object(tx: Tx, place: Place) -> Json:
+    """An included transaction has succeeded: no other one is ever in a block."""
+    return {
+        "transactionHash": data(tx.hash),
+        "transactionIndex": quantity(place.position),
+        "blockHash": place.block_hash,
+        "blockNumber": place.height,
+        "from": data(tx.sender),
+        "to": data(tx.to),
+        "type": "0x0",
+        "status": "0x1",
+        "gasUsed": quantity(TRANSFER_GAS),
+        "cumulativeGasUsed": quantity(TRANSFER_GAS * (place.position + 1)),
+        "effectiveGasPrice": quantity(tx.gas_price),
+        "contractAddress": None,
+        "logs": [],
+        "logsBloom": EMPTY_BLOOM,
+    }
+
+
+def header_object(block_hash: BlockHash, header: Header, gas_limit: int) -> Json:
+    """What `newHeads` tells, and a block has besides its transactions."""
+    return {
+        "number": quantity(header.height),
+        "hash": data(block_hash),
+        "parentHash": data(header.previous_hash),
+        "timestamp": quantity(header.timestamp),
+        "transactionsRoot": data(header.tx_root),
+        "stateRoot": data(header.state_root),
+        "receiptsRoot": data(header.tx_root),
+        "miner": data(header.proposer),
+        "gasLimit": quantity(gas_limit),
+        "gasUsed": quantity(header.gas_used),
+        "difficulty": "0x0",
+        "extraData": "0x",
+        "logsBloom": EMPTY_BLOOM,
+        "mixHash": NO_MIX,
+        "nonce": NO_NONCE,
+        "sha3Uncles": NO_UNCLES,
+    }
+
+
+def block_object(block_hash: BlockHash, header: Header, gas_limit: int, transactions: list[Any]) -> Json:
+    """`transactions` are their hashes or their objects."""
+    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * len(transactions)
+    return header_object(block_hash, header, gas_limit) | {
+        "size": quantity(size),
+        "totalDifficulty": "0x0",
+        "transactions": transactions,
+        "uncles": [],
+    }
+
+
+def pending_block_object(block_hash: BlockHash, head: Header, gas_limit: int, transactions: list[Any]) -> Json:
+    """The block that could come next: what only mining decides is null."""
+    undecided = Header(
+        height=head.height + 1,
+        previous_hash=block_hash,
+        timestamp=head.timestamp,
+        tx_root=bytes(32),
+        state_root=head.state_root,
+        gas_used=TRANSFER_GAS * len(transactions),
+        proposer=ZERO_ADDRESS,
+        chain_id=head.chain_id,
+    )
+    block = block_object(block_hash, undecided, gas_limit, transactions)
+    return block | {"hash": None, "nonce": None, "miner": None}

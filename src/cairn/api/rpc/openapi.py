@@ -1,0 +1,60 @@
+"""JSON Schemas of JSON-RPC's envelope, for the OpenAPI document; what each method takes is in docs/json-rpc.md."""
+
+from typing import Any
+
+from cairn.api.rpc.dispatch import MAX_BATCH
+
+Json = dict[str, Any]
+
+VERSION: Json = {"type": "string", "enum": ["2.0"], "description": "Of JSON-RPC."}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def rpc_schemas() -> Json:
+    request_id: Json = {"type": ["string", "number", "null"], "description": "Given back in the answer."}
+    return {
+        "RpcRequest": {
+            "type": "object",
+            "description": "A call. Without an id it is a notification, which gets no answer.",
+            "properties": {
+                "jsonrpc": VERSION,
+                "id": request_id,
+                "method": {"type": "string", "minLength": 1, "description": "As eth_blockNumber."},
+                "params": {"type": ["array", "null"], "description": "The arguments, by position."},
+            },
+            "required": ["jsonrpc", "method"],
+            "examples": [{"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}],
+        },
+        "RpcBatch": {"type": "array", "items": _ref("RpcRequest"), "minItems": 1, "maxItems": MAX_BATCH},
+        "RpcMessage": {"oneOf": [_ref("RpcRequest"), _ref("RpcBatch")]},
+        "RpcError": {
+            "type": "object",
+            "description": "Codes and wording are geth's.",
+            "properties": {
+                "code": {"type": "integer", "description": "-32700 to -32600 by JSON-RPC, -32099 to -32000 by geth."},
+                "message": {"type": "string"},
+                "data": {"description": "`code` in it is the one that REST gives the same refusal."},
+            },
+            "required": ["code", "message"],
+            "additionalProperties": False,
+        },
+        "RpcResult": {
+            "type": "object",
+            "properties": {"jsonrpc": VERSION, "id": request_id, "result": {"description": "As the method has it."}},
+            "required": ["jsonrpc", "id", "result"],
+            "additionalProperties": False,
+        },
+        "RpcFailure": {
+            "type": "object",
+            "properties": {"jsonrpc": VERSION, "id": request_id, "error": _ref("RpcError")},
+            "required": ["jsonrpc", "id", "error"],
+            "additionalProperties": False,
+        },
+        "RpcAnswer": {"oneOf": [_ref("RpcResult"), _ref("RpcFailure")]},
+        "RpcAnswers": {
+            "oneOf": [_ref("RpcResult"), _ref("RpcFailure"), {"type": "array", "items": _ref("RpcAnswer")}],
+        },
+    }

@@ -1,0 +1,104 @@
+"""The subscriptions of one socket: `newHeads`, `newPendingTransactions`, and those that never have anything to tell."""
+
+import secrets
+
+from cairn.api.hub import EventHub
+from cairn.api.rpc.arrivals import ArrivalFeed
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import LIMIT_EXCEEDED, METHOD_NOT_FOUND, SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.notifications import ArrivedTxs, HeadTexts, notification
+from cairn.api.rpc.values import Params, check_count, given, parse_flag, quantity
+from cairn.api.subscriber import Connection
+
+MAX_SUBSCRIPTIONS = 64
+"""On one socket."""
+MAX_LISTENERS = 256
+"""Sockets of a worker that hear of pending transactions: each costs a frame for every one of them."""
+SILENT = frozenset({"logs", "syncing"})
+"""Nothing here logs or falls behind; libraries may subscribe all the same."""
+
+
+class Subscriptions:
+    """Blocks come from the hub's cursor: in order, none skipped, and a slow client reads them from the store.
+
+    Pending transactions are news, not a record: what arrives while the socket is full is not told on it.
+    """
+
+    def __init__(self, connection: Connection, hub: EventHub, heads: HeadTexts, arrivals: ArrivalFeed) -> None:
+        self._connection = connection
+        self._hub = hub
+        self._head_texts = heads
+        self._arrivals = arrivals
+        self._subscriber = hub.attach(connection, self._head_frames)
+        self._new: dict[str, tuple[str, bool]] = {}
+        """Kind and detail of those whose ids the client has not been told yet."""
+        self._heads: dict[str, int] = {}
+        """The first height that each is told of."""
+        self._pending: dict[str, bool] = {}
+        """Whether each is told of whole transactions."""
+        self._silent: set[str] = set()
+
+    def methods(self) -> dict[str, Handler]:
+        return {"eth_subscribe": self.subscribe, "eth_unsubscribe": self.unsubscribe}
+
+    async def subscribe(self, params: Params) -> str:
+        check_count(params, 1, 2)
+        kind = params[0]
+        if not isinstance(kind, str):
+            raise InvalidParams("invalid argument 0: expected the name of a subscription")
+        if kind not in SILENT and kind not in ("newHeads", "newPendingTransactions"):
+            raise RpcError(METHOD_NOT_FOUND, f'no "{kind[:80]}" subscription in eth namespace')
+        is_full = kind == "newPendingTransactions" and parse_flag(given(params, 1), "full")
+        if len(self._new) + len(self._heads) + len(self._pending) + len(self._silent) >= MAX_SUBSCRIPTIONS:
+            raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
+        if kind == "newPendingTransactions" and not self._pending and self._arrivals.listeners >= MAX_LISTENERS:
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many sockets follow pending transactions")
+        subscription = quantity(secrets.randbits(128))
+        self._new[subscription] = (kind, is_full)
+        return subscription
+
+    def begin(self) -> None:
+        """Start those whose ids have been written to the socket: no event may come before its subscription's id."""
+        new, self._new = self._new, {}
+        for subscription, (kind, is_full) in new.items():
+            if kind == "newHeads":
+                first = self._hub.subscribe_blocks(self._subscriber, None)
+                self._heads[subscription] = first
+            elif kind == "newPendingTransactions":
+                self._pending[subscription] = is_full
+                self._arrivals.join(self._tell_pending)
+            else:
+                self._silent.add(subscription)
+
+    async def unsubscribe(self, params: Params) -> bool:
+        check_count(params, 1, 1)
+        subscription = params[0]
+        if not isinstance(subscription, str):
+            raise InvalidParams("invalid argument 0: expected the id of a subscription")
+        if self._heads.pop(subscription, None) is not None:
+            if not self._heads:
+                self._hub.unsubscribe_blocks(self._subscriber)
+        elif self._pending.pop(subscription, None) is not None:
+            if not self._pending:
+                self._arrivals.leave(self._tell_pending)
+        elif subscription in self._silent:
+            self._silent.remove(subscription)
+        elif self._new.pop(subscription, None) is None:
+            raise RpcError(SERVER_ERROR, "subscription not found")
+        return True
+
+    def close(self) -> None:
+        self._arrivals.leave(self._tell_pending)
+        self._hub.detach(self._subscriber)
+
+    def _head_frames(self, height: int) -> bytes:
+        text = self._head_texts.text(height)
+        return b"".join(
+            notification(subscription, text) for subscription, first in self._heads.items() if first <= height
+        )
+
+    def _tell_pending(self, arrived: ArrivedTxs) -> None:
+        for subscription, is_full in self._pending.items():
+            if not self._connection.paused:
+                frames = arrived.full_frames(subscription) if is_full else arrived.hash_frames(subscription)
+                self._connection.write(frames)

@@ -1,0 +1,123 @@
+"""How JSON-RPC writes values: quantities, bytes, addresses, hashes, and what a parameter must look like."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cairn.api.rpc.errors import InvalidParams
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidField
+from cairn.domain.types import MAX_UINT64, Address, BlockHash
+
+Params = Sequence[Any]
+"""The arguments of a call, by position."""
+
+_QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]*)")
+_DATA = re.compile(r"0x([0-9a-fA-F]{2})*")
+_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_MAX_QUANTITY_TEXT = 2 + 64
+
+TAGS = frozenset({"latest", "earliest", "pending", "safe", "finalized"})
+
+
+class BlockName(msgspec.Struct, frozen=True):
+    """Which block is meant; exactly one of the three is there."""
+
+    tag: str | None = None
+    height: int | None = None
+    hash: BlockHash | None = None
+
+
+LATEST = BlockName(tag="latest")
+
+quantity = hex
+"""A number as the specification demands: 0x and hexadecimal digits without leading zeros."""
+
+
+def data(content: bytes) -> str:
+    return "0x" + content.hex()
+
+
+def check_count(params: Params, required: int, most: int) -> None:
+    """Raises `InvalidParams`, worded as geth does."""
+    if len(params) > most:
+        raise InvalidParams(f"too many arguments, want at most {most}")
+    for index in range(required):
+        if index >= len(params) or params[index] is None:
+            raise InvalidParams(f"missing value for required argument {index}")
+
+
+def given(params: Params, index: int) -> Any:
+    """The argument, or None when it was left out."""
+    return params[index] if index < len(params) else None
+
+
+def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
+    if not isinstance(value, str):
+        raise InvalidParams(f"{what}: expected a hex quantity in a string")
+    if not value.startswith("0x"):
+        raise InvalidParams(f"{what}: hex string without 0x prefix")
+    if not _QUANTITY.fullmatch(value):
+        leads = len(value) > 3 and value[2] == "0" and _QUANTITY.fullmatch("0x1" + value[3:])
+        raise InvalidParams(f"{what}: {'hex number with leading zero digits' if leads else 'invalid hex string'}")
+    if len(value) > _MAX_QUANTITY_TEXT or int(value, 16) > maximum:
+        raise InvalidParams(f"{what}: hex number > {maximum.bit_length()} bits")
+    return int(value, 16)
+
+
+def parse_data(value: object, what: str) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidParams(f"{what}: expected hex bytes in a string")
+    if not value.startswith("0x"):
+        raise InvalidParams(f"{what}: hex string without 0x prefix")
+    if not _DATA.fullmatch(value):
+        raise InvalidParams(f"{what}: {'hex string of odd length' if len(value) % 2 else 'invalid hex string'}")
+    return bytes.fromhex(value[2:])
+
+
+def parse_hash(value: object, what: str) -> bytes:
+    if not isinstance(value, str) or not _HASH.fullmatch(value):
+        raise InvalidParams(f"{what}: expected a hash, 0x and 64 hexadecimal digits")
+    return bytes.fromhex(value[2:])
+
+
+def parse_account(value: object, what: str) -> Address:
+    if not isinstance(value, str):
+        raise InvalidParams(f"{what}: expected an address in a string")
+    try:
+        return parse_address(value, what)
+    except InvalidField as invalid:
+        raise InvalidParams(invalid.detail) from None
+
+
+def parse_flag(value: object, what: str) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise InvalidParams(f"{what}: expected true or false")
+    return value
+
+
+def parse_block_number(value: object, what: str) -> BlockName:
+    """A number or a tag."""
+    if isinstance(value, str) and value in TAGS:
+        return BlockName(tag=value)
+    return BlockName(height=parse_quantity(value, what))
+
+
+def parse_block(value: object, what: str) -> BlockName:
+    """A number, a tag, a hash, or an object that names one of them (EIP-1898). Left out, it is the latest."""
+    if value is None:
+        return LATEST
+    if isinstance(value, str) and len(value) == len("0x") + 64:
+        return BlockName(hash=BlockHash(parse_hash(value, what)))
+    if not isinstance(value, dict):
+        return parse_block_number(value, what)
+    number, block_hash = value.get("blockNumber"), value.get("blockHash")
+    if (number is None) == (block_hash is None):
+        raise InvalidParams(f"{what}: give either blockNumber or blockHash")
+    if block_hash is not None:
+        return BlockName(hash=BlockHash(parse_hash(block_hash, f"{what}: blockHash")))
+    return parse_block_number(number, f"{what}: blockNumber")

@@ -1,0 +1,44 @@
+"""Money as people write it and as the chain counts it: whole wei. Exact both ways; a float never touches an amount."""
+
+import re
+
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import COIN, GWEI
+from cairn.domain.types import MAX_UINT256
+
+_UNITS = {"": 1, "wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN}
+_match = re.compile(r"(?P<whole>[0-9]{1,78})(?:\.(?P<part>[0-9]{1,78}))? ?(?P<unit>[a-z]*)").fullmatch
+
+GWEI_FROM = GWEI
+COINS_FROM = COIN // 1_000
+"""From here on an amount is shown in coins; below it, in gwei or wei: the digits that count come first."""
+
+
+def parse_amount(text: str, label: str) -> int:
+    """Read `1.5coins`, `2gwei`, `10wei` or plain wei. Raises `InvalidConfig` that names `label`."""
+    found = _match(text)
+    if found is None or found["unit"] not in _UNITS:
+        raise InvalidConfig(f"{label}: {text!r} is no amount; write 1.5coins, 20gwei, or whole wei such as 1000")
+    unit, part = _UNITS[found["unit"]], (found["part"] or "").rstrip("0")
+    scale: int = 10 ** len(part)
+    if unit % scale:
+        if not found["unit"]:
+            raise InvalidConfig(f"{label}: {text} needs a unit, such as {text}coins; a plain number is whole wei")
+        raise InvalidConfig(f"{label}: {text} names a part of a wei, and there is none; a coin has 18 decimals")
+    wei = int(found["whole"] + part) * (unit // scale)
+    if wei > MAX_UINT256:
+        raise InvalidConfig(f"{label}: {text} is more than 2^256-1 wei")
+    return wei
+
+
+def format_amount(wei: int) -> str:
+    """All of it, in the unit that reads best: `1.5 coins`, `21,000 gwei`, `7 wei`."""
+    if wei >= COINS_FROM:
+        return f"{_decimal(wei, COIN)} {'coin' if wei == COIN else 'coins'}"
+    return f"{_decimal(wei, GWEI)} gwei" if wei >= GWEI_FROM else f"{wei} wei"
+
+
+def _decimal(wei: int, unit: int) -> str:
+    whole, part = divmod(wei, unit)
+    digits = f"{part:0{len(str(unit)) - 1}d}".rstrip("0")
+    return f"{whole:,}.{digits}" if digits else f"{whole:,}"

@@ -1,0 +1,224 @@
+"""What the commands that look fetch and show: tables for people, the interface's own JSON for scripts."""
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from cairn.cli.amounts import format_amount
+from cairn.cli.keystore import Keystore
+from cairn.cli.parties import find_party
+from cairn.cli.remote import ask_node
+from cairn.cli.report import CommandFailed
+from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, when
+from cairn.client import AsyncClient
+from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, Proof, Transaction
+from cairn.domain.crypto import checksum_address, parse_address
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import TRANSFER_GAS
+
+T = TypeVar("T")
+
+_is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
+_is_height = re.compile(r"[0-9]{1,20}").fullmatch
+
+
+class Names:
+    """Addresses as people know them: by the name of a stored key, or as a dev account."""
+
+    def __init__(self, keystore: Keystore) -> None:
+        self._names = {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
+        self._names |= {key.address: key.name for key in keystore.load_all()}
+
+    def full(self, spelled: str) -> str:
+        address = parse_address(spelled, "address")
+        name = self._names.get(address)
+        return f"{checksum_address(address)} ({name})" if name else checksum_address(address)
+
+    def short(self, spelled: str) -> str:
+        """The name, or both ends of the address: enough to tell one from another in a table."""
+        address = parse_address(spelled, "address")
+        return self._names.get(address) or shortened(checksum_address(address))
+
+
+def shortened(text: str) -> str:
+    return f"{text[:6]}…{text[-4:]}"
+
+
+class Lookups:
+    def __init__(self, url: str, keystore: Keystore, as_json: bool) -> None:
+        self._url = url
+        self._keystore = keystore
+        self._as_json = as_json
+
+    def show_tx(self, tx_hash: str, wait_s: float | None, with_proof: bool, trusted_block: str | None) -> None:
+        check_hash(tx_hash, "HASH")
+        if trusted_block is not None:
+            check_hash(trusted_block, "--trusted-block")
+
+        async def fetch(node: AsyncClient) -> tuple[Transaction, Proof | None]:
+            tx = await (node.transaction(tx_hash) if wait_s is None else node.wait(tx_hash, wait_s))
+            return tx, await checked_proof(node, tx_hash, trusted_block) if with_proof else None
+
+        tx, proof = ask_node(self._url, fetch)
+        if self._as_json:
+            print_json(msgspec.to_builtins(tx if proof is None else proof))
+            return
+        pairs = tx_pairs(tx, Names(self._keystore))
+        if proof is not None:
+            pairs.append(("proof", proved_text(proof, trusted_block is not None)))
+        print_pairs(pairs)
+
+    def show_block(self, name: str) -> None:
+        if name != "latest" and not _is_height(name):
+            check_hash(name, "BLOCK", "a height, latest, or ")
+        block = ask_node(self._url, lambda node: node.block(name))
+        if self._as_json:
+            print_json(msgspec.to_builtins(block))
+        else:
+            print_pairs(block_pairs(block, Names(self._keystore)))
+
+    def show_account(self, who: str) -> None:
+        address = self._address_of(who)
+        state = ask_node(self._url, lambda node: node.account(address))
+        if self._as_json:
+            print_json(msgspec.to_builtins(state))
+            return
+        waiting = state.pending_nonce - state.nonce
+        print_pairs(
+            [
+                ("account", Names(self._keystore).full(state.address)),
+                ("balance", format_amount(state.balance)),
+                ("nonce", f"{state.nonce}, and {waiting} pending" if waiting else str(state.nonce)),
+            ]
+        )
+
+    def show_history(self, who: str, limit: int) -> None:
+        address = self._address_of(who)
+        history = ask_node(self._url, lambda node: collected(node.history(address, limit)))
+        if self._as_json:
+            print_json(msgspec.to_builtins(history))
+        elif history:
+            print_history(history, address, Names(self._keystore))
+        else:
+            print(f"{Names(self._keystore).full(address)} has sent and received nothing.")
+
+    def show_mempool(self, sender: str | None, limit: int) -> None:
+        address = None if sender is None else self._address_of(sender)
+
+        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], int]:
+            size = (await node.chain()).mempool
+            return await collected(node.pending(address, limit)), size.pending + size.queued
+
+        items, total = ask_node(self._url, fetch)
+        if self._as_json:
+            print_json(msgspec.to_builtins(items))
+            return
+        if items:
+            print_pending(items, Names(self._keystore))
+        else:
+            print("No transaction is pending.")
+        if address is None and total > len(items):
+            print(f"and {total - len(items):,} more; --limit shows them")
+
+    def show_chain(self) -> None:
+        chain = ask_node(self._url, lambda node: node.chain())
+        if self._as_json:
+            print_json(msgspec.to_builtins(chain))
+            return
+        pool, head = chain.mempool, chain.head
+        print_pairs(
+            [
+                ("node", f"{self._url}, Cairn {chain.version}, {chain.engine}"),
+                ("chain id", str(chain.chain_id)),
+                ("gas price", format_amount(chain.gas_price)),
+                ("a transfer", f"costs {format_amount(TRANSFER_GAS * chain.gas_price)}"),
+                ("a block", f"holds {chain.block_gas_limit // TRANSFER_GAS:,} transfers at most"),
+                ("head", f"block {head.block_height} {head.hash}"),
+                ("", when(head.timestamp)),
+                ("mempool", f"{pool.pending:,} pending, {pool.queued:,} queued, room for {pool.limit:,}"),
+            ]
+        )
+
+    def _address_of(self, who: str) -> str:
+        return checksum_address(find_party(who, self._keystore, "ACCOUNT").address)
+
+
+def check_hash(text: str, label: str, otherwise: str = "") -> None:
+    if not _is_hash(text):
+        raise InvalidConfig(f"{label}: {text!r} is not {otherwise}0x and 64 hexadecimal digits")
+
+
+async def checked_proof(node: AsyncClient, tx_hash: str, trusted_block: str | None) -> Proof:
+    proof = await node.proof(tx_hash)
+    if proof.tx_hash != tx_hash.lower():
+        raise CommandFailed(f"the node answers with a proof of another transaction, {proof.tx_hash}", "INVALID_PROOF")
+    proof.verify(trusted_block)
+    return proof
+
+
+async def collected(items: AsyncGenerator[T, None]) -> list[T]:
+    return [item async for item in items]
+
+
+def proved_text(proof: Proof, is_trusted: bool) -> str:
+    place = f"number {proof.transaction_index + 1} of {proof.transaction_count} in block {proof.header.block_height}"
+    return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
+
+
+def tx_pairs(tx: Transaction, names: Names) -> list[tuple[str, Line]]:
+    pairs: list[tuple[str, Line]] = [
+        ("transaction", tx.tx_hash),
+        ("status", tx.status),
+        ("from", names.full(tx.sender)),
+        ("to", names.full(tx.to)),
+        ("amount", format_amount(tx.value)),
+        ("nonce", str(tx.nonce)),
+        ("gas price", format_amount(tx.gas_price)),
+    ]
+    if isinstance(tx, ConfirmedTransaction):
+        place = f"{tx.block_height} {tx.block_hash}, number {tx.transaction_index + 1} in it"
+        pairs += [("fee", format_amount(tx.fee)), ("block", place)]
+    return pairs
+
+
+def block_pairs(block: Block, names: Names) -> list[tuple[str, Line]]:
+    count = len(block.transactions)
+    return [
+        ("block", str(block.block_height)),
+        ("hash", block.hash),
+        ("previous", block.previous_hash),
+        ("time", when(block.timestamp)),
+        ("proposer", names.full(block.proposer)),
+        ("gas used", f"{block.gas_used:,}"),
+        ("state root", block.state_root),
+        ("transactions", f"{count:,}" if count else "none"),
+        *(("", tx_hash) for tx_hash in block.transactions),
+    ]
+
+
+def print_history(history: Sequence[ConfirmedTransaction], address: str, names: Names) -> None:
+    rows = []
+    for tx in history:
+        is_sent = tx.sender == address.lower()
+        other = names.short(tx.to if is_sent else tx.sender)
+        rows.append((str(tx.block_height), "to" if is_sent else "from", other, format_amount(tx.value), tx.tx_hash))
+    print_table(("block", "", "account", "amount", "transaction"), rows)
+
+
+def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
+    rows = [
+        (
+            names.short(item.sender),
+            names.short(item.to),
+            format_amount(item.value),
+            str(item.nonce),
+            format_amount(item.gas_price),
+            ago(item.received_at),
+            item.tx_hash,
+        )
+        for item in items
+    ]
+    print_table(("from", "to", "amount", "nonce", "gas price", "received", "transaction"), rows)

@@ -1,0 +1,85 @@
+"""What people read on standard output, and what scripts do: but for colour, the same at a terminal and in a pipe."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+Line = str | Text
+GAP = "  "
+
+
+class Output(Console):
+    """Neither wrapped nor read as markup: a key, a path or a URL must come out whole, to be copied."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Whoever read along has seen enough (`cairn dev | head`); the command itself goes on."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    Output().print(*lines, sep="\n")
+    sys.stdout.flush()
+
+
+def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
+    """One thing, a line for each of its parts."""
+    width = max(len(name) for name, _ in pairs)
+    print_lines(Text(f"{name:<{width}}{GAP}", "bold").append(plain(value)) for name, value in pairs)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None:
+    """Things of a kind, a line for each; what counts is on the right of its column."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(map(Text, headings), *cells, strict=True)]
+    right = [bool(cells) and all(is_count(row[index]) for row in cells) for index in range(len(headings))]
+    print_lines(_row(row, widths, right) for row in ([Text(heading, "bold") for heading in headings], *cells))
+
+
+def print_json(value: Any) -> None:
+    """Spelled as the node spells it: no spaces, integers exact."""
+    print(json.dumps(value, separators=(",", ":"), ensure_ascii=False), flush=True)
+
+
+def plain(value: Line) -> Text:
+    """A copy, so that padding it changes nothing of the caller's. What a node says cannot steer the terminal."""
+    text = value.copy() if isinstance(value, Text) else Text(value)
+    if not text.plain.isprintable():
+        text = Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text.plain))
+    return text
+
+
+def is_count(cell: Text) -> bool:
+    return cell.plain.split(" ")[0].replace(",", "").replace(".", "").isdigit()
+
+
+def when(timestamp_s: float, now_s: float | None = None) -> str:
+    """A moment in the reader's own time, and how long ago it was."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(timestamp_s))
+    return f"{moment} ({ago(timestamp_s, now_s)})"
+
+
+def ago(timestamp_s: float, now_s: float | None = None) -> str:
+    passed = int((time.time() if now_s is None else now_s) - timestamp_s)
+    if passed < 1:
+        return "now"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if passed >= 2 * size:
+            return f"{passed // size} {unit} ago"
+    return f"{passed} s ago"
+
+
+def _row(cells: Sequence[Text], widths: Sequence[int], right: Sequence[bool]) -> Text:
+    for cell, width, is_right in zip(cells, widths, right, strict=True):
+        (cell.pad_left if is_right else cell.pad_right)(width - len(cell))
+    line = Text(GAP).join(cells)
+    line.rstrip()
+    return line

@@ -1,0 +1,32 @@
+"""A client for a Cairn node: `AsyncClient` for asyncio, `Client` with the same methods for everything else.
+
+It speaks the public interface only and brings no part of the node along. What it answers with is in `models`, what it
+raises in `errors`.
+"""
+
+from cairn.client import errors, models
+from cairn.client.account import Account, SignedTransfer
+from cairn.client.async_client import AsyncClient
+from cairn.client.errors import ApiError, ClientError, NodeUnreachable
+from cairn.client.models import Confirmed, Dropped
+from cairn.client.sync_client import Client, Wallet
+from cairn.client.wallet import AsyncWallet
+from cairn.domain.genesis import COIN, GWEI
+
+__all__ = [
+    "COIN",
+    "GWEI",
+    "Account",
+    "ApiError",
+    "AsyncClient",
+    "AsyncWallet",
+    "Client",
+    "ClientError",
+    "Confirmed",
+    "Dropped",
+    "NodeUnreachable",
+    "SignedTransfer",
+    "Wallet",
+    "errors",
+    "models",
+]

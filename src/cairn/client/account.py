@@ -1,0 +1,117 @@
+"""Keys and signatures, made locally: a private key never leaves this process."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Self
+
+import msgspec
+
+from cairn.client.errors import InvalidField
+from cairn.client.models import Transfer
+from cairn.domain import errors as domain_errors
+from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, Draft
+
+_is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch
+
+
+class SignedTransfer(Transfer, frozen=True, kw_only=True):
+    """A transfer that any node of its chain takes, from anyone who has it, exactly once."""
+
+    signature: str
+
+    def body(self) -> dict[str, Any]:
+        """What `POST /tx` takes: all fields but the hash."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        del fields["txHash"]
+        return fields
+
+
+class Account:
+    """A local key. It signs; what it holds and where it stands only a node knows."""
+
+    __slots__ = ("_address", "_key")
+
+    def __init__(self, key: bytes) -> None:
+        """From the 32 bytes of the private key; `from_key` takes other spellings. Raises `ValueError`."""
+        if len(key) != 32 or not 0 < int.from_bytes(key, "big") < CURVE_ORDER:
+            # The text must not show what was given: it may be nearly the key.
+            raise ValueError("a private key is 32 bytes, not zero and below the order of secp256k1")
+        self._key = key
+        self._address = address_of_key(key)
+
+    @classmethod
+    def from_key(cls, key: str) -> Self:
+        """From the hexadecimal digits of a private key, with or without `0x`. Raises `ValueError`."""
+        if not _is_key(key):
+            raise ValueError("a private key is 64 hexadecimal digits, with or without 0x")
+        return cls(bytes.fromhex(key.removeprefix("0x")))
+
+    @classmethod
+    def from_keystore(cls, keystore: str | Mapping[str, Any], password: str) -> Self:
+        """From an encrypted keystore (V3, as wallets, geth and `cairn keys` write it). Raises `ValueError`.
+
+        The decryption takes about a second, on purpose.
+        """
+        # It brings a hundred modules that whoever has the key at hand does not need.
+        from eth_account import Account as EthAccount  # noqa: PLC0415
+
+        return cls(bytes(EthAccount.decrypt(keystore if isinstance(keystore, str) else dict(keystore), password)))
+
+    @classmethod
+    def create(cls) -> Self:
+        """A new key that nobody else has; write down `key` or lose all that is paid to it."""
+        return cls((1 + secrets.randbelow(CURVE_ORDER - 1)).to_bytes(32, "big"))
+
+    @classmethod
+    def dev(cls, index: int) -> Self:
+        """One of the ten accounts of a dev chain, whose keys everybody knows."""
+        if not 0 <= index < len(DEV_KEYS):
+            raise ValueError(f"a dev chain has the accounts 0 to {len(DEV_KEYS) - 1}, not {index}")
+        return cls(DEV_KEYS[index][1])
+
+    @property
+    def address(self) -> str:
+        """In the spelling with a checksum (EIP-55)."""
+        return checksum_address(self._address)
+
+    @property
+    def key(self) -> str:
+        """The secret itself, as `from_key` takes it."""
+        return "0x" + self._key.hex()
+
+    def sign(
+        self, to: str, value: int, *, nonce: int, chain_id: int, gas_price: int, gas: int = TRANSFER_GAS
+    ) -> SignedTransfer:
+        """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would."""
+        for field, number in (("value", value), ("nonce", nonce), ("gas", gas), ("gasPrice", gas_price)):
+            # A float would be signed as another number than the one that was meant.
+            if type(number) is not int:
+                raise InvalidField(f"{field}: is not an integer", field=field)
+        try:
+            draft = Draft(self._address, parse_address(to, "to"), value, gas, gas_price, nonce)
+            tx = sign_draft(draft, self._key, chain_id)
+        except domain_errors.InvalidField as invalid:
+            raise InvalidField(invalid.detail, field=invalid.field) from None
+        return SignedTransfer(
+            tx_hash="0x" + tx.hash.hex(),
+            sender="0x" + tx.sender.hex(),
+            to="0x" + tx.to.hex(),
+            value=value,
+            nonce=nonce,
+            gas=gas,
+            gas_price=gas_price,
+            signature="0x" + tx.signature.hex(),
+        )
+
+    def __repr__(self) -> str:
+        return f"Account({self.address})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Account) and secrets.compare_digest(self._key, other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._address)

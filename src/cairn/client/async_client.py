@@ -1,0 +1,294 @@
+"""The client: every read and every submission, with the retries that are safe."""
+
+import ssl
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec.json import Decoder
+
+from cairn.client.account import Account, SignedTransfer
+from cairn.client.backoff import Deadline, delays
+from cairn.client.errors import ApiError, ConfirmationTimeout, NodeUnreachable, Problem, error_of
+from cairn.client.events import EventChannel
+from cairn.client.following import BlockFollower, PaymentFollower
+from cairn.client.models import (
+    AccountState,
+    Block,
+    BlockSummary,
+    Chain,
+    ConfirmedTransaction,
+    MempoolItem,
+    Outcome,
+    Probe,
+    Proof,
+    Readiness,
+    Submitted,
+    Transaction,
+    Validators,
+)
+from cairn.client.paging import listed
+from cairn.client.transport import Repeat, Transport, path_of
+from cairn.client.wallet import AsyncWallet
+
+_ACCOUNT = Decoder(AccountState)
+_BLOCK = Decoder(Block)
+_BLOCKS = Decoder(list[BlockSummary])
+_CHAIN = Decoder(Chain)
+_HISTORY = Decoder(list[ConfirmedTransaction])
+_MEMPOOL = Decoder(list[MempoolItem])
+_PROBE = Decoder(Probe)
+_PROBLEM = Decoder(Problem)
+_PROOF = Decoder(Proof)
+_READINESS = Decoder(Readiness)
+_RESULTS = Decoder(list[msgspec.Raw])
+_SUBMITTED = Decoder(Submitted)
+_TRANSACTION: Decoder[Transaction] = Decoder(Transaction)
+_VALIDATORS = Decoder(Validators)
+
+MAX_BATCH = 100
+HOLD_S = 20.0
+"""How long one request for a confirmation is held by the node; a longer wait is several of them."""
+
+LEAST_HOLD_S = 0.001
+"""So that a wait without any time still asks once."""
+
+Submission = SignedTransfer | Mapping[str, Any]
+"""A signed transfer, or the fields of `POST /tx` as they are."""
+
+
+class AsyncClient:
+    """A node at `url`, such as `http://127.0.0.1:8645`.
+
+    What fails because the node cannot be reached or is busy (429, 503) is tried again, with growing pauses and as the
+    node's `Retry-After` says, for `timeout_s` in all. That is safe for everything that is signed: sent twice, it
+    happens once. A submission that the node is to sign (dev chains) and that names no nonce is not sent twice.
+
+    Use it as a context manager, in one event loop; any number of tasks may share it. What follows the chain waits for
+    a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
+    for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 30.0,
+        outage_timeout_s: float | None = None,
+        silence_timeout_s: float = 15.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls)
+        self._patient = self._transport.with_timeout(outage_timeout_s)
+        self._channel = EventChannel(
+            self._transport.url,
+            timeout_s=timeout_s,
+            outage_timeout_s=outage_timeout_s,
+            silence_timeout_s=silence_timeout_s,
+            tls=tls,
+        )
+        self._wallets: dict[Account, AsyncWallet] = {}
+
+    @property
+    def url(self) -> str:
+        return self._transport.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; what is still being sent is given up."""
+        for wallet in self._wallets.values():
+            await wallet.close()
+        await self._transport.close()
+
+    def wallet(self, account: Account) -> AsyncWallet:
+        """The account at this node; always the same one, so that all who send from it share its nonces."""
+        return self._wallets.setdefault(account, AsyncWallet(self, account))
+
+    # Submitting.
+
+    async def submit(self, transfer: Submission) -> Submitted:
+        """Hand a transaction over; on return it is admitted and on the node's disk. Safe to call again."""
+        body = _body_of(transfer)
+        try:
+            return await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
+        except NodeUnreachable as unreachable:
+            if isinstance(transfer, SignedTransfer):
+                unreachable.tx_hash = transfer.tx_hash
+            raise
+
+    async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
+        """Hand over any number. Returns a result or a refusal for each, in order; one refused does not stop the others.
+
+        Raises when a request as a whole fails; what came before it has happened, and all may be submitted again.
+        """
+        results: list[Submitted | ApiError] = []
+        for start in range(0, len(transfers), MAX_BATCH):
+            bodies = [_body_of(transfer) for transfer in transfers[start : start + MAX_BATCH]]
+            results += await self._submit_batch(bodies)
+        return results
+
+    async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
+        """Send what the node cannot take just now again, until it can or the time is over."""
+        repeat = _repeat_of(bodies)
+        deadline = Deadline(self._transport.timeout_s)
+        results: dict[int, Submitted | ApiError] = {}
+        left = list(range(len(bodies)))
+        for delay_s in delays():
+            answers = await self._transport.post(
+                "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
+            )
+            results |= {number: _result_of(answer) for number, answer in zip(left, answers, strict=True)}
+            left = [number for number in left if repeat == "always" and _is_transient(results[number])]
+            if not left or not await deadline.pause(delay_s):
+                break
+        return [results[number] for number in range(len(bodies))]
+
+    async def faucet(self, address: str, amount: int | None = None) -> Submitted:
+        """Ask a dev chain for coins, `amount` wei or as many as its faucet gives. Raises `NotADevChain` elsewhere."""
+        body: dict[str, Any] = {"address": address} | ({} if amount is None else {"amount": amount})
+        return await self._transport.post("/faucet", body, _SUBMITTED, "if unsent")
+
+    async def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
+        """Return once the transaction is in a block, which is for ever.
+
+        Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
+        and `TxNotFound` when the node has never seen it.
+        """
+        path, deadline = path_of("tx", tx_hash), Deadline(timeout_s)
+        while True:
+            held_s = max(deadline.left_s(at_most=HOLD_S), LEAST_HOLD_S)
+            query = {"wait": round(held_s, 3)}
+            tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
+            if isinstance(tx, ConfirmedTransaction):
+                return tx
+            if deadline.left_s(at_most=1.0) <= 0:
+                raise ConfirmationTimeout(tx_hash, timeout_s)
+
+    # Reading.
+
+    async def transaction(self, tx_hash: str) -> Transaction:
+        """Raises `TxNotFound`, or `TxDropped` with the reason."""
+        return await self._transport.get(path_of("tx", tx_hash), _TRANSACTION)
+
+    async def proof(self, tx_hash: str) -> Proof:
+        """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
+        return await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
+
+    async def block(self, block: str | int = "latest") -> Block:
+        """By hash, by height, or the newest. Raises `BlockNotFound`."""
+        return await self._transport.get(path_of("block", block), _BLOCK)
+
+    async def account(self, address: str) -> AccountState:
+        """Balance and nonces; an address that was never used is an empty account."""
+        return await self._transport.get(path_of("account", address), _ACCOUNT)
+
+    async def chain(self) -> Chain:
+        """The chain's parameters, its newest block, and how full the mempool is."""
+        return await self._transport.get("/chain", _CHAIN)
+
+    async def validators(self) -> Validators:
+        """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""
+        return await self._transport.get("/validators", _VALIDATORS)
+
+    async def submit_update(self, update: Mapping[str, Any]) -> None:
+        """Hand over a change of a network's validators that its administrators signed. Raises `UpdateRefused`.
+
+        Only a block makes it happen, and no node keeps it until then: look at `validators`, and submit it again.
+        """
+        await self._transport.post("/validators", update, _PROBE)
+
+    async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
+        """The newest first, down to the oldest that the node keeps, or `limit` of them."""
+        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
+            yield block
+
+    async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
+        """What the account sent and received, the newest first."""
+        async for tx in listed(self._transport, path_of("account", address, "txs"), _HISTORY, {}, limit):
+            yield tx
+
+    async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
+        """The mempool in the order in which it will be mined, of all senders or of one."""
+        query = {} if sender is None else {"from": sender}
+        async for item in listed(self._transport, "/mempool", _MEMPOOL, query, limit):
+            yield item
+
+    # Following.
+
+    async def blocks(self, from_height: int | None = None) -> AsyncGenerator[Block, None]:
+        """Every block from `from_height` on, then each new one as it comes: none left out, none twice.
+
+        Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
+        after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
+        longer than `outage_timeout_s`; `ChainChanged` when another chain is in its place; `BlockNotFound` when the
+        node does not keep blocks as old as that.
+        """
+        async with aclosing(self._followed(from_height)) as blocks:
+            async for block in blocks:
+                yield block
+
+    async def payments(
+        self, address: str, from_height: int | None = None
+    ) -> AsyncGenerator[ConfirmedTransaction, None]:
+        """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
+        follower = PaymentFollower(self._patient, address)
+        async with aclosing(follower.payments(self._followed(from_height))) as payments:
+            async for payment in payments:
+                yield payment
+
+    async def confirmations(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
+        """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
+
+        Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
+        """
+        async with aclosing(self._channel.outcomes(tx_hashes)) as outcomes:
+            async for outcome in outcomes:
+                yield outcome
+
+    def _followed(self, from_height: int | None) -> AsyncGenerator[Block, None]:
+        return BlockFollower(self._patient, self._channel).blocks(from_height)
+
+    # Probes: one attempt each, since they tell how things are now.
+
+    async def health(self) -> Probe:
+        """Whether the service is alive. Raises `NodeUnreachable`."""
+        return await self._transport.probe("/health", _PROBE)
+
+    async def startup(self) -> Probe:
+        """`started`, or `starting` while the node initialises."""
+        return await self._transport.probe("/startup", _PROBE)
+
+    async def ready(self) -> Readiness:
+        """Whether the node takes requests, and which part fails when it does not."""
+        return await self._transport.probe("/ready", _READINESS)
+
+
+def _body_of(transfer: Submission) -> Mapping[str, Any]:
+    return transfer.body() if isinstance(transfer, SignedTransfer) else transfer
+
+
+def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
+    """Unsigned and without a nonce, a transfer would be another one each time that it is sent."""
+    is_safe = all("signature" in body or "nonce" in body for body in bodies)
+    return "always" if is_safe else "if unsent"
+
+
+def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
+    """One item of the answer to POST /txs: a result, or a problem in its place."""
+    try:
+        return _SUBMITTED.decode(item)
+    except msgspec.ValidationError:
+        return error_of(_PROBLEM.decode(item))
+
+
+def _is_transient(result: Submitted | ApiError) -> bool:
+    return isinstance(result, ApiError) and result.is_transient

@@ -1,0 +1,219 @@
+"""The event channel: sockets that are opened again whenever they end, and resume where they were.
+
+The node tells its events from the store, by height, so what was told last is all that a client must remember.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
+
+import msgspec
+from msgspec.json import Decoder
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from cairn.client.backoff import Deadline, delays
+from cairn.client.errors import ApiError, FollowLimit, NodeUnreachable, Problem, UnexpectedAnswer, error_of
+from cairn.client.models import Confirmed, Dropped, Outcome
+from cairn.client.transport import problem_error
+
+OPEN_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
+"""A peer that does not answer the farewell is left without it."""
+MAX_FOLLOWED = 1_000
+"""Transactions that one socket follows, as long as the node does not say less."""
+MAX_UNANSWERED = 64
+"""Requests that are sent before their answers are read, so that neither side waits for the other to read."""
+BUFFERED_MESSAGES = 256
+
+
+class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
+    block_height: int
+    hash: str
+
+
+class Subscribed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="subscribed"):
+    from_height: int | None = None
+    """The first height that this socket will be told of."""
+
+
+class Refused(Problem, frozen=True, tag_field="event", tag="error"):
+    id: str | None = None
+    """Of the request that is refused; the socket stays open."""
+
+
+_MESSAGE: Decoder[NewBlock | Confirmed | Dropped | Subscribed | Refused] = Decoder(
+    NewBlock | Confirmed | Dropped | Subscribed | Refused
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class EventChannel:
+    """`WS /events` of one node."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        outage_timeout_s: float | None,
+        silence_timeout_s: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._url = "ws" + url.removeprefix("http") + "/events"
+        self._timeout_s = timeout_s
+        self._outage_timeout_s = outage_timeout_s
+        self._ping_interval_s = silence_timeout_s / 2
+        """A ping, and as long again for its answer."""
+        self._tls = (tls or True) if url.startswith("https:") else None
+
+    async def blocks(
+        self, from_height: int | None, rejoin: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[NewBlock, None]:
+        """Each height once and in order; `rejoin` is called before a socket takes over from another."""
+        next_height = from_height
+        async with aclosing(self._sockets(rejoin)) as sockets:
+            async for socket in sockets:
+                request: dict[str, object] = {"action": "subscribe", "event": "newBlock"}
+                if next_height is not None:
+                    request["fromHeight"] = next_height
+                with suppress(ConnectionClosed):
+                    await socket.send(_encode(request), text=True)
+                    while True:
+                        match await _receive(socket):
+                            case Subscribed(from_height=int(first)):
+                                # From here on the place is known, even if this socket ends before its first block.
+                                next_height = first
+                            case NewBlock() as block:
+                                next_height = block.block_height + 1
+                                yield block
+                            case Refused() as refused:
+                                raise error_of(refused)
+                            case other:
+                                raise UnexpectedAnswer(f"{self._url} says {other} when asked for blocks")
+
+    async def outcomes(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
+        """The end of each transaction once, until all have ended."""
+        unsettled = dict.fromkeys(tx_hash.lower() for tx_hash in tx_hashes)
+        if not unsettled:
+            return
+        async with aclosing(self._sockets(_nothing_to_rejoin)) as sockets:
+            async for socket in sockets:
+                following = _Following(unsettled)
+                with suppress(ConnectionClosed):
+                    while unsettled:
+                        for tx_hash in following.take():
+                            await socket.send(_follow(tx_hash), text=True)
+                        match await _receive(socket):
+                            case Confirmed() | Dropped() as outcome:
+                                following.ended()
+                                del unsettled[outcome.tx_hash]
+                                yield outcome
+                            case Subscribed():
+                                following.answered()
+                            case Refused(id=str(tx_hash)) as refused:
+                                following.refused(tx_hash, error_of(refused))
+                            case other:
+                                raise UnexpectedAnswer(f"{self._url} says {other} when asked for transactions")
+                    return
+
+    async def _sockets(self, rejoin: Callable[[], Awaitable[None]]) -> AsyncGenerator[ClientConnection, None]:
+        """One open socket after the other; each is closed before the next is opened."""
+        deadline = Deadline(self._timeout_s)
+        while True:
+            async with self._open(deadline) as socket:
+                yield socket
+            # Not at once: a node that closes every socket as it comes must not be stormed.
+            await asyncio.sleep(next(delays()))
+            deadline = Deadline(self._outage_timeout_s)
+            await rejoin()
+
+    @asynccontextmanager
+    async def _open(self, deadline: Deadline) -> AsyncGenerator[ClientConnection, None]:
+        socket = await self._connect(deadline)
+        try:
+            yield socket
+        finally:
+            try:
+                await socket.close()
+            finally:
+                # The farewell itself may be cancelled, when an iterator that was left ends with its event loop.
+                socket.transport.abort()
+
+    async def _connect(self, deadline: Deadline) -> ClientConnection:
+        failure: ApiError | NodeUnreachable
+        for delay_s in delays():
+            try:
+                return await connect(
+                    self._url,
+                    compression=None,
+                    open_timeout=deadline.left_s(at_most=OPEN_TIMEOUT_S),
+                    ping_interval=self._ping_interval_s,
+                    ping_timeout=self._ping_interval_s,
+                    close_timeout=CLOSE_TIMEOUT_S,
+                    max_queue=BUFFERED_MESSAGES,
+                    ssl=self._tls,
+                )
+            except InvalidStatus as refused:
+                answer = refused.response
+                failure = problem_error(answer.status_code, bytes(answer.body), answer.headers.get("Retry-After"))
+                if not failure.is_transient:
+                    raise failure from None
+                delay_s = max(delay_s, failure.retry_after_s or 0.0)
+            except (OSError, EOFError, WebSocketException) as error:
+                text = str(error) or type(error).__name__
+                failure = NodeUnreachable(f"{self._url} does not answer: {text}", was_sent=False)
+            if not await deadline.pause(delay_s):
+                raise failure
+        raise AssertionError("the delays never end")
+
+
+class _Following:
+    """Which transactions one socket has been asked to follow, within the node's limit."""
+
+    def __init__(self, tx_hashes: Iterable[str]) -> None:
+        self._waiting = deque(tx_hashes)
+        self._limit = MAX_FOLLOWED
+        self._followed = 0
+        self._unanswered = 0
+
+    def take(self) -> list[str]:
+        """Those to ask for next."""
+        room = min(self._limit - self._followed, MAX_UNANSWERED - self._unanswered, len(self._waiting))
+        taken = [self._waiting.popleft() for _ in range(room)]
+        self._followed += len(taken)
+        self._unanswered += len(taken)
+        return taken
+
+    def answered(self) -> None:
+        self._unanswered -= 1
+
+    def ended(self) -> None:
+        self._followed -= 1
+
+    def refused(self, tx_hash: str, error: ApiError) -> None:
+        """Wait for another to end when the node follows no more at once; anything else is raised."""
+        self._unanswered -= 1
+        self._followed -= 1
+        if not isinstance(error, FollowLimit) or not self._followed:
+            raise error
+        self._limit = min(self._limit, self._followed)
+        self._waiting.appendleft(tx_hash)
+
+
+async def _receive(socket: ClientConnection) -> NewBlock | Confirmed | Dropped | Subscribed | Refused:
+    text = await socket.recv(decode=False)
+    try:
+        return _MESSAGE.decode(text)
+    except msgspec.DecodeError as error:
+        raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
+
+
+def _follow(tx_hash: str) -> bytes:
+    return _encode({"action": "subscribe", "event": "txConfirmed", "txHash": tx_hash, "id": tx_hash})
+
+
+async def _nothing_to_rejoin() -> None:
+    """A transaction that is confirmed stays so: there is no place to find again."""

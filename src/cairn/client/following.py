@@ -1,0 +1,93 @@
+"""Following the chain: whole blocks from the events, and payments from the blocks."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from msgspec.json import Decoder
+
+from cairn.client.backoff import delays
+from cairn.client.errors import ChainChanged
+from cairn.client.events import EventChannel
+from cairn.client.models import Block, Chain, ConfirmedTransaction
+from cairn.client.paging import listed
+from cairn.client.transport import Transport, path_of
+
+HISTORY_PAGE = 100
+"""Few payments come with one block."""
+
+_BLOCK = Decoder(Block)
+_CHAIN = Decoder(Chain)
+_HISTORY = Decoder(list[ConfirmedTransaction])
+
+
+class BlockFollower:
+    """Each block from a height on, once and in order, and each the child of the one before.
+
+    `transport` is one whose time limit is that of an outage: a node that restarts is waited for.
+    """
+
+    def __init__(self, transport: Transport, channel: EventChannel) -> None:
+        self._transport = transport
+        self._channel = channel
+        self._last: Block | None = None
+
+    async def blocks(self, from_height: int | None) -> AsyncGenerator[Block, None]:
+        async with aclosing(self._channel.blocks(from_height, self._rejoin)) as announced:
+            async for announcement in announced:
+                block = await self._transport.get(path_of("block", announcement.hash), _BLOCK)
+                if self._last is not None and block.previous_hash != self._last.hash:
+                    raise ChainChanged(f"block {block.block_height} does not follow {self._last.hash}")
+                self._last = block
+                yield block
+
+    async def _rejoin(self) -> None:
+        """Return once the node has the block that was seen last. Raises `ChainChanged` when it never will."""
+        last = self._last
+        if last is None:
+            return
+        for delay_s in delays():
+            head = (await self._transport.get("/chain", _CHAIN)).head
+            if head.block_height >= last.block_height:
+                block = await self._transport.get(path_of("block", last.block_height), _BLOCK)
+                if block.hash != last.hash:
+                    raise ChainChanged(f"block {last.block_height} is {block.hash} now, and was {last.hash}")
+                return
+            # Time never runs backwards on a chain: a block that is lower and later is of another one.
+            if head.timestamp > last.timestamp:
+                raise ChainChanged(f"the chain is at block {head.block_height} again, and was at {last.block_height}")
+            await asyncio.sleep(delay_s)
+
+
+class PaymentFollower:
+    """Each transfer to one address, once and in order, when it is confirmed."""
+
+    def __init__(self, transport: Transport, address: str) -> None:
+        self._transport = transport
+        self._address = address.lower()
+        self._due: deque[ConfirmedTransaction] = deque()
+        """Read already, the oldest first."""
+        self._known_height = -1
+        """Up to here the history has been read."""
+
+    async def payments(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[ConfirmedTransaction, None]:
+        async with aclosing(blocks):
+            async for block in blocks:
+                if block.transactions and block.block_height > self._known_height:
+                    await self._read_history(block.block_height)
+                while self._due and self._due[0].block_height <= block.block_height:
+                    yield self._due.popleft()
+
+    async def _read_history(self, from_height: int) -> None:
+        """From its newest end down to `from_height`: a replay reads it once, not once for each block."""
+        self._known_height = from_height
+        history = listed(
+            self._transport, path_of("account", self._address, "txs"), _HISTORY, {}, page_size=HISTORY_PAGE
+        )
+        async for tx in history:
+            if tx.block_height < from_height:
+                break
+            self._known_height = max(self._known_height, tx.block_height)
+            if tx.to == self._address:
+                self._due.appendleft(tx)

@@ -1,0 +1,70 @@
+"""An event loop in a thread of its own, on which code without one can run coroutines and step through iterators."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_END: Any = object()
+
+
+class LoopThread:
+    """Any thread may use it. It ends with `stop`, or with the program."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_running = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="cairn-client", daemon=True)
+        self._thread.start()
+        self._is_running.wait()
+
+    def _main(self) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            self._loop.call_soon(self._is_running.set)
+            self._loop.run_forever()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for the result. An interrupt here (Ctrl-C) cancels the coroutine there."""
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+        """Step by step; leaving the loop early or `close` ends the iterator there too."""
+        # An interrupted step goes on there until it notices: only then may the iterator be closed.
+        turn = asyncio.Lock()
+        try:
+            while (item := self.run(_next(items, turn))) is not _END:
+                yield item
+        finally:
+            if self._loop is not None:
+                self.run(_close(items, turn))
+
+    def stop(self, farewell: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `farewell`; what still runs then is cancelled. Calling it again does nothing."""
+        loop = self._loop
+        if loop is not None:
+            self.run(farewell())
+            self._loop = None
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+
+
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:
+    end: T = _END
+    async with turn:
+        return await anext(items, end)
+
+
+async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()

@@ -1,0 +1,248 @@
+"""What a node answers, as types. Names on the wire are the interface's own; integers are exact at any size.
+
+Hashes and addresses are strings, `0x` and lower-case hexadecimal digits, as the node writes them. Amounts are in wei.
+Fields that a later node adds are ignored.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from cairn.client.errors import InvalidProof
+from cairn.domain.codec import block_hash
+from cairn.domain.merkle import verify_inclusion
+from cairn.domain.types import TRANSFER_GAS, Address, BlockHash
+from cairn.domain.types import Header as DomainHeader
+
+DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
+
+
+class Submitted(msgspec.Struct, frozen=True, rename="camel"):
+    """The transaction is valid, admitted and on the node's disk."""
+
+    status: Literal["pending", "confirmed"]
+    """`confirmed` when this very transaction was confirmed before."""
+    tx_hash: str
+
+
+class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What every form of a transaction has."""
+
+    tx_hash: str
+    sender: str = msgspec.field(name="from")
+    to: str
+    value: int
+    nonce: int
+    gas: int
+    """The limit; a transfer takes 21,000."""
+    gas_price: int
+
+    @property
+    def cost(self) -> int:
+        """All that it takes from the sender: the value and the fee."""
+        return self.value + TRANSFER_GAS * self.gas_price
+
+
+class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):
+    """It is on the node's disk and waits for a block."""
+
+    @property
+    def status(self) -> Literal["pending"]:
+        return "pending"
+
+
+class ConfirmedTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="confirmed"):
+    """It is in a block, for ever."""
+
+    block_height: int
+    block_hash: str
+    transaction_index: int
+    """Its place in the block, from 0."""
+    fee: int
+    """What the sender paid to the block's proposer."""
+
+    @property
+    def status(self) -> Literal["confirmed"]:
+        return "confirmed"
+
+
+Transaction = PendingTransaction | ConfirmedTransaction
+
+
+class MempoolItem(Transfer, frozen=True, kw_only=True):
+    """An entry of the mempool."""
+
+    received_at: int
+    """Unix time in whole seconds."""
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Everything that a block's hash covers."""
+
+    block_height: int
+    hash: str
+    previous_hash: str
+    timestamp: int
+    """Unix time in whole seconds."""
+    transactions_root: str
+    state_root: str
+    gas_used: int
+    proposer: str
+    chain_id: int
+
+    def computed_hash(self) -> str:
+        """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a field that is no bytes."""
+        fields = DomainHeader(
+            height=self.block_height,
+            previous_hash=BlockHash(_raw(self.previous_hash)),
+            timestamp=self.timestamp,
+            tx_root=_raw(self.transactions_root),
+            state_root=_raw(self.state_root),
+            gas_used=self.gas_used,
+            proposer=Address(_raw(self.proposer)),
+            chain_id=self.chain_id,
+        )
+        return "0x" + block_hash(fields).hex()
+
+
+class Block(Header, frozen=True, kw_only=True):
+    """A block and the hashes of its transactions, in their order."""
+
+    transactions: list[str]
+
+
+class BlockSummary(Header, frozen=True, kw_only=True):
+    """A block without its transactions."""
+
+    transaction_count: int
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    block_height: int
+    hash: str
+    timestamp: int
+
+
+class MempoolSize(msgspec.Struct, frozen=True):
+    pending: int
+    """Transactions that the next blocks can take."""
+    queued: int
+    """Transactions that wait for a missing nonce."""
+    limit: int
+
+
+class Chain(msgspec.Struct, frozen=True, rename="camel"):
+    """The chain's parameters and where it stands."""
+
+    chain_id: int
+    gas_price: int
+    """The least that is taken, and what a transfer pays that names no other."""
+    block_gas_limit: int
+    engine: str
+    version: str
+    head: Head
+    mempool: MempoolSize
+
+
+class AccountState(msgspec.Struct, frozen=True, rename="camel"):
+    """An account; one that was never used is empty."""
+
+    address: str
+    balance: int
+    nonce: int
+    """Of the next transaction to be confirmed."""
+    pending_nonce: int
+    """After the confirmed and the pending transactions."""
+
+
+class Proof(msgspec.Struct, frozen=True, rename="camel"):
+    """The way from a transaction up to the transactions root of its block."""
+
+    tx_hash: str
+    transaction_index: int
+    transaction_count: int
+    proof: list[str]
+    """Siblings, lowest first (RFC 6962)."""
+    header: Header
+
+    def verify(self, trusted_hash: str | None = None) -> None:
+        """Check that the block holds the transaction. Raises `InvalidProof`.
+
+        Without `trusted_hash` the proof is checked against the header that came with it, which shows only that the
+        node does not contradict itself. Give the hash of a block that you trust, from another node or from earlier, to
+        believe nothing that this node says.
+        """
+        try:
+            siblings = [_raw(sibling) for sibling in self.proof]
+            root, leaf = _raw(self.header.transactions_root), _raw(self.tx_hash)
+            computed = self.header.computed_hash()
+        except (ValueError, OverflowError) as error:
+            raise InvalidProof(f"the proof cannot be read: {error}") from None
+        if not verify_inclusion(leaf, self.transaction_index, self.transaction_count, siblings, root):
+            raise InvalidProof(f"the path does not lead from {self.tx_hash} to the block's transactions root")
+        if computed != self.header.hash:
+            raise InvalidProof(f"the header's fields give {computed}, not {self.header.hash}")
+        if trusted_hash is not None and computed != trusted_hash.lower():
+            raise InvalidProof(f"the proof is for block {computed}, not for {trusted_hash}")
+
+
+class Validator(msgspec.Struct, frozen=True, rename="camel"):
+    address: str
+    """What CometBFT calls it."""
+    public_key: str
+    power: int
+    fee_recipient: str
+    name: str
+
+
+class Validators(msgspec.Struct, frozen=True, rename="camel"):
+    """Who makes the blocks of a network, and who may change that."""
+
+    chain_id: int
+    block_height: int
+    sequence: int
+    threshold: int
+    admins: list[str]
+    validators: list[Validator]
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """What a probe found, in one word."""
+
+    status: str
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """`ok`, or what is wrong with the part."""
+
+    store: str
+    mempool: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    status: Literal["ready", "starting", "unavailable", "draining"]
+    checks: Checks
+
+
+class Confirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txConfirmed"):
+    """A followed transaction is in a block, for ever."""
+
+    tx_hash: str
+    block_height: int
+
+
+class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
+    """A followed transaction left the mempool unconfirmed."""
+
+    tx_hash: str
+    reason: DropReason
+
+
+Outcome = Confirmed | Dropped
+"""How a followed transaction ended."""
+
+
+def _raw(text: str) -> bytes:
+    if not text.startswith("0x"):
+        raise ValueError(f"{text!r} does not start with 0x")
+    return bytes.fromhex(text[2:])

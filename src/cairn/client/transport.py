@@ -1,0 +1,172 @@
+"""HTTP to one node: attempts, time limits, and refusals as exceptions."""
+
+import ssl
+from collections.abc import Mapping
+from copy import copy
+from typing import Literal, TypeVar
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import msgspec
+from msgspec.json import Decoder
+
+from cairn.client.backoff import Deadline, delays
+from cairn.client.errors import ApiError, NodeUnreachable, Problem, UnexpectedAnswer, error_of
+
+T = TypeVar("T")
+
+Repeat = Literal["always", "if unsent", "never"]
+"""When a request is sent again after a failure: `if unsent` is for what must not happen twice."""
+Query = Mapping[str, str | int | float]
+
+CONNECT_TIMEOUT_S = 5.0
+LATE_ANSWER_S = 5.0
+"""How late an answer may be that the node was asked to hold back."""
+MAX_CONNECTIONS = 1_000
+"""Each `wait` holds one, and must not keep a submission from its own."""
+
+_decode_problem = Decoder(Problem).decode
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class Transport:
+    """Every attempt fits into the deadline of its request, and so do the pauses between them."""
+
+    def __init__(
+        self, url: str, *, timeout_s: float | None, silence_timeout_s: float, tls: ssl.SSLContext | None
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"{url}: a node's URL starts with http:// or https://")
+        self.url = url.rstrip("/")
+        self.timeout_s = timeout_s
+        """For all attempts together; None is for ever."""
+        self._silence_timeout_s = silence_timeout_s
+        self._http = httpx.AsyncClient(
+            # The trusted certificates are loaded only where they are used: that takes longer than a request.
+            verify=url.startswith("https://") if tls is None else tls,
+            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
+        )
+
+    def with_timeout(self, timeout_s: float | None) -> "Transport":
+        """The same connections with another time limit."""
+        other = copy(self)
+        other.timeout_s = timeout_s
+        return other
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def get(
+        self,
+        path: str,
+        answer: Decoder[T],
+        query: Query | None = None,
+        *,
+        deadline: Deadline | None = None,
+        held_s: float = 0.0,
+    ) -> T:
+        """Read what never changes anything; `held_s` is how long the node may hold its answer back."""
+        response = await self.ask("GET", path, query=query, deadline=deadline, held_s=held_s)
+        return decoded(response, answer)
+
+    async def get_page(self, path: str, answer: Decoder[T], query: Mapping[str, str | int]) -> tuple[T, str | None]:
+        """One page, and the cursor of the next one when there is one."""
+        response = await self.ask("GET", path, query=query)
+        return decoded(response, answer), _next_cursor(response)
+
+    async def post(
+        self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
+    ) -> T:
+        response = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat, deadline=deadline)
+        return decoded(response, answer)
+
+    async def probe(self, path: str, answer: Decoder[T]) -> T:
+        """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
+        timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)
+        response = await self._exchange("GET", path, None, None, timeout_s)
+        return decoded(response, answer)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        query: Query | None = None,
+        repeat: Repeat = "always",
+        deadline: Deadline | None = None,
+        held_s: float = 0.0,
+    ) -> httpx.Response:
+        """Attempt until there is an answer that trying again would not change, or the deadline has come."""
+        deadline = deadline or Deadline(self.timeout_s)
+        for delay_s in delays():
+            attempt_s = deadline.left_s(at_most=self._silence_timeout_s + held_s)
+            if held_s:
+                # An answer that is held until the deadline comes after it.
+                attempt_s = max(attempt_s, held_s + LATE_ANSWER_S)
+            try:
+                response = await self._exchange(method, path, body, query, attempt_s)
+                if response.is_success:
+                    return response
+                raise _refusal(response)
+            except (ApiError, NodeUnreachable) as failure:
+                if not _may_repeat(failure, repeat):
+                    raise
+                if not await deadline.pause(max(delay_s, _suggested_delay_s(failure))):
+                    raise
+        raise AssertionError("the delays never end")
+
+    async def _exchange(
+        self, method: str, path: str, body: bytes | None, query: Query | None, timeout_s: float
+    ) -> httpx.Response:
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        params = None if query is None else dict(query)
+        try:
+            return await self._http.request(
+                method, self.url + path, content=body, params=params, headers=headers, timeout=timeout
+            )
+        except httpx.TransportError as failure:
+            detail = f"{self.url} does not answer: {str(failure) or type(failure).__name__}"
+            raise NodeUnreachable(detail, was_sent=not isinstance(failure, _UNSENT)) from failure
+
+
+def path_of(*parts: str | int) -> str:
+    """A path of these parts, whatever characters a caller has put into them."""
+    return "".join("/" + quote(str(part), safe="") for part in parts)
+
+
+def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
+    try:
+        return answer.decode(response.content)
+    except msgspec.DecodeError as error:
+        raise UnexpectedAnswer(f"{response.url} does not answer as a node does: {error}") from None
+
+
+def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError:
+    """The exception for a refusal; what stands between us and the node may refuse in words of its own."""
+    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    try:
+        problem = _decode_problem(body)
+    except msgspec.DecodeError:
+        problem = Problem("", status, f"HTTP status {status} without a problem document", "UNKNOWN")
+    return error_of(problem, seconds)
+
+
+def _refusal(response: httpx.Response) -> ApiError:
+    return problem_error(response.status_code, response.content, response.headers.get("retry-after"))
+
+
+def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:
+    if isinstance(failure, ApiError):
+        return failure.is_transient and repeat == "always"
+    return repeat == "always" or (repeat == "if unsent" and not failure.was_sent)
+
+
+def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
+    return failure.retry_after_s or 0.0 if isinstance(failure, ApiError) else 0.0
+
+
+def _next_cursor(response: httpx.Response) -> str | None:
+    link = response.links.get("next")
+    return None if link is None else parse_qs(urlsplit(str(link["url"])).query)["after"][0]

@@ -1,0 +1,274 @@
+"""An account at a node: signs, submits, and keeps the nonces in a row however many sends run at once.
+
+Sends wait in one line. Those that wait together are signed with consecutive nonces and go in one request; the next
+request follows once that one is answered. So a nonce is given to another payment only when it is certain that it is
+free, and a payment that is refused leaves no hole in front of those that come after it:
+
+- what the rules refuse (an address, the gas, the price) is found here, before a nonce is used;
+- what the balance may not cover goes alone, when all before it is settled: refused, its nonce is still the next one;
+- after any other refusal the node is asked again where the account stands.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Protocol
+
+from cairn.client.account import Account, SignedTransfer
+from cairn.client.errors import (
+    ApiError,
+    ClientError,
+    GasPriceTooLow,
+    GasTooHigh,
+    GasTooLow,
+    NodeUnreachable,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+)
+from cairn.client.models import AccountState, Chain, MempoolItem, Submitted
+from cairn.domain.types import TRANSFER_GAS
+
+MAX_TOGETHER = 64
+"""As far ahead as a node takes a nonce: even if it refuses the first of a request, it can hold the others."""
+NONCE_ATTEMPTS = 5
+"""Times that a payment is signed anew because somebody else used its nonce."""
+
+_TAKEN = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
+
+
+class Node(Protocol):
+    """What a wallet needs of the client."""
+
+    async def chain(self) -> Chain: ...
+
+    async def account(self, address: str) -> AccountState: ...
+
+    def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]: ...
+
+    async def submit_all(self, transfers: Sequence[SignedTransfer]) -> list[Submitted | ApiError]: ...
+
+
+class _Payment:
+    """One `send` that waits for its answer."""
+
+    def __init__(self, to: str, value: int, gas: int, gas_price: int | None) -> None:
+        self.to = to
+        self.value = value
+        self.gas = gas
+        self.gas_price = gas_price
+        self.attempts = 0
+        self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def accept(self, tx_hash: str) -> None:
+        if not self.answer.done():
+            self.answer.set_result(tx_hash)
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+_Signed = tuple[_Payment, SignedTransfer]
+
+
+class AsyncWallet:
+    """Made by `AsyncClient.wallet`, which gives the same one for the same account.
+
+    A second program that spends from the account at the same time is coped with: a payment whose nonce it took is
+    signed anew with the next one. It is slower, and such a program should rather share this wallet.
+    """
+
+    def __init__(self, node: Node, account: Account) -> None:
+        self._node = node
+        self._account = account
+        self._chain: Chain | None = None
+        self._waiting: deque[_Payment] = deque()
+        self._next_nonce: int | None = None
+        """None when only the node knows."""
+        self._available = 0
+        """At least what the node lets this account spend, as long as nobody else spends it."""
+        self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def account(self) -> Account:
+        return self._account
+
+    @property
+    def address(self) -> str:
+        return self._account.address
+
+    async def send(self, to: str, value: int, *, gas: int = TRANSFER_GAS, gas_price: int | None = None) -> str:
+        """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `AsyncClient.wait` sees it confirmed.
+
+        Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
+        `NodeUnreachable` the payment may have been made, and its `tx_hash` tells which transaction to look for.
+        Cancelling takes the payment back only while it waits in line.
+        """
+        return await self._line_up(to, value, gas, gas_price)
+
+    async def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
+        """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
+        answers = [self._line_up(to, value, TRANSFER_GAS, None) for to, value in payments]
+        results = await asyncio.gather(*answers, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, ClientError):
+                raise result
+        return [result for result in results if isinstance(result, str | ClientError)]
+
+    async def sign(
+        self, to: str, value: int, *, nonce: int | None = None, gas: int = TRANSFER_GAS, gas_price: int | None = None
+    ) -> SignedTransfer:
+        """Sign without submitting. Without `nonce` it is the account's next one, which nothing reserves."""
+        chain = await self._terms()
+        if nonce is None:
+            nonce = (await self._node.account(self.address)).pending_nonce
+        price = chain.gas_price if gas_price is None else gas_price
+        return self._account.sign(to, value, nonce=nonce, chain_id=chain.chain_id, gas=gas, gas_price=price)
+
+    async def close(self) -> None:
+        """Stop sending; whoever waits for an answer is cancelled."""
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
+
+    # The line.
+
+    def _line_up(self, to: str, value: int, gas: int, gas_price: int | None) -> "asyncio.Future[str]":
+        payment = _Payment(to, value, gas, gas_price)
+        self._waiting.append(payment)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send_waiting())
+            self._sending.add_done_callback(self._ended)
+        return payment.answer
+
+    async def _send_waiting(self) -> None:
+        """One request at a time, until nobody waits."""
+        while self._waiting:
+            try:
+                batch = await self._next_batch()
+            except ClientError as failure:
+                # None of them is signed yet, so none has happened.
+                self._refuse_waiting(failure)
+                return
+            if batch:
+                await self._submit(batch)
+
+    def _ended(self, sending: "asyncio.Task[None]") -> None:
+        """Leave nobody waiting for an answer that will not come."""
+        failure = asyncio.CancelledError() if sending.cancelled() else sending.exception()
+        if failure is not None:
+            self._refuse_waiting(failure)
+
+    def _refuse_waiting(self, failure: BaseException) -> None:
+        for payment in self._waiting:
+            payment.refuse(failure)
+        self._waiting.clear()
+
+    async def _next_batch(self) -> list[_Signed]:
+        """Take those from the head of the line that can go together, signed; none when all there are refused."""
+        chain = await self._terms()
+        batch = [] if self._next_nonce is None else self._sign_affordable(self._next_nonce, chain)
+        if not batch and self._waiting:
+            next_nonce = await self._synchronise()
+            # What the account seems unable to pay goes alone: the node decides, and no other is affected.
+            batch = self._sign_affordable(next_nonce, chain) or self._sign_first(next_nonce, chain)
+        return batch
+
+    def _sign_affordable(self, nonce: int, chain: Chain) -> list[_Signed]:
+        batch: list[_Signed] = []
+        available = self._available
+        while self._waiting and len(batch) < MAX_TOGETHER:
+            payment = self._waiting[0]
+            signed = self._sign_or_refuse(payment, nonce + len(batch), chain)
+            if signed is not None:
+                available -= signed.cost
+                if available < 0:
+                    break
+                batch.append((payment, signed))
+            self._waiting.popleft()
+        return batch
+
+    def _sign_first(self, nonce: int, chain: Chain) -> list[_Signed]:
+        if not self._waiting:
+            return []
+        payment = self._waiting.popleft()
+        signed = self._sign_or_refuse(payment, nonce, chain)
+        return [] if signed is None else [(payment, signed)]
+
+    def _sign_or_refuse(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer | None:
+        """None when the payment was cancelled, or is refused before it needs a nonce."""
+        if payment.answer.done():
+            return None
+        try:
+            return self._sign(payment, nonce, chain)
+        except ClientError as refused:
+            payment.refuse(refused)
+            return None
+
+    def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
+        """Raises what the node would refuse with."""
+        price = chain.gas_price if payment.gas_price is None else payment.gas_price
+        if payment.gas < TRANSFER_GAS:
+            raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
+        if payment.gas > chain.block_gas_limit:
+            raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
+        if price < chain.gas_price:
+            raise GasPriceTooLow(f"gasPrice is {price}; this chain takes {chain.gas_price} or more")
+        return self._account.sign(
+            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
+        )
+
+    async def _submit(self, batch: list[_Signed]) -> None:
+        # Until there is an answer, only the node knows what has become of these nonces.
+        self._next_nonce = None
+        try:
+            results = await self._node.submit_all([signed for _, signed in batch])
+        except ClientError as failure:
+            for payment, signed in batch:
+                payment.refuse(_about(failure, signed))
+            return
+        except BaseException as failure:
+            # Cancelled, or a mistake of ours: whoever waits must hear of it.
+            for payment, _ in batch:
+                payment.refuse(failure)
+            raise
+        again = []
+        for (payment, signed), result in zip(batch, results, strict=True):
+            payment.attempts += 1
+            if isinstance(result, Submitted):
+                self._available -= signed.cost
+                payment.accept(signed.tx_hash)
+            elif isinstance(result, _TAKEN) and payment.attempts < NONCE_ATTEMPTS:
+                again.append(payment)
+            else:
+                payment.refuse(result)
+        self._waiting.extendleft(reversed(again))
+        if all(isinstance(result, Submitted) for result in results):
+            self._next_nonce = batch[-1][1].nonce + 1
+
+    async def _synchronise(self) -> int:
+        """Ask where the account stands: its next nonce, and what it can spend."""
+        # In this order a block in between makes the result too small, never too large.
+        reserved = 0
+        async for item in self._node.pending(sender=self.address):
+            reserved += item.cost
+        state = await self._node.account(self.address)
+        self._available = state.balance - reserved
+        self._next_nonce = state.pending_nonce
+        return state.pending_nonce
+
+    async def _terms(self) -> Chain:
+        """The chain's parameters, which never change."""
+        if self._chain is None:
+            self._chain = await self._node.chain()
+        return self._chain
+
+
+def _about(failure: ClientError, signed: SignedTransfer) -> ClientError:
+    """The failure of a whole request, told to one of its payments."""
+    if not isinstance(failure, NodeUnreachable):
+        return failure
+    own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
+    own.tx_hash = signed.tx_hash
+    return own

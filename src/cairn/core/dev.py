@@ -1,0 +1,124 @@
+"""What a dev chain lets its developer do: make blocks, time and money, go back to a snapshot, and ask for coins."""
+
+import time
+from collections.abc import Mapping
+
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS
+from cairn.domain.errors import InsufficientFunds, InvalidField
+from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from cairn.engine.embedded import EmbeddedEngine
+from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+from cairn.store.journal import JournalEntry
+from cairn.store.rewind import DevDirectory
+
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999: what shows time to people goes no further."""
+HIGHEST_BALANCE = 2**128 - 1
+"""However often it is given away, the sum stays far below 2^256, so that no balance can outgrow its 32 bytes."""
+
+
+class DevClock:
+    """The chain's clock: the machine's, moved ahead as the developer asks. Unix time in seconds."""
+
+    def __init__(self, kept: DevDirectory) -> None:
+        self._kept = kept
+        self._next: int | None = None
+
+    def __call__(self) -> float:
+        """The time of a block that is made now; a time that was set for it counts once, and goes on from there."""
+        chosen, self._next = self._next, None
+        if chosen is None:
+            return self.now
+        self._kept.set_offset(chosen - int(time.time()))
+        return float(chosen)
+
+    @property
+    def now(self) -> float:
+        """The time without a block being made of it."""
+        return time.time() + self._kept.state.offset_s if self._next is None else float(self._next)
+
+    def increase(self, seconds: int) -> int:
+        """Returns how far ahead it is in all. Raises `InvalidField`."""
+        offset_s = self._kept.state.offset_s + seconds
+        if seconds < 0 or time.time() + offset_s > LATEST_TIME:
+            raise InvalidField("seconds", "time goes forward, and not beyond the year 9999")
+        if seconds:
+            self._kept.set_offset(offset_s)
+        return offset_s
+
+    def set_next(self, timestamp: int, earliest: int) -> None:
+        """Raises `InvalidField`."""
+        if not earliest <= timestamp <= LATEST_TIME:
+            raise InvalidField("timestamp", f"{timestamp} is not from {earliest}, the newest block's, to the year 9999")
+        self._next = timestamp
+
+
+class DevControls:
+    """All of it happens at once: nothing here waits between a check and its effect."""
+
+    def __init__(
+        self,
+        chain: ChainStore,
+        pool: Mempool,
+        engine: EmbeddedEngine,
+        kept: DevDirectory,
+        clock: DevClock,
+        keys: Mapping[Address, bytes],
+    ) -> None:
+        self._chain = chain
+        self._pool = pool
+        self._engine = engine
+        self._kept = kept
+        self._clock = clock
+        self._keys = keys
+
+    def prepare(self, blocks: int, timestamp: int | None) -> None:
+        """Before so many blocks are made, the first of them at `timestamp`. Raises `InvalidField`."""
+        if not 1 <= blocks <= MOST_BLOCKS:
+            raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS}")
+        if timestamp is not None:
+            self.set_next_timestamp(timestamp)
+
+    def mine_block(self) -> None:
+        """Make one block, now, of what the pool offers."""
+        self._engine.produce()
+
+    def snapshot(self) -> int:
+        # The oldest first, as they came in: that decides between equal prices.
+        pending = reversed(self._pool.entries_since(0))
+        entries = (JournalEntry(entry.received_at, entry.tx) for entry in pending)
+        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries)
+
+    def decide_revert(self, snapshot: int) -> bool:
+        """Whether there is such a snapshot. From then on this chain must not go on: the next opening is of that one."""
+        return self._kept.decide_revert(snapshot)
+
+    def set_balance(self, address: Address, balance: int) -> int:
+        """Returns the height of the block that does it."""
+        if not 0 <= balance <= HIGHEST_BALANCE:
+            raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
+        outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
+        return outcome.block.header.height
+
+    def increase_time(self, seconds: int) -> int:
+        return self._clock.increase(seconds)
+
+    def set_next_timestamp(self, timestamp: int) -> None:
+        self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
+
+    def faucet_draft(self, address: Address, amount: int | None) -> Draft:
+        """A transfer from the richest of the accounts whose keys the node holds. Raises `InvalidField`."""
+        value = FAUCET_DEFAULT if amount is None else amount
+        if not 1 <= value <= FAUCET_MOST:
+            raise InvalidField("amount", f"{value} is not from 1 to {FAUCET_MOST} wei")
+        gas_price = self._chain.genesis.rules.gas_price
+        # Not from oneself to oneself, which would give nothing.
+        giver = max((key for key in self._keys if key != address), key=self._free_balance)
+        free = self._free_balance(giver)
+        if free < value + TRANSFER_GAS * gas_price:
+            raise InsufficientFunds(f"the richest of the node's accounts has {free} left")
+        return Draft(giver, address, value, TRANSFER_GAS, gas_price, None)
+
+    def _free_balance(self, address: Address) -> int:
+        return self._chain.account(address).balance - self._pool.reserved(address)

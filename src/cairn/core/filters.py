@@ -1,0 +1,90 @@
+"""Filters of JSON-RPC clients that poll over HTTP: where each client was, for whichever worker it asks next."""
+
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+
+from cairn.core.arrivals import Arrivals
+from cairn.core.gateway import FilterChanges, FilterKind
+from cairn.domain.types import Tx, TxHash
+
+MAX_FILTERS = 1_000
+"""The one that was not asked for the longest makes room."""
+LIFETIME_S = 300.0
+"""Without being asked for, as in geth."""
+REMEMBERED_TXS = 10_000
+"""A client that comes back after more of them have come in gets the newest."""
+
+
+class _Filter:
+    __slots__ = ("asked_at", "kind", "place")
+
+    def __init__(self, kind: FilterKind, place: int, asked_at: float) -> None:
+        self.kind = kind
+        self.place = place
+        """The next height, or the next number of an arrival, that the client needs."""
+        self.asked_at = asked_at
+
+
+class Filters:
+    def __init__(self, head: Callable[[], int], arrivals: Arrivals, clock: Callable[[], float]) -> None:
+        self._head = head
+        self._arrivals = arrivals
+        self._clock = clock
+        self._filters: OrderedDict[str, _Filter] = OrderedDict()
+        """Those asked for last are last."""
+        self._txs: deque[TxHash] = deque(maxlen=REMEMBERED_TXS)
+        self._tx_count = 0
+        """How many have come in; the newest of them are in `_txs`."""
+
+    def create(self, kind: FilterKind) -> str:
+        self._expire()
+        if len(self._filters) >= MAX_FILTERS:
+            self._filters.popitem(last=False)
+        if kind == "transactions":
+            self._arrivals.listen(self._arrived)
+        name = hex(secrets.randbits(128))
+        self._filters[name] = _Filter(kind, self._end_of(kind), self._clock())
+        return name
+
+    def find_changes(self, name: str) -> FilterChanges | None:
+        """What is new since the last time; None when there is no such filter."""
+        self._expire()
+        found = self._filters.get(name)
+        if found is None:
+            return None
+        # Up to this very moment: what was admitted is told from here on.
+        self._arrivals.tell()
+        found.asked_at = self._clock()
+        self._filters.move_to_end(name)
+        place, found.place = found.place, self._end_of(found.kind)
+        if found.kind == "blocks":
+            return FilterChanges(found.kind, first_height=place, last_height=found.place - 1)
+        if found.kind == "transactions":
+            fresh = min(found.place - place, len(self._txs))
+            return FilterChanges(found.kind, tx_hashes=list(self._txs)[len(self._txs) - fresh :])
+        return FilterChanges(found.kind)
+
+    def remove(self, name: str) -> bool:
+        removed = self._filters.pop(name, None) is not None
+        self._rest()
+        return removed
+
+    def _end_of(self, kind: FilterKind) -> int:
+        return self._head() + 1 if kind == "blocks" else self._tx_count
+
+    def _arrived(self, txs: Sequence[Tx]) -> None:
+        self._tx_count += len(txs)
+        self._txs.extend(tx.hash for tx in txs)
+
+    def _expire(self) -> None:
+        limit = self._clock() - LIFETIME_S
+        while self._filters and next(iter(self._filters.values())).asked_at < limit:
+            self._filters.popitem(last=False)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Nothing is written down while no filter needs it."""
+        if not any(each.kind == "transactions" for each in self._filters.values()):
+            self._arrivals.forget(self._arrived)
+            self._txs.clear()

@@ -1,0 +1,34 @@
+// Addresses: told apart from other text, and spelled with the checksum of EIP-55.
+
+import { toHex } from "./bytes.js";
+import { keccak256 } from "./keccak.js";
+
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+const REMEMBERED = 2_000;
+const spelled = new Map();
+const encoder = new TextEncoder();
+
+export const isAddress = (text) => ADDRESS.test(text);
+
+/** The address with its checksum in the case of its letters. */
+export function checksummed(address) {
+    const lower = address.toLowerCase();
+    if (!spelled.has(lower)) {
+        if (spelled.size >= REMEMBERED) spelled.clear();
+        const digits = lower.slice(2);
+        const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
+        const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
+        spelled.set(lower, `0x${cased.join("")}`);
+    }
+    return spelled.get(lower);
+}
+
+/** Why the text is no address to send to, or null when it is one. */
+export function addressProblem(text) {
+    if (!isAddress(text)) return "An address is 0x and 40 hexadecimal digits.";
+    const letters = text.slice(2);
+    const isPlain = letters === letters.toLowerCase() || letters === letters.toUpperCase();
+    return isPlain || text === checksummed(text)
+        ? null
+        : "The checksum does not fit: one of the characters is mistyped.";
+}

@@ -1,0 +1,51 @@
+// Amounts are BigInts of wei, always. Nothing here rounds.
+
+export const UNITS = { coins: 18, gwei: 9, wei: 0 };
+const SMALLEST_IN_COINS = 10n ** 12n;
+const MAX_AMOUNT = 2n ** 256n - 1n;
+
+/** Digits in groups of three. */
+export function grouped(integer) {
+    return integer.toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** The amount in a unit, exact, without zeros at the end: ["9,999", "99979"]; the second is "" for a whole one. */
+export function splitAmount(amount, decimals) {
+    const digits = amount.toString().padStart(decimals + 1, "0");
+    const whole = digits.slice(0, digits.length - decimals);
+    const fraction = digits.slice(digits.length - decimals).replace(/0+$/, "");
+    return [grouped(whole), fraction];
+}
+
+export function formatAmount(amount, unit) {
+    const [whole, fraction] = splitAmount(amount, UNITS[unit]);
+    return fraction ? `${whole}.${fraction}` : whole;
+}
+
+/** The unit that reads best: a handful of wei is no use as a coin with seventeen zeros. */
+export function fittingUnit(amount) {
+    return amount !== 0n && amount < SMALLEST_IN_COINS ? "wei" : "coins";
+}
+
+/** The unit as a word after that amount. */
+export const unitWord = (amount, unit) => (unit === "coins" && amount === 10n ** 18n ? "coin" : unit);
+
+export function describeAmount(amount) {
+    const unit = fittingUnit(amount);
+    return `${formatAmount(amount, unit)} ${unitWord(amount, unit)}`;
+}
+
+/** Wei from what a person typed in a unit. Throws a RangeError that says what is wrong. */
+export function parseAmount(text, unit) {
+    const match = /^(\d*)(?:\.(\d*))?$/.exec(text.trim());
+    if (!match || !(match[1] || match[2]))
+        throw new RangeError("Write the amount in digits, with a point if needed: 1.5");
+    const [whole, fraction] = [match[1] || "0", match[2] ?? ""];
+    const decimals = UNITS[unit];
+    if (fraction.replace(/0+$/, "").length > decimals) {
+        throw new RangeError(decimals ? `One of ${unit} has at most ${decimals} decimals.` : "Wei cannot be divided.");
+    }
+    const amount = BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
+    if (amount > MAX_AMOUNT) throw new RangeError("That is more than any account can hold.");
+    return amount;
+}

@@ -1,0 +1,110 @@
+// The node's REST interface, as far as the page uses it. Integers are BigInts.
+
+import { parseExact } from "./exact.js";
+
+const RETRIES = 3;
+const RETRY_MS = 400;
+const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
+
+/** A refusal of the node, in its own words (application/problem+json). */
+export class Problem extends Error {
+    constructor(problem, status) {
+        super(problem.detail ?? `The node answered ${status}.`);
+        this.name = "Problem";
+        this.code = problem.code ?? "UNKNOWN";
+        this.reason = problem.reason ?? null;
+        this.status = status;
+    }
+}
+
+/** No answer came: the node is down, or the network is. */
+export class Unreachable extends Error {
+    constructor() {
+        super("The node does not answer.");
+        this.name = "Unreachable";
+        this.code = "UNREACHABLE";
+    }
+}
+
+export function pause(ms, signal) {
+    return new Promise((resolve, reject) => {
+        const timer = setTimeout(resolve, ms);
+        signal?.addEventListener("abort", () => {
+            clearTimeout(timer);
+            reject(signal.reason);
+        });
+    });
+}
+
+async function ask(path, options) {
+    let response;
+    let text;
+    try {
+        response = await fetch(path, options);
+        text = await response.text();
+    } catch (failure) {
+        if (options.signal?.aborted) throw failure;
+        throw new Unreachable();
+    }
+    const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
+    const body = isJson ? parseExact(text) : {};
+    if (!response.ok) throw new Problem(body, response.status);
+    return { body, headers: response.headers };
+}
+
+/** GET, once more when the node is busy for a moment: nothing changes by asking again. */
+async function get(path, signal) {
+    for (let attempt = 1; ; attempt += 1) {
+        try {
+            return await ask(path, { signal });
+        } catch (failure) {
+            const isPassing = failure.status === 429 || failure.status === 503;
+            if (!isPassing || attempt > RETRIES) throw failure;
+            await pause(RETRY_MS * attempt, signal);
+        }
+    }
+}
+
+async function read(path, signal) {
+    return (await get(path, signal)).body;
+}
+
+async function readPage(path, parameters, signal) {
+    const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
+    const { body, headers } = await get(`${path}?${query}`, signal);
+    const next = NEXT_PAGE.exec(headers.get("link") ?? "");
+    const total = headers.get("x-total-count");
+    return {
+        items: body,
+        after: next ? decodeURIComponent(next[1]) : null,
+        total: total === null ? null : BigInt(total),
+    };
+}
+
+async function post(path, body) {
+    const headers = { "content-type": "application/json" };
+    return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).body;
+}
+
+export const getChain = (signal) => read("/chain", signal);
+export const getBlock = (name, signal) => read(`/block/${name}`, signal);
+export const getTransaction = (hash, signal) => read(`/tx/${hash}`, signal);
+export const awaitTransaction = (hash, seconds, signal) => read(`/tx/${hash}?wait=${seconds}`, signal);
+export const getProof = (hash, signal) => read(`/tx/${hash}/proof`, signal);
+export const getAccount = (address, signal) => read(`/account/${address}`, signal);
+export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);
+export const listMempool = (parameters, signal) => readPage("/mempool", parameters, signal);
+export const listHistory = (address, parameters, signal) => readPage(`/account/${address}/txs`, parameters, signal);
+export const submit = (transaction) => post("/tx", transaction);
+export const askFaucet = (address) => post("/faucet", { address });
+
+let signsFor = null;
+
+/** The accounts that need no signature: the node's own description lists them. None on any chain but a dev chain. */
+export async function devAccounts(signal) {
+    if (signsFor === null) {
+        const { schemas } = (await read("/openapi.json", signal)).components;
+        signsFor = schemas.UnsignedSubmission?.properties.from.enum ?? [];
+    }
+    return signsFor;
+}

@@ -1,0 +1,64 @@
+// The socket to /events: new blocks, again and again after every loss of the connection.
+
+import { parseExact } from "./exact.js";
+
+const FIRST_RETRY_MS = 300;
+const LAST_RETRY_MS = 8_000;
+
+export class BlockEvents {
+    #socket = null;
+    #retryMs = FIRST_RETRY_MS;
+    #timer = null;
+
+    /**
+     * `resume` is asked at every connection for the height to be told from: one above what the page shows.
+     * `onBlock` then gets every block from there on, in order. `onState` hears "live" or "offline".
+     */
+    constructor({ resume, onBlock, onState }) {
+        this.resume = resume;
+        this.onBlock = onBlock;
+        this.onState = onState;
+        window.addEventListener("online", () => this.reconnect());
+    }
+
+    connect() {
+        const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/events`);
+        this.#socket = socket;
+        socket.addEventListener("open", () => this.#subscribe(socket));
+        socket.addEventListener("close", () => this.#retry(socket));
+        socket.addEventListener("message", (message) => {
+            const event = parseExact(message.data);
+            if (event.event === "newBlock" && socket === this.#socket) this.onBlock(event);
+        });
+    }
+
+    /** Give up the present socket, whatever it is doing, and begin anew at once. */
+    reconnect() {
+        clearTimeout(this.#timer);
+        const old = this.#socket;
+        this.#socket = null;
+        old?.close();
+        this.connect();
+    }
+
+    async #subscribe(socket) {
+        try {
+            const fromHeight = await this.resume();
+            if (socket !== this.#socket || socket.readyState !== WebSocket.OPEN) return;
+            // Written by hand: JSON.stringify takes no BigInt.
+            socket.send(`{"action":"subscribe","event":"newBlock","fromHeight":${fromHeight}}`);
+            this.#retryMs = FIRST_RETRY_MS;
+            this.onState("live");
+        } catch {
+            socket.close();
+        }
+    }
+
+    #retry(socket) {
+        if (socket !== this.#socket) return;
+        this.onState("offline");
+        // Not all pages at the same moment: a node that has just started would meet them all at once.
+        this.#timer = setTimeout(() => this.connect(), this.#retryMs * (0.75 + Math.random() / 2));
+        this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 1.7);
+    }
+}

@@ -1,0 +1,119 @@
+// What the page knows of the chain right now: the newest blocks, the mempool, and whether the node is there.
+
+import { getChain, listBlocks } from "./api.js";
+import { BlockEvents } from "./events.js";
+
+export const RECENT = 60;
+const REFRESH_MS = 300;
+const CHAIN_MS = 3_000;
+
+export class Live extends EventTarget {
+    /** "connecting", "live" or "offline". */
+    connection = "connecting";
+    /** The answer of GET /chain, or null before the first. */
+    chain = null;
+    /** Summaries of the newest blocks, newest first, without a hole. */
+    blocks = [];
+    /** Done once there is something to show. */
+    loaded = new Promise((resolve) => this.addEventListener("blocks", resolve, { once: true }));
+
+    #events = new BlockEvents({
+        resume: () => this.#resume(),
+        onBlock: (event) => this.#hear(event),
+        onState: (state) => this.#become(state),
+    });
+    #isRefreshing = false;
+    #isBehind = false;
+    #staleHash = null;
+
+    start() {
+        this.#events.connect();
+        setInterval(() => this.#poll(), CHAIN_MS);
+        document.addEventListener("visibilitychange", () => this.#poll());
+    }
+
+    /** Call `listener` at every change of that kind (blocks, chain, connection, reset) until `signal` aborts. */
+    on(kind, listener, signal) {
+        this.addEventListener(kind, listener, { signal });
+    }
+
+    #tell(kind) {
+        this.dispatchEvent(new Event(kind));
+    }
+
+    #become(state) {
+        if (state === this.connection) return;
+        this.connection = state;
+        this.#tell("connection");
+    }
+
+    /** Read what is newest, and say from where to be told more: nothing is missed in between, however long it took. */
+    async #resume() {
+        await this.#load();
+        return this.blocks[0].blockHeight + 1n;
+    }
+
+    #hear({ blockHeight, hash }) {
+        const known = this.blocks.find((block) => block.blockHeight === blockHeight);
+        if (known?.hash === hash) return;
+        this.#isBehind = true;
+        this.#refresh();
+    }
+
+    /** One reading at a time and a pause after it: blocks may come faster than anybody can look. */
+    async #refresh() {
+        if (this.#isRefreshing || document.hidden) return;
+        this.#isRefreshing = true;
+        try {
+            while (this.#isBehind && !document.hidden) {
+                this.#isBehind = false;
+                await this.#load();
+                await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+            }
+        } catch {
+            // The socket ends too when the node has gone, and the next connection reads everything anew.
+            this.#isBehind = true;
+        } finally {
+            this.#isRefreshing = false;
+        }
+    }
+
+    async #load() {
+        const chain = await getChain();
+        const [newest] = this.blocks;
+        const missing = newest ? chain.head.blockHeight - newest.blockHeight : BigInt(RECENT);
+        const isNear = missing >= 0n && missing < BigInt(RECENT);
+        // Down to the newest that is here, where both must join; and one more may come meanwhile.
+        let { items } = await listBlocks({ limit: isNear ? missing + 2n : RECENT });
+        const joint = newest ? items.findIndex((block) => block.hash === newest.hash) : -1;
+        if (joint < 0 && isNear) ({ items } = await listBlocks({ limit: RECENT }));
+        // A chain that began anew, or went back to a snapshot, has other blocks at the same heights.
+        const isOther = Boolean(newest) && joint < 0 && this.#contradicts(items);
+        this.blocks = (joint < 0 ? items : [...items.slice(0, joint), ...this.blocks]).slice(0, RECENT);
+        this.chain = chain;
+        this.#tell("chain");
+        if (joint !== 0) this.#tell("blocks");
+        if (isOther) this.#tell("reset");
+    }
+
+    #contradicts(items) {
+        if (items[0].blockHeight < this.blocks[0].blockHeight) return true;
+        const hashes = new Map(this.blocks.map((block) => [block.blockHeight, block.hash]));
+        return items.some((block) => hashes.has(block.blockHeight) && hashes.get(block.blockHeight) !== block.hash);
+    }
+
+    /** The mempool sends no events, so it is asked for; that also finds a socket that died without a word. */
+    async #poll() {
+        if (document.hidden || this.connection !== "live") return;
+        this.#refresh();
+        try {
+            this.chain = await getChain();
+        } catch {
+            return;
+        }
+        this.#tell("chain");
+        const isStale = !this.#isRefreshing && this.blocks[0]?.hash !== this.chain.head.hash;
+        if (isStale && this.#staleHash === this.blocks[0]?.hash) this.#events.reconnect();
+        this.#staleHash = isStale ? this.blocks[0]?.hash : null;
+    }
+}

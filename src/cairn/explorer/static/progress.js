@@ -1,0 +1,50 @@
+// A transaction on its way: submitted, pending, confirmed.
+
+import { awaitTransaction, pause, Unreachable } from "./api.js";
+import { announce } from "./announcer.js";
+import { grouped } from "./amounts.js";
+import { fill, h } from "./dom.js";
+import { blockLink, copyButton, hashLink } from "./widgets.js";
+
+const WAIT_S = 25;
+const RETRY_MS = 1_000;
+
+/** The confirmed transaction, however long it takes and even if the node restarts meanwhile. Throws its `Problem`. */
+export async function untilConfirmed(hash, signal) {
+    for (;;) {
+        try {
+            const tx = await awaitTransaction(hash, WAIT_S, signal);
+            if (tx.status === "confirmed") return tx;
+        } catch (failure) {
+            const isPassing = failure instanceof Unreachable || failure.status === 503;
+            if (!isPassing) throw failure;
+            await pause(RETRY_MS, signal);
+        }
+    }
+}
+
+const step = (state, ...content) =>
+    h("li", { class: state, "aria-current": state === "now" ? "step" : null }, ...content);
+
+/** Shows a submitted transaction's way, until its end; above those that were sent before. */
+export async function showProgress(list, hash, signal) {
+    const place = h("div");
+    list.prepend(place);
+    const submitted = () =>
+        step("done", "Accepted and on disk ", hashLink("tx", hash), copyButton(hash, "transaction hash"));
+    fill(
+        place,
+        h("ol", { class: "progress" }, submitted(), step("now", "Waiting for a block"), step("later", "Confirmed")),
+    );
+    announce("The transaction is pending");
+    try {
+        const tx = await untilConfirmed(hash, signal);
+        const confirmed = step("done", "Confirmed in block ", blockLink(tx.blockHeight));
+        fill(place, h("ol", { class: "progress" }, submitted(), step("done", "Mined"), confirmed));
+        announce(`Confirmed in block ${grouped(tx.blockHeight)}`);
+    } catch (failure) {
+        if (signal.aborted) return;
+        fill(place, h("ol", { class: "progress" }, submitted(), step("failed", failure.message)));
+        announce(failure.message);
+    }
+}

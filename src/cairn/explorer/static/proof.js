@@ -1,0 +1,102 @@
+// What a node says of a block, checked here: the transactions root, the header's hash, a proof of inclusion.
+// docs/formats.md has the rules; this page follows them step by step so that it can show each one.
+
+import { joined, toBytes, toHex } from "./bytes.js";
+import { keccak256 } from "./keccak.js";
+import { sha256 } from "./sha256.js";
+
+const LEAF = Uint8Array.of(0);
+const NODE = Uint8Array.of(1);
+const PAIRS_A_TURN = 512;
+
+export const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
+export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
+
+// RLP, as far as a header needs it: integers, short strings, one list.
+
+function integerBytes(value) {
+    const digits = value.toString(16);
+    return value === 0n ? new Uint8Array() : toBytes(`0x${digits.length % 2 ? "0" : ""}${digits}`);
+}
+
+function lengthPrefix(size, short) {
+    if (size < 56) return Uint8Array.of(short + size);
+    const bytes = integerBytes(BigInt(size));
+    return joined(Uint8Array.of(short + 55 + bytes.length), bytes);
+}
+
+function encodeString(bytes) {
+    return bytes.length === 1 && bytes[0] < 0x80 ? bytes : joined(lengthPrefix(bytes.length, 0x80), bytes);
+}
+
+function encodeList(strings) {
+    const body = joined(...strings.map(encodeString));
+    return joined(lengthPrefix(body.length, 0xc0), body);
+}
+
+/** The hash that a block with this header has. */
+export function headerHash(header) {
+    const fields = [
+        integerBytes(header.blockHeight),
+        toBytes(header.previousHash),
+        integerBytes(header.timestamp),
+        toBytes(header.transactionsRoot),
+        toBytes(header.stateRoot),
+        integerBytes(header.gasUsed),
+        toBytes(header.proposer),
+        integerBytes(header.chainId),
+    ];
+    return toHex(keccak256(encodeList(fields)));
+}
+
+/** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
+export async function transactionsRoot(txHashes, breathe) {
+    if (txHashes.length === 0) return toHex(sha256(new Uint8Array()));
+    let level = [];
+    for (const [index, hash] of txHashes.entries()) {
+        level.push(leafHash(hash));
+        if (index % PAIRS_A_TURN === PAIRS_A_TURN - 1) await breathe();
+    }
+    while (level.length > 1) {
+        const above = [];
+        for (let index = 0; index < level.length; index += 2) {
+            above.push(index + 1 < level.length ? nodeHash(level[index], level[index + 1]) : level[index]);
+            if (above.length % PAIRS_A_TURN === 0) await breathe();
+        }
+        level = above;
+    }
+    return toHex(level[0]);
+}
+
+/** Every step from the transaction up to the root: {side, sibling, result}. Null when the path does not fit. */
+function climb({ txHash, transactionIndex, transactionCount, proof }) {
+    let [index, last] = [transactionIndex, transactionCount - 1n];
+    if (index < 0n || index > last) return null;
+    let node = leafHash(txHash);
+    const steps = [{ side: "leaf", sibling: null, result: toHex(node) }];
+    const siblings = [...proof];
+    for (; last > 0n; index /= 2n, last /= 2n) {
+        const isRight = index % 2n === 1n;
+        if (!isRight && index === last) continue;
+        const sibling = siblings.shift();
+        if (sibling === undefined) return null;
+        node = isRight ? nodeHash(toBytes(sibling), node) : nodeHash(node, toBytes(sibling));
+        steps.push({ side: isRight ? "left" : "right", sibling, result: toHex(node) });
+    }
+    return siblings.length === 0 ? steps : null;
+}
+
+/**
+ * Follow the answer of GET /tx/{hash}/proof for the transaction and block that the page shows.
+ * Gives the steps and, for each claim, what was computed and what had been claimed.
+ */
+export function verifyProof(answer, txHash, trustedBlockHash) {
+    const steps = climb({ ...answer, txHash }) ?? [];
+    const root = steps.at(-1)?.result ?? "no root: the path does not fit the transaction's place";
+    const hash = headerHash(answer.header);
+    const checks = [
+        { name: "root", computed: root, claimed: answer.header.transactionsRoot },
+        { name: "header", computed: hash, claimed: trustedBlockHash },
+    ].map((check) => ({ ...check, holds: check.computed === check.claimed }));
+    return { steps, checks, holds: checks.every((check) => check.holds) };
+}

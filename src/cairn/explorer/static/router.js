@@ -1,0 +1,63 @@
+// Shows the view that the address bar asks for, and again when it asks for another.
+
+import { parseRoute } from "./routes.js";
+import { failureView } from "./views/failure.js";
+
+export class Router {
+    #outlet;
+    #views;
+    #live;
+    #onShown;
+    #current = null;
+
+    /**
+     * `views` maps names to async functions from {route, live, signal, again} to {title, content}. `signal` aborts
+     * once another view is asked for, and ends everything that the view has started; `again` shows the view anew.
+     */
+    constructor({ outlet, views, live, onShown }) {
+        this.#outlet = outlet;
+        this.#views = views;
+        this.#live = live;
+        this.#onShown = onShown;
+    }
+
+    async start() {
+        window.addEventListener("hashchange", () => this.show());
+        // The blocks that a view was about may not exist any more.
+        this.#live.on("reset", () => this.show({ isAgain: true }));
+        await this.show({ isAgain: true });
+    }
+
+    /** The old view stays until the new one is complete: nothing flickers and nothing jumps. */
+    async show({ isAgain = false } = {}) {
+        this.#current?.abort();
+        const current = new AbortController();
+        this.#current = current;
+        const route = parseRoute(location.hash);
+        this.#outlet.setAttribute("aria-busy", "true");
+        const view = await this.#render(route, current.signal);
+        if (current.signal.aborted) return;
+        this.#outlet.removeAttribute("aria-busy");
+        this.#outlet.replaceChildren(view.content);
+        document.title = `${view.title} · Cairn`;
+        this.#onShown(route);
+        if (!isAgain) this.#moveToHeading();
+    }
+
+    /** As a page load would: screen readers then say where the person has come. */
+    #moveToHeading() {
+        const heading = this.#outlet.querySelector("h1");
+        heading.tabIndex = -1;
+        heading.focus({ preventScroll: true });
+        window.scrollTo(0, 0);
+    }
+
+    async #render(route, signal) {
+        const context = { route, live: this.#live, signal, again: () => this.show({ isAgain: true }) };
+        try {
+            return await (this.#views[route.name] ?? this.#views.missing)(context);
+        } catch (failure) {
+            return failureView(failure, context);
+        }
+    }
+}

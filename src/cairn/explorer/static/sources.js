@@ -1,0 +1,64 @@
+// Who signs a transfer: the node for its dev accounts, or the browser's wallet.
+
+import { getAccount, submit } from "./api.js";
+import { checksummed } from "./addresses.js";
+import { describeAmount } from "./amounts.js";
+import { fill, h } from "./dom.js";
+import { field, refusalPlace } from "./fields.js";
+import { connectWallet, sendByWallet } from "./wallet.js";
+import { shortened } from "./widgets.js";
+
+export const TRANSFER_GAS = 21_000n;
+
+/** A choice among accounts that shows, exactly, what the chosen one owns. */
+function accountChoice(hint, signal) {
+    const select = h("select", null, h("option", { value: "" }, "Not connected"));
+    const made = field("from", "From", select);
+    const showBalance = async () => {
+        const { balance } = await getAccount(select.value, signal);
+        made.explain(`It has ${describeAmount(balance)}. ${hint}`);
+    };
+    select.addEventListener("change", showBalance);
+    made.explain(hint);
+    const offer = (accounts, chosen) => {
+        fill(
+            select,
+            accounts.map((address, index) =>
+                h("option", { value: address }, `Account ${index + 1}: ${shortened(address, 4)}`),
+            ),
+        );
+        if (accounts.includes(chosen)) select.value = chosen;
+        return showBalance();
+    };
+    return { ...made, offer, showBalance, chosen: () => select.value };
+}
+
+/** A source is {element, send(fields), refresh()}; `send` gives the hash of the transaction. */
+export async function devSource(dev, chosen, signal) {
+    const from = accountChoice("This node holds its key and signs for it.", signal);
+    await from.offer(dev.map(checksummed), chosen);
+    const send = async ({ to, value }) =>
+        (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
+    return { element: from.element, send, refresh: from.showBalance };
+}
+
+export function walletSource(wallet, { chainId, gasPrice }, signal) {
+    const from = accountChoice("The wallet asks you before it signs anything.", signal);
+    from.control.disabled = true;
+    const refusal = refusalPlace();
+    const connect = async () => {
+        refusal.clear();
+        try {
+            await from.offer(await connectWallet(wallet, chainId));
+            from.control.disabled = false;
+        } catch (failure) {
+            refusal.show(failure);
+        }
+    };
+    const send = async ({ to, value }) => {
+        if (!from.chosen()) throw new Error("Connect the wallet first.");
+        return sendByWallet(wallet, { from: from.chosen(), to, value, gas: TRANSFER_GAS, gasPrice, chainId });
+    };
+    const button = h("button", { type: "button", class: "button", onclick: connect }, "Connect the wallet");
+    return { element: h("div", null, from.element, button, refusal.element), send, refresh: from.showBalance };
+}

@@ -1,0 +1,122 @@
+// One account: what it owns, what it waits for, and everything that it sent or received.
+
+import { getAccount, listHistory, listMempool } from "../api.js";
+import { checksummed } from "../addresses.js";
+import { grouped } from "../amounts.js";
+import { h } from "../dom.js";
+import { href } from "../routes.js";
+import { avatar } from "../stones.js";
+import {
+    accountLink,
+    amount,
+    badge,
+    blockLink,
+    card,
+    copyable,
+    counted,
+    facts,
+    freshNotice,
+    hashLink,
+    pager,
+    table,
+    transactionColumns,
+} from "../widgets.js";
+
+const PAGE = 25;
+const PENDING_SHOWN = 10;
+
+const historyColumns = (address) => [
+    ["Transaction", (tx) => hashLink("tx", tx.txHash)],
+    ["Block", (tx) => blockLink(tx.blockHeight)],
+    ["Direction", (tx) => direction(tx, address)],
+    ["With", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
+    ["Amount", (tx) => amount(tx.value), "end"],
+];
+
+function direction(tx, address) {
+    if (tx.from === tx.to) return badge("self", "To itself");
+    return tx.from === address ? badge("out", "Sent") : badge("in", "Received");
+}
+
+async function pendingCard(address, signal) {
+    const { items, total } = await listMempool({ from: address, limit: PENDING_SHOWN }, signal);
+    if (items.length === 0) return null;
+    const shown = total > BigInt(items.length) ? `, the first ${items.length} shown` : "";
+    return card(
+        `${grouped(total)} waiting${shown}`,
+        table(
+            "Pending transactions of the account",
+            transactionColumns(["Nonce", (tx) => grouped(tx.nonce), "end"]),
+            items,
+        ),
+    );
+}
+
+/** Offers to read the account anew once a block has changed it. */
+function changeNotice(shown, { live, signal, again }) {
+    const notice = freshNotice(again);
+    const look = async () => {
+        const { balance, nonce } = await getAccount(shown.address, signal).catch(() => shown);
+        if (balance !== shown.balance || nonce !== shown.nonce) notice.show("This account has changed: show it");
+    };
+    live.on("blocks", look, signal);
+    return notice.element;
+}
+
+export async function accountView(context) {
+    const { route, signal } = context;
+    const start = route.query.get("after");
+    const account = await getAccount(route.argument, signal);
+    const { address } = account;
+    const [history, pending] = await Promise.all([
+        listHistory(address, { limit: PAGE, after: start }, signal),
+        pendingCard(address, signal),
+    ]);
+    const shown = checksummed(address);
+    const waiting = account.pendingNonce - account.nonce;
+    return {
+        title: `Account ${shown.slice(0, 10)}…`,
+        content: h(
+            "div",
+            { class: "view" },
+            h(
+                "div",
+                { class: "page-head" },
+                h("h1", { class: "with-avatar" }, avatar(address, 44), "Account"),
+                changeNotice(account, context),
+                h(
+                    "nav",
+                    { class: "pager", "aria-label": "Actions" },
+                    h("a", { class: "button", href: href("/send", { to: shown }) }, "Send to it"),
+                ),
+            ),
+            card(
+                null,
+                facts(
+                    ["Address", copyable(shown, "address")],
+                    ["Balance", h("span", { class: "balance" }, amount(account.balance))],
+                    [
+                        "Transactions sent",
+                        [grouped(account.nonce), waiting > 0n && ` and ${counted(waiting, "pending one")}`],
+                    ],
+                ),
+            ),
+            !start && pending,
+            card(
+                "History",
+                table(
+                    "Confirmed transactions, newest first",
+                    historyColumns(address),
+                    history.items,
+                    "This account has sent and received nothing yet.",
+                ),
+                (start || history.after) &&
+                    pager(
+                        "Pages of the history",
+                        ["Newest", start && href(`/account/${shown}`)],
+                        ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
+                    ),
+            ),
+        ),
+    };
+}

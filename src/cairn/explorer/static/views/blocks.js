@@ -1,0 +1,96 @@
+// All blocks, newest first, in pages. A page is named by the height that it starts below, so it never shifts.
+
+import { listBlocks } from "../api.js";
+import { grouped } from "../amounts.js";
+import { h } from "../dom.js";
+import { href } from "../routes.js";
+import { accountLink, age, blockLink, card, counted, freshNotice, hashLink, pager, table } from "../widgets.js";
+
+const PAGE = 25n;
+
+const columns = [
+    ["Block", (block) => blockLink(block.blockHeight)],
+    ["Hash", (block) => hashLink("block", block.hash)],
+    ["Transactions", (block) => grouped(block.transactionCount), "end"],
+    ["Proposer", (block) => accountLink(block.proposer)],
+    ["Age", (block) => age(block.timestamp), "end"],
+];
+
+function jumpForm() {
+    const field = h("input", {
+        id: "jump",
+        name: "height",
+        inputmode: "numeric",
+        pattern: "[0-9]+",
+        required: true,
+        placeholder: "Height",
+    });
+    const jump = (event) => {
+        event.preventDefault();
+        location.hash = href("/blocks", { after: BigInt(field.value) + 1n });
+    };
+    return h(
+        "form",
+        { class: "inline", onsubmit: jump },
+        h("label", { for: "jump" }, "Go to"),
+        field,
+        h("button", { class: "button" }, "Show"),
+    );
+}
+
+function newBlocksNotice(shownHead, { live, signal, again }) {
+    const notice = freshNotice(again);
+    const update = () => {
+        const count = live.blocks[0].blockHeight - shownHead;
+        notice.show(count > 0n ? `Show ${counted(count, "new block")}` : "");
+    };
+    live.on("blocks", update, signal);
+    return notice.element;
+}
+
+function links({ items, after, total }, head) {
+    const [top, bottom] = [items[0].blockHeight, items.at(-1).blockHeight];
+    // A node may have removed the oldest ones.
+    const base = head - total + 1n;
+    const above = top + PAGE + 1n;
+    const newer = top >= head ? null : href("/blocks", { after: above > head ? null : above });
+    return [
+        ["Newest", newer && "#/blocks"],
+        ["Newer", newer],
+        ["Older", after && href("/blocks", { after: bottom })],
+        ["Oldest", after && href("/blocks", { after: base + PAGE })],
+    ];
+}
+
+export async function blocksView(context) {
+    const { route, live, signal } = context;
+    await live.loaded;
+    const start = route.query.get("after");
+    const page = await listBlocks({ limit: PAGE, after: start }, signal);
+    const { items, total } = page;
+    const head = live.blocks[0].blockHeight;
+    const isFirst = !start;
+    const shown = items.length
+        ? `Heights ${grouped(items.at(-1).blockHeight)} to ${grouped(items[0].blockHeight)}`
+        : "No blocks here";
+    return {
+        title: "Blocks",
+        content: h(
+            "div",
+            { class: "view" },
+            h(
+                "div",
+                { class: "page-head" },
+                h("h1", null, "Blocks"),
+                h("p", null, `${shown}, ${counted(total, "block")} in all`),
+                jumpForm(),
+            ),
+            card(
+                null,
+                isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
+                table("Blocks, newest first", columns, items, "There are no blocks below that height."),
+                items.length > 0 && pager("Pages of blocks", ...links(page, head)),
+            ),
+        ),
+    };
+}

@@ -1,0 +1,45 @@
+// When a view cannot be shown: what happened, and what can be done about it.
+
+import { Unreachable } from "../api.js";
+import { h } from "../dom.js";
+import { card } from "../widgets.js";
+
+/** What a person may try next. */
+const ADVICE = {
+    UNREACHABLE: "This page shows itself as soon as the node is back.",
+    TX_NOT_FOUND: "No block holds it and the mempool does not know it. It may be of another chain, or not sent yet.",
+    TX_DROPPED: "It left the mempool without being mined, so nothing was transferred. It can be sent again.",
+    BLOCK_NOT_FOUND: "Blocks are named by their hash, or by their height from 0 up to the newest.",
+    INVALID_HASH: "A hash is 0x and 64 hexadecimal digits.",
+    INVALID_FIELD: "An address is 0x and 40 hexadecimal digits; capital letters in it are a checksum.",
+};
+
+/** The view is tried anew on request, and by itself once the node is back. */
+export function failureView(failure, { live, signal, again }) {
+    if (failure instanceof Unreachable) {
+        live.on("connection", () => live.connection === "live" && again(), signal);
+    }
+    const isMissing = failure.status === 404;
+    if (!failure.code) console.error(failure);
+    const title = isMissing ? "Not found" : "This did not work";
+    return {
+        title,
+        content: h(
+            "div",
+            { class: "view narrow" },
+            card(
+                null,
+                h("h1", null, title),
+                h("p", { class: "lead" }, failure.message),
+                ADVICE[failure.code] && h("p", null, ADVICE[failure.code]),
+                failure.reason && h("p", null, `Reason: ${failure.reason}.`),
+                h(
+                    "p",
+                    { class: "actions" },
+                    h("a", { href: "#/", class: "button" }, "To the overview"),
+                    !isMissing && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
+                ),
+            ),
+        ),
+    };
+}

@@ -1,0 +1,20 @@
+// A route that names no view.
+
+import { h } from "../dom.js";
+import { card } from "../widgets.js";
+
+export async function missingView() {
+    return {
+        title: "No such page",
+        content: h(
+            "div",
+            { class: "view narrow" },
+            card(
+                null,
+                h("h1", null, "No such page"),
+                h("p", null, "There is nothing at this address. Search above, or begin at the overview."),
+                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "To the overview")),
+            ),
+        ),
+    };
+}

@@ -1,0 +1,169 @@
+// The chain as it is right now.
+
+import { listMempool } from "../api.js";
+import { formatAmount, grouped } from "../amounts.js";
+import { BarChart } from "../chart.js";
+import { fill, h } from "../dom.js";
+import { RECENT } from "../live.js";
+import { href } from "../routes.js";
+import { Cairn } from "../stones.js";
+import { accountLink, age, amount, blockLink, card, counted, hashLink, shortened, table } from "../widgets.js";
+
+const LISTED = 8;
+
+function stat(name) {
+    const value = h("dd");
+    return { element: h("div", null, h("dt", null, name), value), show: (...content) => fill(value, ...content) };
+}
+
+function makeStats() {
+    return {
+        pending: stat("Pending"),
+        queued: stat("Queued"),
+        rate: stat("Transactions / s"),
+        interval: stat("Block time"),
+        gasPrice: stat("Gas price"),
+        chain: stat("Chain"),
+    };
+}
+
+/** Seconds from the oldest shown block to the newest. */
+const span = (blocks) => (blocks.length > 1 ? Number(blocks[0].timestamp - blocks.at(-1).timestamp) : 0);
+
+/** The genesis block is as old as the chain's rules, not as its blocks: it says nothing of their pace. */
+const minedBlocks = (blocks) => blocks.filter((block) => block.blockHeight > 0n);
+
+function showStats(stats, { chain, blocks }) {
+    const mined = minedBlocks(blocks);
+    const seconds = span(mined);
+    const count = mined.slice(0, -1).reduce((sum, block) => sum + Number(block.transactionCount), 0);
+    stats.pending.show(grouped(chain.mempool.pending));
+    stats.queued.show(grouped(chain.mempool.queued));
+    stats.rate.show(seconds ? (count / seconds).toFixed(1) : "–");
+    stats.interval.show(seconds ? `${(seconds / (mined.length - 1)).toFixed(1)} s` : "–");
+    stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`);
+    stats.chain.show(chain.chainId.toString(), h("span", { class: "unit" }, ` ${chain.engine}`));
+}
+
+function makeCharts() {
+    const transactions = new BarChart({
+        title: "Transactions per block",
+        slots: RECENT,
+        describe: (value) => `${grouped(value)} transaction${value === 1 ? "" : "s"}`,
+    });
+    const times = new BarChart({
+        title: "Seconds between blocks",
+        slots: RECENT,
+        describe: (value) => `${grouped(value)} s`,
+    });
+    const show = (blocks) => {
+        transactions.show(
+            blocks.map((block) => ({ height: block.blockHeight, value: Number(block.transactionCount) })),
+        );
+        const mined = minedBlocks(blocks);
+        times.show(
+            mined.slice(0, -1).map((block, index) => ({
+                height: block.blockHeight,
+                value: Number(block.timestamp - mined[index + 1].timestamp),
+            })),
+        );
+    };
+    return { element: h("div", { class: "columns" }, transactions.element, times.element), show };
+}
+
+const blockTable = (blocks) =>
+    table(
+        "The newest blocks",
+        [
+            ["Block", (block) => blockLink(block.blockHeight)],
+            ["Hash", (block) => hashLink("block", block.hash)],
+            ["Transactions", (block) => grouped(block.transactionCount), "end"],
+            ["Age", (block) => age(block.timestamp), "end"],
+        ],
+        blocks.slice(0, LISTED),
+        "No block yet.",
+    );
+
+const pendingTable = (items) =>
+    table(
+        "The transactions that will be mined next",
+        [
+            ["Transaction", (tx) => hashLink("tx", tx.txHash)],
+            ["To", (tx) => accountLink(tx.to)],
+            ["Amount", (tx) => amount(tx.value), "end"],
+        ],
+        items,
+        "Nothing waits: every transaction is in a block.",
+    );
+
+function makeHead() {
+    const height = h("span", { class: "head-height number" });
+    const detail = h("p", { class: "head-detail" });
+    const show = ({ blocks: [newest] }) => {
+        fill(height, grouped(newest.blockHeight));
+        const link = h(
+            "a",
+            { href: href(`/block/${newest.blockHeight}`), class: "code", title: newest.hash },
+            shortened(newest.hash, 8),
+        );
+        fill(detail, age(newest.timestamp), " · ", counted(newest.transactionCount, "transaction"), " · ", link);
+    };
+    return {
+        element: h(
+            "div",
+            null,
+            h("h1", { class: "head" }, h("span", { class: "eyebrow" }, "Newest block"), " ", height),
+            detail,
+        ),
+        show,
+    };
+}
+
+export async function overviewView({ live, signal }) {
+    await live.loaded;
+    const [head, stats, charts] = [makeHead(), makeStats(), makeCharts()];
+    const cairn = new Cairn((block) => (block.transactionCount ? `${grouped(block.transactionCount)} tx` : "empty"));
+    const [latest, waiting] = [h("div", { class: "list" }), h("div", { class: "list" })];
+
+    const showBlocks = () => {
+        head.show(live);
+        cairn.show(live.blocks);
+        charts.show(live.blocks);
+        fill(latest, blockTable(live.blocks));
+    };
+    const showChain = async () => {
+        showStats(stats, live);
+        const page = await listMempool({ limit: LISTED }, signal).catch(() => null);
+        if (page) fill(waiting, pendingTable(page.items));
+    };
+    live.on("blocks", showBlocks, signal);
+    live.on("chain", showChain, signal);
+    showBlocks();
+    await showChain();
+
+    const figures = h(
+        "dl",
+        { class: "stats" },
+        Object.values(stats).map((each) => each.element),
+    );
+    return {
+        title: "Overview",
+        content: h(
+            "div",
+            { class: "view overview" },
+            h(
+                "section",
+                { class: "hero card" },
+                h("div", { class: "hero-text" }, head.element, figures),
+                cairn.element,
+            ),
+            charts.element,
+            h(
+                "div",
+                { class: "columns" },
+                card(h("a", { href: "#/blocks" }, "Blocks"), latest),
+                card(h("a", { href: "#/mempool" }, "Mined next"), waiting),
+            ),
+        ),
+    };
+}

@@ -1,0 +1,66 @@
+// Finds what a person typed: a height, an address, or a hash of a transaction or a block.
+
+import { getBlock, getTransaction, Problem } from "../api.js";
+import { h } from "../dom.js";
+import { href } from "../routes.js";
+import { card } from "../widgets.js";
+
+/** What the text can be: {kind: "block" | "account" | "hash", value}, or null. */
+export function understand(text) {
+    const plain = text.trim().replace(/^#/, "");
+    const digits = plain.replace(/^0x/i, "");
+    if (/^[0-9a-f]{64}$/i.test(digits)) return { kind: "hash", value: `0x${digits.toLowerCase()}` };
+    if (/^[0-9a-f]{40}$/i.test(digits)) return { kind: "account", value: `0x${digits}` };
+    const height = plain.replace(/[,_\s]/g, "");
+    if (/^\d{1,20}$/.test(height)) return { kind: "block", value: BigInt(height).toString() };
+    return plain.toLowerCase() === "latest" ? { kind: "block", value: "latest" } : null;
+}
+
+/** Whether the node knows it; a dropped transaction has a page too, which says why. */
+async function exists(looking) {
+    try {
+        await looking;
+        return true;
+    } catch (failure) {
+        if (failure instanceof Problem && failure.status === 404) return failure.code === "TX_DROPPED";
+        throw failure;
+    }
+}
+
+async function target({ kind, value }, signal) {
+    if (kind === "account") return href(`/account/${value}`);
+    if (kind === "hash" && (await exists(getTransaction(value, signal)))) return href(`/tx/${value}`);
+    return (await exists(getBlock(value, signal))) ? href(`/block/${value}`) : null;
+}
+
+function advice(meant, live) {
+    if (!meant) return "Search takes a block's height, an address (0x and 40 digits) or a hash (0x and 64 digits).";
+    if (meant.kind === "hash") return "Neither a transaction nor a block of this chain has that hash.";
+    return `There is no block of that height yet; the newest is ${live.blocks[0].blockHeight}.`;
+}
+
+export async function searchView({ route, live, signal }) {
+    await live.loaded;
+    const text = route.query.get("q") ?? "";
+    const meant = understand(text);
+    const found = meant && (await target(meant, signal));
+    if (found) {
+        // In place of this entry, so that going back does not lead here again.
+        location.replace(found);
+        return new Promise(() => {});
+    }
+    return {
+        title: "Nothing found",
+        content: h(
+            "div",
+            { class: "view narrow" },
+            card(
+                null,
+                h("h1", null, "Nothing found"),
+                h("p", { class: "lead" }, "For ", h("q", { class: "code" }, text)),
+                h("p", null, advice(meant, live)),
+                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "To the overview")),
+            ),
+        ),
+    };
+}

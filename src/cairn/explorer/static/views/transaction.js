@@ -1,0 +1,144 @@
+// One transaction: what it moves, where it is, and the proof that its block holds it.
+
+import { getProof, getTransaction } from "../api.js";
+import { announce } from "../announcer.js";
+import { formatAmount, grouped } from "../amounts.js";
+import { fill, h } from "../dom.js";
+import { untilConfirmed } from "../progress.js";
+import { verifyProof } from "../proof.js";
+import { accountLink, amount, badge, blockLink, card, copyable, counted, facts, hashLink } from "../widgets.js";
+
+const code = (text) => h("span", { class: "code whole" }, text);
+
+function climbStep({ side, sibling, result }) {
+    if (side === "leaf") {
+        return h(
+            "li",
+            null,
+            h("strong", null, "Hash the transaction as a leaf"),
+            h("p", null, "SHA-256 of 0x00 and the transaction's hash"),
+            code(result),
+        );
+    }
+    const about = side === "left" ? "SHA-256 of 0x01, the sibling and this" : "SHA-256 of 0x01, this and the sibling";
+    return h(
+        "li",
+        null,
+        h("strong", null, `Join with the sibling on the ${side}`),
+        h("p", null, about),
+        h("p", { class: "sibling" }, "Sibling ", code(sibling)),
+        code(result),
+    );
+}
+
+function checkStep({ name, computed, claimed, holds }) {
+    const title = name === "root" ? "The root of the block's transactions" : "The hash of the block's header";
+    const about =
+        name === "root"
+            ? "The last result must be the transactionsRoot in the block's header"
+            : "Keccak-256 of the header, which includes that root, must be the hash of the block";
+    return h(
+        "li",
+        { class: holds ? "holds" : "breaks" },
+        h("strong", null, title, " ", badge(holds ? "confirmed" : "failed", holds ? "Same" : "Differs")),
+        h("p", null, about),
+        code(computed),
+        !holds && h("p", { class: "claimed" }, "The block says ", code(claimed)),
+    );
+}
+
+/** The same proof with one bit flipped, to see that the check is a real one. */
+function tampered(proof) {
+    const flip = (hex) => hex.slice(0, -1) + (Number.parseInt(hex.at(-1), 16) ^ 1).toString(16);
+    if (proof.proof.length === 0)
+        return { ...proof, header: { ...proof.header, transactionsRoot: flip(proof.header.transactionsRoot) } };
+    return { ...proof, proof: [flip(proof.proof[0]), ...proof.proof.slice(1)] };
+}
+
+function proofCard(proof, tx) {
+    const [verdictPlace, list] = [h("p", { class: "verdict", role: "status" }), h("ol", { class: "proof" })];
+    const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit of it");
+    const show = (shown) => {
+        const { steps, checks, holds } = verifyProof(shown, tx.txHash, tx.blockHash);
+        const verdict = holds
+            ? badge("confirmed", "Verified in this page")
+            : badge("failed", "The proof does not hold");
+        fill(verdictPlace, verdict);
+        fill(list, steps.map(climbStep), checks.map(checkStep));
+    };
+    toggle.addEventListener("click", () => {
+        const isTampered = toggle.getAttribute("aria-pressed") === "false";
+        toggle.setAttribute("aria-pressed", String(isTampered));
+        show(isTampered ? tampered(proof) : proof);
+    });
+    show(proof);
+    const place = `Place ${grouped(proof.transactionIndex + 1n)} of ${grouped(proof.transactionCount)} in the block. `;
+    return card(
+        "Proof of inclusion",
+        h(
+            "p",
+            null,
+            place,
+            "Your browser has computed every hash below; all that is left to trust is the hash of the block, ",
+            "which any other node can confirm.",
+        ),
+        h("div", { class: "verdict-row" }, verdictPlace, toggle),
+        list,
+    );
+}
+
+function standing(tx, live, signal) {
+    if (tx.status === "pending") return badge("pending", "Pending");
+    const place = h("span", { class: "verdict" });
+    const show = () =>
+        fill(
+            place,
+            badge("confirmed", "Confirmed"),
+            ` final, ${counted(live.blocks[0].blockHeight - tx.blockHeight, "block")} on top`,
+        );
+    live.on("blocks", show, signal);
+    show();
+    return place;
+}
+
+async function showOnceConfirmed(hash, { signal, again }) {
+    await untilConfirmed(hash, signal).then(
+        () => announce("The transaction is confirmed"),
+        () => {},
+    );
+    if (!signal.aborted) again();
+}
+
+export async function transactionView(context) {
+    const { route, live, signal } = context;
+    await live.loaded;
+    const tx = await getTransaction(route.argument, signal);
+    const isPending = tx.status === "pending";
+    const proof = isPending ? null : await getProof(tx.txHash, signal);
+    if (isPending) showOnceConfirmed(tx.txHash, context);
+    return {
+        title: `Transaction ${tx.txHash.slice(0, 10)}…`,
+        content: h(
+            "div",
+            { class: "view" },
+            h("div", { class: "page-head" }, h("h1", null, "Transaction"), standing(tx, live, signal)),
+            card(
+                null,
+                facts(
+                    ["Hash", copyable(tx.txHash, "transaction hash")],
+                    ["Amount", h("span", { class: "balance" }, amount(tx.value))],
+                    ["From", accountLink(tx.from)],
+                    ["To", accountLink(tx.to)],
+                    isPending
+                        ? ["Block", "Waiting for the next one"]
+                        : ["Block", [blockLink(tx.blockHeight), " ", hashLink("block", tx.blockHash)]],
+                    !isPending && ["Fee", amount(tx.fee)],
+                    ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
+                    ["Gas limit", grouped(tx.gas)],
+                    ["Nonce", grouped(tx.nonce)],
+                ),
+            ),
+            proof && proofCard(proof, tx),
+        ),
+    };
+}

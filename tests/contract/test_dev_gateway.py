@@ -1,0 +1,312 @@
+"""What the developer of a dev chain may do: over the link, and where it ends no core, in process too."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cairn.core.gateway import (
+    FAUCET_DEFAULT,
+    FAUCET_MOST,
+    MOST_BLOCKS,
+    Admission,
+    ConfirmedTx,
+    CoreGateway,
+    DevGateway,
+    DroppedTx,
+    PendingTx,
+)
+from cairn.core.link import LinkClient
+from cairn.core.service import Core
+from cairn.domain.errors import InsufficientFunds, InvalidField, NotDevChain, StoreUnavailable
+from cairn.domain.genesis import COIN, dev_genesis
+from cairn.domain.types import Address
+from cairn.store.chain import ChainStore
+from tests.support.core_fixtures import ACCOUNTS, KEYS, opened_core, settings, signed
+from tests.support.linked_core import Heard, linked
+
+STRANGER = Address(b"\x42" * 20)
+YEAR_10000 = 253_402_300_800
+
+Scenario = Callable[[LinkClient, Heard], Awaitable[None]]
+
+
+def run(directory: Path, scenario: Scenario, **changes: object) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), linked(directory, **changes) as (client, heard, _core):
+            await scenario(client, heard)
+
+    asyncio.run(main())
+
+
+def header_times(directory: Path) -> list[int]:
+    """Of every block, after a whole check of the chain."""
+    chain = ChainStore.open(directory / "data", dev_genesis())
+    chain.audit()
+    found = [chain.find_header(height) for height in range(chain.visible + 1)]
+    chain.close()
+    return [header.timestamp for entry in found if entry is not None for header in entry[1:]]
+
+
+def balances_in(directory: Path, *addresses: Address) -> list[int]:
+    chain = ChainStore.open(directory / "data", dev_genesis())
+    found = [chain.account(address).balance for address in addresses]
+    chain.close()
+    return found
+
+
+def test_blocks_are_made_when_asked_for(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        await core.submit(signed(0))
+        assert await core.mine() == 1
+        assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
+        assert await core.mine(3) == 4
+        assert [notice[1] for notice in heard.notices if notice[0] == "commit"] == [0, 1, 2, 3, 4]
+        for blocks in (0, MOST_BLOCKS + 1):
+            with pytest.raises(InvalidField, match="blocks"):
+                await core.mine(blocks)
+
+    run(tmp_path, scenario)
+
+
+def test_time_goes_ahead_and_never_back(tmp_path: Path) -> None:
+    began = int(time.time())
+
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        assert await core.increase_time(100) == 100
+        assert await core.increase_time(50) == 150
+        await core.mine()
+        await core.mine(3, interval_s=1_000)
+        await core.mine(timestamp=began + 10_000)
+        await core.set_next_timestamp(began + 20_000)
+        await core.mine(2)
+        with pytest.raises(InvalidField, match="timestamp"):
+            await core.set_next_timestamp(began + 5)
+        with pytest.raises(InvalidField, match="timestamp"):
+            await core.mine(timestamp=YEAR_10000)
+        for seconds in (-1, YEAR_10000):
+            with pytest.raises(InvalidField, match="seconds"):
+                await core.increase_time(seconds)
+
+    run(tmp_path, scenario)
+    slow = 60
+    times = header_times(tmp_path)
+    assert times == sorted(times)
+    assert began + 150 <= times[1] <= began + 150 + slow
+    assert times[2] - times[1] <= slow
+    assert 1_000 <= times[3] - times[2] <= 1_000 + slow
+    assert 1_000 <= times[4] - times[3] <= 1_000 + slow
+    assert times[5:7] == [began + 10_000, began + 20_000]
+    assert times[7] - times[6] <= slow, "the clock goes on from a time that was set"
+
+    async def after_a_restart(core: LinkClient, heard: Heard) -> None:
+        await core.mine()
+
+    run(tmp_path, after_a_restart)
+    assert header_times(tmp_path)[8] - times[7] <= 2 * slow, "the chain's time must not stand still"
+
+
+def test_a_balance_is_set_by_a_block_of_its_own(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        await core.submit(signed(0))
+        assert await core.set_balance(STRANGER, 5 * COIN) == 1
+        assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+        assert await core.mine() == 2
+        for balance in (-1, 2**128):
+            with pytest.raises(InvalidField, match="balance"):
+                await core.set_balance(STRANGER, balance)
+
+    run(tmp_path, scenario)
+    assert len(header_times(tmp_path)) == 3
+    assert balances_in(tmp_path, STRANGER) == [5 * COIN]
+
+
+def test_what_a_lowered_balance_cannot_pay_is_dropped(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        await asyncio.gather(core.submit(signed(0)), core.submit(signed(1)))
+        await core.set_balance(ACCOUNTS[0], 21_000 * 10**9 + 1)
+        await heard.until("dropped", signed(1).hash, "evicted")
+        assert await core.find_tx(signed(1).hash) == DroppedTx("evicted")
+        assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+        await core.mine()
+        assert await core.find_tx(signed(0).hash) == ConfirmedTx(2)
+
+    run(tmp_path, scenario)
+
+
+def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        await core.mine()
+        await core.submit(signed(0))
+        await core.increase_time(60)
+        snapshot = await core.snapshot()
+        await core.mine()
+        await core.submit(signed(1))
+        await core.mine()
+        await core.submit(signed(2))
+        await core.set_balance(STRANGER, 1)
+        await core.increase_time(1_000)
+        later = await core.snapshot()
+        assert later == snapshot + 1
+        heard.notices.clear()
+        assert await core.revert(snapshot) is True
+        assert [notice for notice in heard.notices if notice[0] != "dropped"] == [
+            ("phase", "unavailable"), ("info", 1337), ("info", 1337), ("commit", 1), ("phase", "ready")
+        ]  # fmt: skip
+        status = await core.status()
+        assert (status.phase, status.head, status.pending) == ("ready", 1, 1)
+        assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+        assert await core.find_tx(signed(1).hash) is None
+        assert await core.increase_time(0) == 60
+        assert not await core.revert(snapshot), "it is used up"
+        assert not await core.revert(later), "and so are those after it"
+        assert await core.snapshot() == later + 1, "a number means one snapshot for ever"
+        assert await core.mine() == 2
+        assert await core.find_tx(signed(0).hash) == ConfirmedTx(2)
+
+    run(tmp_path, scenario)
+    assert balances_in(tmp_path, STRANGER) == [0]
+    assert len(header_times(tmp_path)) == 3
+
+
+def test_snapshots_outlive_the_node(tmp_path: Path) -> None:
+    async def before(core: LinkClient, heard: Heard) -> None:
+        assert await core.snapshot() == 1
+        await core.mine(2)
+
+    async def afterwards(core: LinkClient, heard: Heard) -> None:
+        assert (await core.status()).head == 2
+        assert await core.revert(1)
+        assert (await core.status()).head == 0
+
+    run(tmp_path, before)
+    run(tmp_path, afterwards)
+
+
+def test_while_it_reverts_nothing_is_taken_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        snapshot = await core.snapshot()
+        await core.mine()
+        answers = await asyncio.gather(
+            core.revert(snapshot), core.revert(snapshot), core.mine(5), core.faucet(STRANGER, 1), return_exceptions=True
+        )
+        assert answers[0] is True
+        assert all(isinstance(answer, StoreUnavailable) for answer in answers[1:]), answers
+        status = await core.status()
+        assert (status.head, status.pending) == (0, 0)
+        await core.submit(signed(0))
+        assert (await core.status()).pending == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_chain_that_cannot_be_opened_again_says_so_and_reverts_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        snapshot = await core.snapshot()
+        await core.mine()
+
+        def refuse(*_: object) -> None:
+            raise StoreUnavailable("the disk is away")
+
+        monkeypatch.setattr(ChainStore, "open", refuse)
+        with pytest.raises(StoreUnavailable, match="the disk is away"):
+            await core.revert(snapshot)
+        monkeypatch.undo()
+        heard.notices.clear()
+        await heard.until("phase", "ready")
+        assert (await core.status()).head == 0
+
+    run(tmp_path, scenario)
+
+
+def test_the_faucet_gives_from_the_richest_account(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        await core.set_balance(ACCOUNTS[4], 10_001 * COIN)
+        await core.faucet(STRANGER, None)
+        first = (await core.list_pending(10, None, None)).items[0].tx
+        assert (first.sender, first.to, first.value, first.nonce) == (ACCOUNTS[4], STRANGER, FAUCET_DEFAULT, 0)
+        second = await core.faucet(STRANGER, FAUCET_MOST)
+        assert isinstance(second, Admission)
+        standing = await core.find_tx(second.tx_hash)
+        assert isinstance(standing, PendingTx)
+        assert standing.tx.sender != ACCOUNTS[4], "what is pending is spent"
+        given = await core.find_tx((await core.faucet(ACCOUNTS[4], 1)).tx_hash)
+        assert isinstance(given, PendingTx)
+        assert given.tx.sender != ACCOUNTS[4], "not from oneself to oneself"
+        for amount in (0, -1, FAUCET_MOST + 1):
+            with pytest.raises(InvalidField, match="amount"):
+                await core.faucet(STRANGER, amount)
+
+    run(tmp_path, scenario)
+
+
+def test_a_faucet_that_is_empty_says_so(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        for address in ACCOUNTS:
+            await core.set_balance(address, COIN)
+        with pytest.raises(InsufficientFunds, match="the richest"):
+            await core.faucet(STRANGER, None)
+
+    run(tmp_path, scenario)
+
+
+# On any other chain.
+
+CALLS: list[Callable[[DevGateway], Awaitable[object]]] = [
+    lambda core: core.mine(),
+    lambda core: core.mine(0),
+    lambda core: core.snapshot(),
+    lambda core: core.revert(1),
+    lambda core: core.set_balance(STRANGER, 1),
+    lambda core: core.increase_time(1),
+    lambda core: core.set_next_timestamp(YEAR_10000 - 1),
+    lambda core: core.faucet(STRANGER, 1),
+]
+
+
+@asynccontextmanager
+async def core_without_keys(directory: Path) -> AsyncIterator[CoreGateway]:
+    core = Core.open(dev_genesis(), directory / "data", settings(), {})
+    core.start()
+    try:
+        yield core
+    finally:
+        await core.stop()
+
+
+def test_no_other_chain_has_any_of_it(tmp_path: Path) -> None:
+    class Bare(DevGateway):
+        pass
+
+    async def main() -> None:
+        async with core_without_keys(tmp_path) as core:
+            for gateway in (core, Bare()):
+                for call in CALLS:
+                    with pytest.raises(NotDevChain, match="not a dev chain"):
+                        await call(gateway)
+        assert not (tmp_path / "data" / "dev").exists()
+
+    asyncio.run(main())
+
+
+def test_a_core_that_has_decided_to_go_back_does_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened_core(tmp_path / "data") as core:
+            snapshot = await core.snapshot()
+            await core.mine()
+            assert await core.revert(snapshot)
+            for call in CALLS:
+                with pytest.raises((StoreUnavailable, InvalidField)):
+                    await call(core)
+            with pytest.raises(StoreUnavailable):
+                await core.failed
+        reopened = Core.open(dev_genesis(), tmp_path / "data", settings(), KEYS)
+        assert (reopened.head, reopened.info().reverts, reopened.info().reverted_to) == (0, 1, 0)
+        reopened.close()
+
+    asyncio.run(main())

@@ -1,0 +1,90 @@
+"""Completion, in each shell that is here: its own script, sourced by a real shell."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.genesis import DEV_KEYS
+from tests.e2e.cli.conftest import RUN_TIMEOUT_S, User
+
+SHELLS = [shell for shell in ("bash", "zsh", "fish") if shutil.which(shell)]
+CASES = {
+    "cairn cha": "chain",
+    "cairn keys imp": "import",
+    "cairn send ali": "alice",
+    "cairn watch --fro": "--from-height",
+}
+"""A line that somebody types, and the word that it is to end with."""
+
+# Each prints, after each line of its input, what the shell offers for it.
+OFFERS = {
+    "bash": """
+        eval "$(cairn --show-completion)"
+        while read -r line; do
+            COMP_WORDS=($line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _cairn_completion cairn </dev/null
+            echo "$line: ${COMPREPLY[@]}"
+        done
+    """,
+    "zsh": """
+        autoload -Uz compinit; compinit -u -d "$HOME/.zcompdump"
+        eval "$(cairn --show-completion)"
+        # What zsh calls to offer words; outside of its line editor there is nobody to offer them to.
+        _arguments() { print -r -- "$line: $@" }
+        while read -r line; do
+            words=(${=line}); CURRENT=${#words}
+            _cairn_completion </dev/null
+        done
+    """,
+    "fish": """
+        cairn --show-completion | source
+        while read line
+            echo "$line: "(complete --do-complete "$line" </dev/null)
+        end
+    """,
+}
+RC_FILES = {"bash": ".bash_completions/cairn.sh", "zsh": ".zfunc/_cairn", "fish": ".config/fish/completions/cairn.fish"}
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> User:
+    """With a key, and no node."""
+    user = User(tmp_path, "http://127.0.0.1:1")
+    user.add_key("alice", DEV_KEYS[5][1])
+    return user
+
+
+def printed(shell: str, script: str, user: User, stdin: str = "") -> str:
+    flags = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    run = [shell, *flags, "-c", script]
+    return subprocess.check_output(run, input=stdin, env=user.shell_env(), text=True, timeout=RUN_TIMEOUT_S)
+
+
+def test_there_is_a_shell_to_test_in() -> None:
+    assert "bash" in SHELLS
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes(shell: str, person: User) -> None:
+    answers = printed(shell, OFFERS[shell], person, "".join(f"{line}\n" for line in CASES))
+    for line, word in CASES.items():
+        [offer] = [answer for answer in answers.splitlines() if answer.startswith(f"{line}: ")]
+        assert word in offer.removeprefix(line)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_installs_itself(shell: str, person: User) -> None:
+    # The second command keeps the shell from giving its place to the first: it must be there to be recognised.
+    told = printed(shell, "cairn --install-completion; true", person)
+    assert f"{shell} completion installed in " in told
+    assert "cairn" in (person.home / RC_FILES[shell]).read_text()
+
+
+def test_a_tab_in_a_real_terminal(person: User) -> None:
+    with person.in_shell(["bash", "--norc", "--noprofile", "-i"]) as terminal:
+        terminal.enter('eval "$(cairn --show-completion)"; echo rea""dy\n')
+        terminal.expect("ready")
+        terminal.enter("cairn keys sign ali\t")
+        terminal.expect("cairn keys sign alice ")

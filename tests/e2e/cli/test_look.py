@@ -1,0 +1,140 @@
+"""The commands that look: the interface's own JSON for scripts, all that matters for people, and exit codes."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from tests.e2e.cli.conftest import User
+from tests.support.node_process import NodeProcess
+
+FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+UNKNOWN = "0x" + "ab" * 32
+
+
+@pytest.fixture(scope="module")
+def payment(node: NodeProcess) -> Any:
+    """A confirmed one, as the interface shows it."""
+    submission = {"from": FIRST, "to": SECOND, "value": 3 * 10**18, "gas": 21000}
+    tx_hash = httpx.post(f"{node.url}/tx", json=submission).json()["txHash"]
+    return httpx.get(f"{node.url}/tx/{tx_hash}", params={"wait": 30}, timeout=60).json()
+
+
+@pytest.fixture(scope="module")
+def pending(idle_node: NodeProcess) -> Any:
+    for value in (1, 2, 3):
+        httpx.post(f"{idle_node.url}/tx", json={"from": FIRST, "to": SECOND, "value": value, "gas": 21000})
+    httpx.post(f"{idle_node.url}/tx", json={"from": SECOND, "to": FIRST, "value": 4, "gas": 21000})
+    return httpx.get(f"{idle_node.url}/mempool").json()
+
+
+def test_a_transaction(user: User, payment: Any) -> None:
+    assert user.json("tx", payment["txHash"]) == payment
+    shown = user.invoke("tx", payment["txHash"]).stdout
+    assert shown == (
+        f"transaction  {payment['txHash']}\n"
+        f"status       confirmed\n"
+        f"from         {FIRST} (dev0)\n"
+        f"to           {SECOND} (dev1)\n"
+        f"amount       3 coins\n"
+        f"nonce        {payment['nonce']}\n"
+        f"gas price    1 gwei\n"
+        f"fee          21,000 gwei\n"
+        f"block        {payment['blockHeight']} {payment['blockHash']}, number 1 in it\n"
+    )
+
+
+def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, payment: Any) -> None:
+    proof = httpx.get(f"{user.url}/tx/{payment['txHash']}/proof").json()
+    assert user.json("tx", payment["txHash"], "--proof") == proof
+    trusted = user.invoke("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
+    assert trusted.exit_code == 0
+    assert "proof        verified: number 1 of 1 in block " in trusted.stdout
+    assert "the block that you trust" in trusted.stdout
+    other = user.invoke("tx", payment["txHash"], "--trusted-block", UNKNOWN)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert f"not for {UNKNOWN}" in other.stderr
+
+
+@pytest.mark.parametrize("name", ["latest", "0", "hash"])
+def test_a_block(user: User, payment: Any, name: str) -> None:
+    named = payment["blockHash"] if name == "hash" else name
+    block = httpx.get(f"{user.url}/block/{named}").json()
+    assert user.json("block", named) == block
+    shown = user.invoke("block", *([] if name == "latest" else [named])).stdout
+    assert shown.startswith(f"block         {block['blockHeight']}\nhash          {block['hash']}\n")
+    assert all(tx_hash in shown for tx_hash in block["transactions"])
+
+
+def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
+    account = httpx.get(f"{user.url}/account/{FIRST}").json()
+    assert user.json("account", FIRST) == user.json("account", "dev0") == account
+    shown = user.invoke("account", "dev1").stdout.splitlines()
+    assert shown[0] == f"account  {SECOND} (dev1)"
+    assert shown[1].endswith(" coins")
+
+
+def test_a_history(user: User, payment: Any) -> None:
+    history = httpx.get(f"{user.url}/account/{SECOND}/txs").json()
+    assert user.json("account", "dev1", "--history") == history
+    assert user.json("account", "dev1", "--history", "--limit", "1") == history[:1]
+    shown = user.invoke("account", "dev1", "--history").stdout.splitlines()
+    assert shown[0].split() == ["block", "account", "amount", "transaction"]
+    assert shown[-1].split() == [str(payment["blockHeight"]), "from", "dev0", "3", "coins", payment["txHash"]]
+    unused = "0x" + "12" * 20
+    assert user.invoke("account", unused, "--history").stdout == f"{unused} has sent and received nothing.\n"
+
+
+def test_the_chain(user: User) -> None:
+    assert user.json("chain") == httpx.get(f"{user.url}/chain").json()
+    shown = user.invoke("chain").stdout
+    assert "chain id    1337\n" in shown
+    assert "a block     holds 10,000 transfers at most\n" in shown
+
+
+def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
+    assert idle_user.json("mempool") == pending
+    assert idle_user.json("mempool", "--from", "dev1") == [item for item in pending if item["from"] == SECOND.lower()]
+    assert idle_user.json("mempool", "--limit", "2") == pending[:2]
+    shown = idle_user.invoke("mempool", "--limit", "2").stdout.splitlines()
+    assert shown[0].split() == ["from", "to", "amount", "nonce", "gas", "price", "received", "transaction"]
+    assert shown[1].startswith("dev0  dev1  ")
+    assert shown[-1] == "and 2 more; --limit shows them"
+    assert user.invoke("mempool").stdout == "No transaction is pending.\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "code", "advice"),
+    [
+        (["tx", UNKNOWN], 4, "TX_NOT_FOUND", "check the hash, and that --node is of the same chain"),
+        (["tx", UNKNOWN, "--proof"], 4, "TX_NOT_FOUND", "check the hash"),
+        (["tx", "0x12"], 2, "USAGE", "HASH: '0x12' is not 0x and 64 hexadecimal digits"),
+        (["tx", "../health"], 2, "USAGE", "is not 0x and 64 hexadecimal digits"),
+        (["tx", UNKNOWN, "--trusted-block", "1"], 2, "USAGE", "--trusted-block: '1' is not 0x"),
+        (["block", UNKNOWN], 4, "BLOCK_NOT_FOUND", "`cairn chain` shows the newest block"),
+        (["block", "99999999"], 4, "BLOCK_NOT_FOUND", "`cairn chain` shows the newest block"),
+        (["block", "newest"], 2, "USAGE", "BLOCK: 'newest' is not a height, latest, or 0x and 64 hexadecimal digits"),
+        (["account", "nobody"], 4, "NOT_FOUND", "`cairn keys new NAME` makes one"),
+        (["account", FIRST.replace("f39F", "F39F")], 2, "USAGE", "checksum is wrong"),
+        (["chain", "--node", "localhost:8645"], 2, "USAGE", "--node localhost:8645: expected a URL"),
+        (["chain", "--node", "http://127.0.0.1:1"], 5, "NODE_UNREACHABLE", "`cairn dev` starts a node"),
+    ],
+)
+def test_what_cannot_be_shown_says_why_and_what_to_do(
+    user: User, args: list[str], exit_code: int, code: str, advice: str
+) -> None:
+    result = user.invoke(*args, "--json")
+    error = json.loads(result.stderr)
+    assert (result.exit_code, error["exitCode"], error["code"], result.stdout) == (exit_code, exit_code, code, "")
+    assert advice in error["detail"]
+    if exit_code == 5:
+        assert user.invoke(*args).stderr == f"cairn: {error['detail']}\n"
+
+
+def test_a_wait_that_is_too_short(idle_user: User, pending: list[Any]) -> None:
+    result = idle_user.invoke("tx", pending[0]["txHash"], "--wait", "0.2")
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert "is still pending after 0.2 s" in result.stderr

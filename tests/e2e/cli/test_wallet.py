@@ -1,0 +1,235 @@
+"""Making keys, signing and paying, as a person does at a terminal and as a script does in a pipe."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from eth_account import Account
+
+from cairn.domain.crypto import address_of_key, checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from tests.e2e.cli.conftest import PASSWORD, User
+from tests.support.node_process import NodeProcess, command
+from tests.support.terminal import CTRL_C
+
+pytestmark = pytest.mark.timeout(300)
+
+ALICE = checksum_address(DEV_KEYS[5][0])
+STRANGER_KEY = bytes([7]) * 32
+STRANGER = checksum_address(address_of_key(STRANGER_KEY))
+
+
+def balance_of(url: str, address: str) -> int:
+    balance: int = httpx.get(f"{url}/account/{address}").json()["balance"]
+    return balance
+
+
+def test_a_key_is_made_at_a_terminal_and_its_password_is_never_shown(user: User) -> None:
+    with user.at_terminal("keys", "new", "alice") as terminal:
+        terminal.expect("New password for alice: ")
+        terminal.enter("s3cret\n")
+        terminal.expect("Again: ")
+        terminal.enter("s3cret\n")
+        terminal.expect("keep a copy of both")
+        assert terminal.wait() == 0
+        assert "s3cret" not in terminal.raw
+    document = (user.keys / "alice.json").read_text()
+    address = Account.from_key(Account.decrypt(document, "s3cret")).address
+    assert user.json("keys", "list") == [{"name": "alice", "address": address, "path": str(user.keys / "alice.json")}]
+
+
+def test_two_passwords_that_differ_make_no_key(user: User) -> None:
+    with user.at_terminal("keys", "new", "alice") as terminal:
+        terminal.expect("New password for alice: ")
+        terminal.enter("one\n")
+        terminal.expect("Again: ")
+        terminal.enter("two\n")
+        terminal.expect("cairn: the two passwords differ; nothing was written")
+        assert terminal.wait() == 2
+    assert user.json("keys", "list") == []
+
+
+def test_a_private_key_is_typed_unseen(user: User) -> None:
+    with user.at_terminal("keys", "import", "alice", CAIRN_PASSWORD=PASSWORD) as terminal:
+        terminal.expect("Private key or mnemonic: ")
+        terminal.enter(f"{DEV_KEYS[5][1].hex()}\n")
+        terminal.expect(ALICE)
+        assert terminal.wait() == 0
+        assert DEV_KEYS[5][1].hex() not in terminal.raw
+
+
+def test_without_a_terminal_a_password_is_not_waited_for(alice: User) -> None:
+    result = alice.run("send", "alice", "dev1", "1")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "cairn: there is no terminal to ask at; use --password-file FILE or CAIRN_PASSWORD\n"
+
+
+def test_a_payment_at_a_terminal_is_asked_about_first(alice: User) -> None:
+    before = balance_of(alice.url, STRANGER)
+    for answer, password, exit_code, told in (
+        ("n", None, 1, "cairn: nothing was sent"),
+        ("", None, 1, "cairn: nothing was sent"),
+        ("y", "wrong", 7, "cairn: wrong password for key alice; nothing was done"),
+    ):
+        with alice.at_terminal("send", "alice", STRANGER, "1.5coins") as terminal:
+            terminal.expect(f"from    alice ({ALICE})")
+            terminal.expect("amount  1.5 coins, and a fee of 21,000 gwei")
+            terminal.expect("Send it? [y/N] ")
+            terminal.enter(f"{answer}\n")
+            if password is not None:
+                terminal.expect("Password of alice: ")
+                terminal.enter(f"{password}\n")
+            terminal.expect(told)
+            assert terminal.wait() == exit_code
+    assert balance_of(alice.url, STRANGER) == before
+    with alice.at_terminal("send", "alice", STRANGER, "1.5coins") as terminal:
+        terminal.expect("Send it? [y/N] ")
+        terminal.enter("y\n")
+        terminal.expect("Password of alice: ")
+        terminal.enter(f"{PASSWORD}\n")
+        terminal.expect("sent       0x")
+        terminal.expect("confirmed  in block ")
+        assert terminal.wait() == 0
+    assert balance_of(alice.url, STRANGER) == before + 15 * 10**17
+
+
+def test_a_script_is_not_asked_and_gets_the_interface_s_own_json(alice: User) -> None:
+    told = alice.json("send", "alice", "dev1", "20gwei", CAIRN_PASSWORD=PASSWORD)
+    assert told == httpx.get(f"{alice.url}/tx/{told['txHash']}").json()
+    assert (told["status"], told["from"], told["value"]) == ("confirmed", ALICE.lower(), 20 * 10**9)
+    pending = alice.json("send", "alice", "dev1", "1", "--no-wait", "--yes", CAIRN_PASSWORD=PASSWORD)
+    assert pending == {"status": "pending", "txHash": pending["txHash"]}
+    assert alice.json("tx", pending["txHash"], "--wait", "30")["status"] == "confirmed"
+
+
+def test_payments_of_one_account_at_the_same_time_all_arrive(alice: User) -> None:
+    before = balance_of(alice.url, STRANGER)
+    env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
+    sends = [
+        subprocess.Popen(
+            command(["send", "alice", STRANGER, "1"]), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        for _ in range(3)
+    ]
+    assert [send.wait(60) for send in sends] == [0, 0, 0]
+    assert balance_of(alice.url, STRANGER) == before + 3
+
+
+def test_too_little_money_says_how_much_is_there_and_how_much_is_needed(user: User) -> None:
+    user.add_key("poor", bytes([9]) * 32)
+    result = user.run("send", "poor", "dev0", "1.5coins", "--json", CAIRN_PASSWORD="not asked for")
+    error = json.loads(result.stderr)
+    assert (result.returncode, error["exitCode"], error["code"]) == (1, 1, "INSUFFICIENT_FUNDS")
+    assert "holds 0 wei, and needs 1.500021 coins: 1.5 coins and a fee of 21,000 gwei" in error["detail"]
+    assert "`cairn send dev0 poor 2coins` gives it some" in error["detail"]
+
+
+def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
+    signing = shlex.join(command(["sign", "alice", STRANGER, "5", "--json"]))
+    script = f"{signing} | curl -s -H 'content-type: application/json' -d @- {alice.url}/tx"
+    env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
+    answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=60))
+    assert answer["status"] == "pending"
+    shown = alice.run("tx", answer["txHash"], "--wait", "30", "--proof")
+    assert shown.returncode == 0
+    assert f"from         {ALICE} (alice)" in shown.stdout
+    assert "amount       5 wei" in shown.stdout
+    assert "proof        verified: number " in shown.stdout
+
+
+def test_signing_needs_no_node_when_all_is_given(alice: User) -> None:
+    offline = ["--nonce", "7", "--gas-price", "2gwei", "--chain-id", "99"]
+    body = alice.json(
+        "sign", "alice", STRANGER, "1coin", *offline, CAIRN_NODE="http://127.0.0.1:1", CAIRN_PASSWORD=PASSWORD
+    )
+    fields = {"to": STRANGER, "value": 10**18, "nonce": 7, "gas": 21000, "gasPrice": 2 * 10**9, "chainId": 99}
+    expected = Account.sign_transaction(fields, DEV_KEYS[5][1])
+    assert body["signature"] == f"0x{expected.r:064x}{expected.s:064x}{expected.v - 35 - 2 * 99:02x}"
+    assert body == {
+        "from": ALICE.lower(),
+        "to": STRANGER.lower(),
+        "value": 10**18,
+        "nonce": 7,
+        "gas": 21000,
+        "gasPrice": 2 * 10**9,
+        "signature": body["signature"],
+    }
+    shown = alice.run("sign", "alice", STRANGER, "1coin", *offline, CAIRN_PASSWORD=PASSWORD).stdout
+    assert f"transaction  0x{bytes(expected.hash).hex()}\n" in shown
+
+
+def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
+    result = idle_user.run("send", "dev1", "dev2", "1", "--timeout", "0.5", "--json")
+    error = json.loads(result.stderr)
+    assert (result.returncode, result.stdout) == (6, "")
+    assert (error["exitCode"], error["code"]) == (6, "TIMED_OUT")
+    assert idle_user.json("tx", error["txHash"])["status"] == "pending"
+    assert f"`cairn tx {error['txHash']} --wait 60` waits on" in error["detail"]
+
+
+def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:
+    with idle_user.at_terminal("send", "dev3", "dev2", "1", "--yes") as terminal:
+        terminal.expect("sent       ")
+        terminal.expect("waiting for its block")
+        terminal.enter(CTRL_C)
+        terminal.expect("cairn: no longer waiting; `cairn tx 0x")
+        assert terminal.wait() == 130
+        assert "Traceback" not in terminal.text
+    [pending] = idle_user.json("mempool", "--from", "dev3")
+    assert f"`cairn tx {pending['txHash']}` tells" in terminal.text
+
+
+def test_ctrl_c_at_a_question_sends_nothing(idle_user: User) -> None:
+    with idle_user.at_terminal("send", "dev4", "dev2", "1") as terminal:
+        terminal.expect("Send it? [y/N] ")
+        terminal.enter(CTRL_C)
+        assert terminal.wait() == 130
+        assert "Traceback" not in terminal.text
+    assert idle_user.json("mempool", "--from", "dev4") == []
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "advice"),
+    [
+        (["--nonce", "0", "--gas-price", "1.05gwei"], "REPLACEMENT_UNDERPRICED", "raise --gas-price by 10 % at least"),
+        (["--nonce", "500"], "NONCE_TOO_HIGH", "leave --nonce out"),
+        (["--gas-price", "1"], "GAS_PRICE_TOO_LOW", "leave --gas-price out"),
+    ],
+)
+def test_a_refusal_says_what_to_do(idle_user: User, args: list[str], code: str, advice: str) -> None:
+    idle_user.run("send", "dev6", "dev2", "1", "--no-wait", "--nonce", "0")
+    result = idle_user.run("send", "dev6", "dev2", "2", *args, "--json")
+    error = json.loads(result.stderr)
+    assert (result.returncode, error["code"]) == (1, code)
+    assert advice in error["detail"]
+
+
+def test_a_public_account_of_another_chain_is_warned_about(tmp_path: Path) -> None:
+    home = tmp_path / "chain"
+    rich = f"{ALICE}=1000coins"
+    subprocess.run(command(["init", str(home), "--alloc", rich, "--proposer", ALICE]), check=True, capture_output=True)
+    with NodeProcess.start(["run", "--home", str(home), "--port", "0"]) as chain:
+        chain.wait_ready()
+        result = User(tmp_path, chain.url).run("send", "dev5", "dev0", "1coin")
+    assert result.returncode == 0
+    assert "the key of dev0" in result.stderr
+    assert "is public, and this is no dev chain" in result.stderr
+
+
+def test_colour_is_for_terminals_that_want_it(alice: User) -> None:
+    assert "\x1b" not in alice.run("account", "alice").stdout
+    with alice.at_terminal("account", "alice") as coloured:
+        assert coloured.wait() == 0
+    with alice.at_terminal("account", "alice", NO_COLOR="1") as plain:
+        assert plain.wait() == 0
+    assert "\x1b[1m" in coloured.raw
+    assert "\x1b[3" not in plain.raw
+    assert coloured.text == plain.text
+
+
+def test_the_environment_of_the_commands_does_not_stop_a_node(user: User) -> None:
+    with NodeProcess.start(["dev", "--port", "0"], env={"CAIRN_NODE": user.url, "CAIRN_PASSWORD": "x"}) as other:
+        other.wait_ready()

@@ -1,0 +1,159 @@
+"""`cairn watch`: alive at a terminal, lines in a pipe, and patient with a node that goes away."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from tests.e2e.cli.conftest import User
+from tests.support.node_process import NodeProcess, command
+from tests.support.terminal import CTRL_C
+
+pytestmark = pytest.mark.timeout(300)
+
+LINE_TIMEOUT_S = 60
+FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+
+
+def pay(url: str) -> int:
+    """The height of the block that holds it."""
+    tx_hash = httpx.post(f"{url}/tx", json={"from": FIRST, "to": SECOND, "value": 1, "gas": 21000}).json()["txHash"]
+    height: int = httpx.get(f"{url}/tx/{tx_hash}", params={"wait": 30}, timeout=60).json()["blockHeight"]
+    return height
+
+
+def started_again(url: str, *args: str) -> NodeProcess:
+    """A node in the place of one that is gone."""
+    node = NodeProcess.start(["dev", "--port", url.rpartition(":")[2], *args])
+    node.wait_ready()
+    return node
+
+
+class Lines:
+    """What a command in a pipe prints, line by line."""
+
+    def __init__(self, user: User, *args: str) -> None:
+        self.process = subprocess.Popen(
+            command(["watch", *args]), env=user.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._out: Queue[str] = Queue()
+        self._err: Queue[str] = Queue()
+        self._threads = [
+            Thread(target=_pass_on, args=(self.process.stdout, self._out)),
+            Thread(target=_pass_on, args=(self.process.stderr, self._err)),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def out(self) -> str:
+        return self._out.get(timeout=LINE_TIMEOUT_S)
+
+    def wait_for_note(self, text: str) -> None:
+        while text not in self._err.get(timeout=LINE_TIMEOUT_S):
+            pass
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(LINE_TIMEOUT_S)
+        for thread in self._threads:
+            thread.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return code
+
+
+def _pass_on(lines: Iterable[str], queue: "Queue[str]") -> None:
+    for line in lines:
+        queue.put(line)
+
+
+def test_the_live_view_survives_its_node(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with NodeProcess.start_dev(data_dir=data) as node:
+        user = User(tmp_path, node.url)
+        height = pay(user.url)
+        terminal = user.at_terminal("watch")
+        with terminal:
+            terminal.expect(f"● {user.url}  chain 1337, embedded")
+            terminal.expect("0 pending, 0 queued, room for 100,000")
+            terminal.expect(httpx.get(f"{user.url}/block/{height}").json()["hash"])
+            node.stop()
+            terminal.expect(f"○ {user.url} does not answer; waiting for it")
+            with started_again(user.url, "--data-dir", str(data)):
+                terminal.expect(f"● {user.url}")
+                height = pay(user.url)
+                terminal.expect(httpx.get(f"{user.url}/block/{height}").json()["hash"])
+                terminal.enter(CTRL_C)
+                assert terminal.wait() == 0
+            assert "Traceback" not in terminal.text
+            # The cursor is shown again.
+            assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")
+
+
+def test_a_pipe_gets_each_block_once_over_a_restart(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with NodeProcess.start_dev(data_dir=data) as node:
+        user = User(tmp_path, node.url)
+        pay(user.url)
+        watching = Lines(user, "--json", "--from-height", "0")
+        try:
+            blocks: list[Any] = [json.loads(watching.out()) for _ in range(2)]
+            assert blocks == [httpx.get(f"{user.url}/block/{height}").json() for height in (0, 1)]
+            node.kill_group()
+            watching.wait_for_note("does not answer")
+            with started_again(user.url, "--data-dir", str(data)):
+                watching.wait_for_note("cairn: the node is back\n")
+                pay(user.url)
+                assert json.loads(watching.out())["blockHeight"] == 2
+            assert watching.end(signal.SIGTERM) == 0
+        finally:
+            watching.end()
+
+
+def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path) -> None:
+    with NodeProcess.start_dev() as node:
+        user = User(tmp_path, node.url)
+        pay(user.url)
+        watching = Lines(user)
+        try:
+            assert watching.out().startswith("block 1 ")
+            node.kill_group()
+            watching.wait_for_note("does not answer")
+            with started_again(user.url):
+                watching.wait_for_note("cairn: the node is back\n")
+                pay(user.url)
+                watching.wait_for_note("cairn: another chain: ")
+                assert watching.out().startswith("block 0 ")
+                assert watching.out().startswith("block 1 ")
+            assert watching.end(signal.SIGINT) == 0
+        finally:
+            watching.end()
+
+
+def test_it_ends_when_nobody_reads_any_more(user: User) -> None:
+    script = f"{command(['watch'])[0]} watch --from-height 0 | head -n 1; exit ${{PIPESTATUS[0]}}"
+    watching = subprocess.Popen(
+        ["bash", "-c", script], env=user.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while watching.poll() is None:
+        # That nobody reads shows when there is something to write.
+        pay(user.url)
+    out, err = watching.communicate(timeout=LINE_TIMEOUT_S)
+    assert (watching.returncode, err) == (0, "")
+    assert out.startswith("block 0 ")
+
+
+def test_without_a_node_to_begin_with_it_says_so(tmp_path: Path) -> None:
+    result = User(tmp_path, "http://127.0.0.1:1").run("watch")
+    assert (result.returncode, result.stdout) == (5, "")
+    assert "`cairn dev` starts a node" in result.stderr

@@ -1,0 +1,215 @@
+"""The client against a running node: everything that it offers, in both of its faces."""
+
+import asyncio
+import threading
+from itertools import islice
+
+import msgspec
+import pytest
+
+from cairn.client import COIN, Account, AsyncClient, Client, Confirmed, Dropped
+from cairn.client.errors import (
+    ConfirmationTimeout,
+    InsufficientFunds,
+    InvalidProof,
+    TxDropped,
+    TxNotFound,
+)
+from cairn.client.models import ConfirmedTransaction, PendingTransaction, Submitted
+from tests.support.node_process import NodeProcess
+
+TO = Account.dev(9).address
+UNKNOWN = "0x" + "ab" * 32
+
+
+async def funded(client: AsyncClient, coins: int = 10) -> Account:
+    """A fresh account with money, so that a test depends on no other."""
+    account = Account.create()
+    await client.wait(await client.wallet(Account.dev(0)).send(account.address, coins * COIN))
+    return account
+
+
+def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
+    """Some are refused, for every kind of reason; the others are confirmed with consecutive nonces."""
+
+    async def main() -> None:
+        async with AsyncClient(node.url) as client:
+            account, recipient = await funded(client), Account.create().address
+            wallet = client.wallet(account)
+            values = [10**30 if number % 40 == 0 else number for number in range(200)]
+            sends = [wallet.send("nobody" if value == 7 else recipient, value) for value in values]
+            results = await asyncio.gather(*sends, return_exceptions=True)
+            hashes = [result for result in results if isinstance(result, str)]
+            refused = [result for result in results if not isinstance(result, str)]
+            assert len(hashes) == 194
+            assert sum(isinstance(result, InsufficientFunds) for result in refused) == 5
+            confirmed = await asyncio.gather(*(client.wait(tx_hash) for tx_hash in hashes))
+            assert [tx.nonce for tx in confirmed] == list(range(194))
+            paid = [value for value in values if value < 10**30 and value != 7]
+            assert [tx.value for tx in confirmed] == paid
+            assert (await client.account(recipient)).balance == sum(paid)
+            assert (await client.account(account.address)).pending_nonce == 194
+
+    asyncio.run(main())
+
+
+def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> None:
+    async def main() -> None:
+        async with AsyncClient(node.url) as client:
+            account = await funded(client, coins=2_000)
+            signed = await client.wallet(account).sign(TO, 2**70)
+            assert await client.submit(signed) == Submitted("pending", signed.tx_hash)
+            tx = await client.wait(signed.tx_hash)
+            assert (tx.value, tx.sender, tx.fee) == (2**70, account.address.lower(), 21_000 * 10**9)
+            assert await client.submit(signed.body()) == Submitted("confirmed", signed.tx_hash)
+            assert await client.transaction(signed.tx_hash) == tx
+            block = await client.block(tx.block_height)
+            assert block == await client.block(tx.block_hash)
+            assert block.hash == block.computed_hash() == tx.block_hash
+            assert block.transactions[tx.transaction_index] == tx.tx_hash
+            proof = await client.proof(tx.tx_hash)
+            proof.verify(block.hash)
+            with pytest.raises(InvalidProof):
+                proof.verify(block.previous_hash)
+            assert [item async for item in client.history(account.address, limit=1)] == [tx]
+
+    asyncio.run(main())
+
+
+def test_pending_replaced_and_dropped() -> None:
+    async def main(url: str) -> None:
+        async with AsyncClient(url) as client:
+            wallet = client.wallet(Account.dev(0))
+            first = await wallet.sign(TO, 1, nonce=1)
+            results = await client.submit_all([first, await wallet.sign(TO, 2, nonce=1)])
+            assert [type(result).__name__ for result in results] == ["Submitted", "ReplacementUnderpriced"]
+            assert isinstance(await client.transaction(first.tx_hash), PendingTransaction)
+            [item] = [item async for item in client.pending(sender=wallet.address)]
+            assert (item.tx_hash, item.nonce) == (first.tx_hash, 1)
+            with pytest.raises(ConfirmationTimeout):
+                await client.wait(first.tx_hash, timeout_s=0)
+            second = await wallet.sign(TO, 3, nonce=1, gas_price=2 * 10**9)
+            followed = asyncio.create_task(anext(client.confirmations([first.tx_hash])))
+            await client.submit(second)
+            assert await followed == Dropped(first.tx_hash, "replaced")
+            with pytest.raises(TxDropped) as dropped:
+                await client.wait(first.tx_hash)
+            assert dropped.value.reason == "replaced"
+            # The hole in front of it is what the wallet fills next.
+            await wallet.send(TO, 4)
+            outcomes = [outcome async for outcome in client.confirmations([second.tx_hash])]
+            assert [type(outcome) for outcome in outcomes] == [Confirmed]
+            assert (await client.wallet(Account.dev(0)).sign(TO, 1)).nonce == 2
+            with pytest.raises(TxNotFound):
+                await client.wait(UNKNOWN)
+
+    with NodeProcess.start_dev("--block-time", "0.1") as own:
+        asyncio.run(main(own.url))
+
+
+def test_the_mempool_in_pages(node: NodeProcess) -> None:
+    async def main() -> None:
+        async with AsyncClient(node.url) as client:
+            wallet = client.wallet(await funded(client))
+            # Behind a missing nonce they stay where they are.
+            ahead = [await wallet.sign(TO, 1, nonce=nonce) for nonce in range(1, 41)]
+            assert all(isinstance(result, Submitted) for result in await client.submit_all(ahead))
+            found = [item.tx_hash async for item in client.pending(sender=wallet.address)]
+            assert found == [signed.tx_hash for signed in ahead]
+            assert len([item async for item in client.pending(limit=7)]) == 7
+            await wallet.send(TO, 1)
+            await client.wait(ahead[-1].tx_hash)
+
+    asyncio.run(main())
+
+
+def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
+    async def main() -> None:
+        async with AsyncClient(node.url) as client:
+            wallet = client.wallet(await funded(client))
+            shop = Account.create().address
+            first_height = (await client.chain()).head.block_height
+            await wallet.send_all([(shop, value) for value in range(150)])
+            await client.wait(await wallet.send(TO, 10**6))
+            received: list[int] = []
+            async for payment in client.payments(shop, from_height=first_height):
+                assert payment.sender == wallet.address.lower()
+                received.append(payment.value)
+                if len(received) == 150:
+                    await wallet.send_all([(shop, value) for value in range(150, 160)])
+                if len(received) == 160:
+                    break
+            assert received == list(range(160))
+
+    asyncio.run(main())
+
+
+def test_the_faucet_and_the_probes(node: NodeProcess) -> None:
+    with Client(node.url) as client:
+        poor = Account.create().address
+        client.wait(client.faucet(poor, 5 * COIN).tx_hash)
+        assert client.account(poor).balance == 5 * COIN
+        assert (client.health().status, client.startup().status, client.ready().status) == ("alive", "started", "ready")
+
+
+def test_what_the_node_signs(node: NodeProcess) -> None:
+    with Client(node.url) as client:
+        sent = client.submit({"from": Account.dev(8).address, "to": TO, "value": 1, "gas": 21_000})
+        assert client.wait(sent.tx_hash).sender == Account.dev(8).address.lower()
+
+
+def test_both_faces_give_the_same(node: NodeProcess) -> None:
+    with Client(node.url) as client:
+        wallet = client.wallet(Account.dev(1))
+        assert (wallet.account, wallet.address) == (Account.dev(1), Account.dev(1).address)
+        hashes = wallet.send_all([(TO, value) for value in range(5)])
+        assert all(isinstance(tx_hash, str) for tx_hash in hashes)
+        tx = client.wait(str(hashes[-1]))
+        found = {
+            "tx": client.transaction(tx.tx_hash),
+            "block": client.block(tx.block_height),
+            "proof": client.proof(tx.tx_hash),
+            "history": list(client.history(TO, limit=3)),
+            "confirmations": list(client.confirmations([tx.tx_hash])),
+            "blocks": list(islice(client.blocks(from_height=0), tx.block_height)),
+            "payments": list(islice(client.payments(TO, from_height=0), 5)),
+            "oldest": list(client.recent_blocks())[-1],
+            "signed": wallet.sign(TO, 1, nonce=0),
+        }
+
+    async def main() -> dict[str, object]:
+        async with AsyncClient(node.url) as client:
+            return {
+                "tx": await client.transaction(tx.tx_hash),
+                "block": await client.block(tx.block_height),
+                "proof": await client.proof(tx.tx_hash),
+                "history": [item async for item in client.history(TO, limit=3)],
+                "confirmations": [outcome async for outcome in client.confirmations([tx.tx_hash])],
+                "blocks": found["blocks"],
+                "payments": found["payments"],
+                "oldest": [block async for block in client.recent_blocks()][-1],
+                "signed": await client.wallet(Account.dev(1)).sign(TO, 1, nonce=0),
+            }
+
+    assert found == asyncio.run(main())
+    assert isinstance(found["tx"], ConfirmedTransaction)
+    assert msgspec.to_builtins(found["tx"])["status"] == "confirmed"
+
+
+def test_threads_share_a_client(node: NodeProcess) -> None:
+    with Client(node.url) as client:
+        wallet = client.wallet(Account.dev(2))
+        before = client.account(wallet.address).nonce
+        hashes: list[str] = []
+
+        def send() -> None:
+            for value in range(5):
+                hashes.append(client.wallet(Account.dev(2)).send(TO, value))
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        nonces = sorted(client.wait(tx_hash).nonce for tx_hash in hashes)
+        assert nonces == list(range(before, before + 40))

@@ -1,0 +1,58 @@
+"""A browser for all tests, a chain with something to see for each file, and a fresh visitor for each test."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.browser import Theme, Visitor, find_chromium, open_browser
+from tests.support.node_process import NodeProcess
+from tests.support.public import PublicNode
+from tests.support.wallet import COIN, dev_account
+
+Visit = Callable[..., Visitor]
+TRANSFERS = 60
+"""More than a page of a block's transactions and of an account's history."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = find_chromium()
+    if executable is None:
+        pytest.skip("no browser here: run `make browser`")
+    with open_browser(executable) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[NodeProcess]:
+    with NodeProcess.start_dev("--block-time", "0.2", "--workers", "1") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def node(process: NodeProcess) -> Iterator[PublicNode]:
+    """A chain with two blocks that hold transfers, the second one many."""
+    public = PublicNode(process.url)
+    first, second = dev_account(0).address, dev_account(1).address
+    transfer = {"from": first, "to": second, "value": str(COIN // 8 + 1), "gas": 21_000}
+    public.await_confirmed(public.post(transfer).json()["txHash"])
+    answers = public.post([transfer] * TRANSFERS, "/txs").json()
+    public.await_confirmed(answers[-1]["txHash"])
+    yield public
+    public.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, node: PublicNode) -> Iterator[Visit]:
+    """Makes visitors; at the end, none of them may have had a reason to complain."""
+    visitors: list[Visitor] = []
+
+    def make(theme: Theme = "light", is_phone: bool = False) -> Visitor:
+        visitors.append(Visitor(browser, node.url, theme, is_phone))
+        return visitors[-1]
+
+    yield make
+    for visitor in visitors:
+        visitor.close()
+    assert [complaint for visitor in visitors for complaint in visitor.complaints] == []

@@ -1,0 +1,55 @@
+"""axe on every view, in both themes and on a phone: nothing that keeps a person out."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.explorer.conftest import Visit
+from tests.support.browser import Theme
+from tests.support.public import PublicNode
+from tests.support.wallet import dev_account
+
+AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+RICH = dev_account(0).address
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    if not AXE.exists():
+        pytest.skip("axe-core is not here: run `make js`")
+    return AXE.read_text()
+
+
+@pytest.mark.parametrize(("theme", "is_phone"), [("light", False), ("dark", False), ("light", True)])
+def test_no_view_keeps_anyone_out(visit: Visit, node: PublicNode, axe: str, theme: Theme, is_phone: bool) -> None:
+    newest = node.read("/blocks")[0]["blockHeight"]
+    tx_hash = node.read(f"/block/{newest}")["transactions"][0]
+    routes = ["/", "/blocks", f"/block/{newest}", f"/tx/{tx_hash}", f"/account/{RICH}", "/mempool", "/send", "/faucet"]
+    routes += ["/search?q=nothing", f"/tx/0x{'ab' * 32}", "/no/such/view"]
+    visitor = visit(theme, is_phone)
+    visitor.open("/start")
+    visitor.run(f"() => {{ {axe} }}")
+    for route in routes:
+        visitor.go(route)
+        found = visitor.run("async () => (await axe.run({ resultTypes: ['violations'] })).violations")
+        assert [f"{each['impact']} {each['id']}: {each['nodes'][0]['html']}" for each in found] == [], route
+
+
+def test_the_page_has_landmarks_and_one_heading(visit: Visit) -> None:
+    page = visit().open()
+    for role in ("banner", "main", "contentinfo", "search"):
+        assert page.get_by_role(role).count() == 1, role
+    assert page.get_by_role("heading", level=1).count() == 1
+
+
+def test_blocks_are_not_read_out(visit: Visit, node: PublicNode) -> None:
+    """A screen reader would otherwise talk without an end."""
+    visitor = visit()
+    page = visitor.open()
+    said = "() => { window.said = []; new MutationObserver(() => window.said.push(1)).observe(ANNOUNCER, ALL) }"
+    said = said.replace("ANNOUNCER", "document.querySelector('#announcer')").replace("ALL", "{childList: true}")
+    visitor.run(said)
+    node.await_confirmed(node.post({"from": RICH, "to": RICH, "value": 1, "gas": 21_000}).json()["txHash"])
+    head = node.read("/chain")["head"]["blockHeight"]
+    page.locator("h1", has_text=str(head)).wait_for()
+    assert visitor.run("() => window.said") == []

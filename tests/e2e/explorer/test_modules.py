@@ -1,0 +1,171 @@
+"""The page's own arithmetic and hashes, in a real browser, against public vectors and Python."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+from playwright.sync_api import Browser
+
+from tests.support.browser import Visitor
+from tests.support.node_process import NodeProcess
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+
+
+def load(name: str) -> Any:
+    return json.loads((VECTORS / f"{name}.json").read_text())
+
+
+class Modules:
+    """The modules of an open page."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor = visitor
+
+    def run(self, module: str, body: str, argument: object) -> Any:
+        """Run `body` with the module's exports as `it`, the module of bytes as `bytes`, the argument as `given`."""
+        script = (
+            f"async (given) => {{ const it = await import('/explorer/{module}.js');"
+            f"const bytes = await import('/explorer/bytes.js'); {body} }}"
+        )
+        return self._visitor.run(script, argument)
+
+
+@pytest.fixture(scope="module")
+def modules(browser: Browser, process: NodeProcess) -> Iterator[Modules]:
+    visitor = Visitor(browser, process.url)
+    visitor.open("/nothing")
+    yield Modules(visitor)
+    visitor.close()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("sha256", hashlib.sha256), ("keccak256", keccak)])
+def test_hash_functions(modules: Modules, name: str, expected: Any) -> None:
+    random = Random(name)
+    # Around the sizes of one and two blocks of either function, where padding goes wrong.
+    messages = [
+        random.randbytes(size)
+        for size in [*range(0, 4), *range(54, 66), *range(118, 122), *range(134, 138), 272, 1_000]
+    ]
+    digests = modules.run(
+        {"sha256": "sha256", "keccak256": "keccak"}[name],
+        f"return given.map((hex) => bytes.toHex(it.{name}(bytes.toBytes(hex))))",
+        ["0x" + message.hex() for message in messages],
+    )
+    for message, digest in zip(messages, digests, strict=True):
+        wanted = expected(message)
+        assert digest == "0x" + (wanted if isinstance(wanted, bytes) else wanted.digest()).hex()
+
+
+def test_header_hashes(modules: Modules) -> None:
+    headers = load("headers")
+    given = [
+        {name: str(value) for name, value in header.items()} | {"transactionsRoot": header["txRoot"]}
+        for header in headers
+    ]
+    body = """
+    const whole = ["blockHeight", "timestamp", "gasUsed", "chainId"];
+    return given.map((header) => {
+      for (const name of whole) header[name] = BigInt(header[name]);
+      return it.headerHash(header);
+    });"""
+    assert modules.run("proof", body, given) == [header["hash"] for header in headers]
+
+
+def test_roots_and_proofs(modules: Modules) -> None:
+    trees, header = load("merkle"), load("headers")[0]
+    body = """
+    const [trees, header] = given;
+    for (const name of ["blockHeight", "timestamp", "gasUsed", "chainId"]) header[name] = BigInt(header[name]);
+    const results = [];
+    for (const { leaves, root, proofs } of trees) {
+      const holds = proofs.map((proof, index) => {
+        const answer = {
+          transactionIndex: BigInt(index), transactionCount: BigInt(leaves.length), proof,
+          header: { ...header, transactionsRoot: root },
+        };
+        const block = it.headerHash(answer.header);
+        const tooLong = { ...answer, proof: [...proof, root] };
+        const outside = { ...answer, transactionIndex: answer.transactionCount };
+        const holds = (said, hash) => it.verifyProof(said, leaves[index], hash).holds;
+        return [holds(answer, block), holds(answer, root), holds(tooLong, block), holds(outside, block)];
+      });
+      results.push({ root: await it.transactionsRoot(leaves, async () => {}), holds });
+    }
+    return results;"""
+    for tree, result in zip(trees, modules.run("proof", body, [trees, header]), strict=True):
+        assert result["root"] == tree["root"]
+        assert all(verdicts == [True, False, False, False] for verdicts in result["holds"])
+
+
+def test_addresses(modules: Modules) -> None:
+    random = Random("addresses")
+    addresses = ["0x" + random.randbytes(20).hex() for _ in range(50)]
+    assert modules.run("addresses", "return given.map(it.checksummed)", addresses) == [
+        to_checksum_address(address) for address in addresses
+    ]
+    good = to_checksum_address(addresses[0])
+    wrong = good[:2] + good[2:].swapcase()
+    body = "return given.map((text) => it.addressProblem(text) === null)"
+    given = [good, good.lower(), "0x" + good[2:].upper(), wrong, good[:-1], good + "0", "", "hello"]
+    assert modules.run("addresses", body, given) == [True, True, True, False, False, False, False, False]
+
+
+def test_integers_of_any_size_stay_exact(modules: Modules) -> None:
+    numbers = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**64 + 1, 2**256 - 1, -(2**70)]
+    text = json.dumps({"list": numbers, "text": '12345678901234567890, "9007199254740993"', "half": 0.5, "none": None})
+    read = modules.run(
+        "exact",
+        "const read = it.parseExact(given);"
+        "const areExact = read.list.every((each) => typeof each === 'bigint');"
+        "return [read.list.map(String), areExact, read.text, read.half, read.none]",
+        text,
+    )
+    assert read == [[str(number) for number in numbers], True, json.loads(text)["text"], 0.5, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "wei"),
+    [
+        ("1", "coins", 10**18),
+        ("0.000000000000000001", "coins", 1),
+        (".5", "coins", 5 * 10**17),
+        ("1.", "coins", 10**18),
+        ("1.5", "gwei", 1_500_000_000),
+        ("9007199254740993", "wei", 2**53 + 1),
+        (str(2**256 - 1), "wei", 2**256 - 1),
+        ("1.000", "wei", 1),
+        (str(2**256), "wei", None),
+        ("0.0000000000000000001", "coins", None),
+        ("1.5", "wei", None),
+        ("1,5", "coins", None),
+        ("-1", "coins", None),
+        ("1e3", "coins", None),
+        ("", "coins", None),
+        (".", "coins", None),
+    ],
+)  # fmt: skip
+def test_amounts_that_people_type(modules: Modules, text: str, unit: str, wei: int | None) -> None:
+    body = "try { return it.parseAmount(given[0], given[1]).toString() } catch (failure) { return failure.name }"
+    assert modules.run("amounts", body, [text, unit]) == ("RangeError" if wei is None else str(wei))
+
+
+def test_amounts_that_people_read(modules: Modules) -> None:
+    amounts = [0, 1, 999_999_999_999, 10**12, 10**18, 10_000 * 10**18 + 1, 21_000 * 10**9]
+    body = "return given.map((wei) => it.describeAmount(BigInt(wei)))"
+    shown = modules.run("amounts", body, [str(each) for each in amounts])
+    assert shown == [
+        "0 coins",
+        "1 wei",
+        "999,999,999,999 wei",
+        "0.000001 coins",
+        "1 coin",
+        "10,000.000000000000000001 coins",
+        "0.000021 coins",
+    ]

@@ -1,0 +1,107 @@
+"""The node goes and comes back; the page says so, and misses nothing."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser import Visitor
+from tests.support.node_process import NodeProcess
+from tests.support.ports import free_base_port
+from tests.support.public import PublicNode
+from tests.support.wallet import dev_account
+
+RICH = dev_account(0).address
+BLOCKS = 5
+
+
+def start(port: int, data_dir: Path) -> NodeProcess:
+    node = NodeProcess.start(
+        ("dev", "--port", str(port), "--data-dir", str(data_dir), "--block-time", "0", "--workers", "1")
+    )
+    node.wait_ready()
+    return node
+
+
+def make_blocks(process: NodeProcess, count: int) -> int:
+    """The height of the newest."""
+    public = PublicNode(process.url)
+    for _ in range(count):
+        public.await_confirmed(public.post({"from": RICH, "to": RICH, "value": 1, "gas": 21_000}).json()["txHash"])
+    height = int(public.read("/chain")["head"]["blockHeight"])
+    public.close()
+    return height
+
+
+def shown_heights(page: Page) -> list[int]:
+    """Of every bar of the first chart, newest first."""
+    bars = page.locator(".chart").first.locator("g")
+    return [int(height) for height in bars.evaluate_all("(bars) => bars.map((bar) => bar.dataset.height)")]
+
+
+def test_a_restart_leaves_no_hole(tmp_path: Path, browser: Browser) -> None:
+    port = free_base_port(1)
+    with start(port, tmp_path / "chain") as node:
+        head = make_blocks(node, BLOCKS)
+        visitor = Visitor(browser, node.url)
+        page = visitor.open()
+        expect(page.locator("h1")).to_contain_text(str(head))
+        assert node.stop() == 0
+    expect(page.locator("#connection")).to_have_text("Offline")
+    page.get_by_role("link", name="Blocks", exact=True).click()
+    expect(page.locator("main")).to_contain_text("The node does not answer")
+    page.go_back()
+    with start(port, tmp_path / "chain") as node:
+        # These come before the page is back, or after, or meanwhile.
+        head = make_blocks(node, BLOCKS)
+        expect(page.locator("#connection")).to_have_text("Live")
+        expect(page.locator("h1")).to_contain_text(str(head))
+        assert shown_heights(page) == list(range(head, -1, -1))
+        head = make_blocks(node, 1)
+        expect(page.locator("h1")).to_contain_text(str(head))
+        assert shown_heights(page) == list(range(head, -1, -1))
+        visitor.close()
+    assert visitor.complaints == []
+
+
+def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser) -> None:
+    port = free_base_port(1)
+    with start(port, tmp_path / "first") as node:
+        visitor = Visitor(browser, node.url)
+        head = make_blocks(node, BLOCKS)
+        page = visitor.open()
+        expect(page.locator("h1")).to_contain_text(str(head))
+    with start(port, tmp_path / "second") as node:
+        expect(page.locator("#connection")).to_have_text("Live")
+        expect(page.locator("h1")).to_have_text("Newest block 0")
+        assert make_blocks(node, 1) == 1
+        expect(page.locator("h1")).to_have_text("Newest block 1")
+        assert shown_heights(page) == [1, 0]
+        visitor.close()
+    assert visitor.complaints == []
+
+
+@pytest.mark.timeout(180)
+def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser) -> None:
+    """evm_revert takes blocks back: the page must not go on showing them."""
+    with start(free_base_port(1), tmp_path / "chain") as node:
+        public = PublicNode(node.url)
+
+        def rpc(method: str, *params: object) -> object:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return public.http.post("/rpc", json=body).json()["result"]
+
+        kept = make_blocks(node, 2)
+        snapshot = rpc("evm_snapshot")
+        head = make_blocks(node, BLOCKS)
+        visitor = Visitor(browser, node.url)
+        page = visitor.open()
+        expect(page.locator("h1")).to_contain_text(str(head))
+        assert rpc("evm_revert", snapshot) is True
+        expect(page.locator("h1")).to_have_text(f"Newest block {kept}")
+        head = make_blocks(node, 1)
+        expect(page.locator("h1")).to_have_text(f"Newest block {head}")
+        assert shown_heights(page) == list(range(head, -1, -1))
+        public.close()
+        visitor.close()
+    assert visitor.complaints == []

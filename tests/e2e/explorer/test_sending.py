@@ -1,0 +1,160 @@
+"""Coins on their way: from dev accounts, from a wallet in the browser, from the faucet."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.explorer.conftest import Visit
+from tests.support.browser import Visitor
+from tests.support.node_process import NodeProcess, clean_environment, command
+from tests.support.public import PublicNode
+from tests.support.wallet import COIN, dev_account, new_account, sign_transfer
+
+RICH, OTHER = dev_account(0).address, dev_account(1).address
+
+# What an extension puts into a page: it has the accounts of this node, knows no chain at first, and asks nobody.
+WALLET = """
+const ask = async (method, params = []) => {
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+  const response = await fetch("/rpc", { method: "POST", headers: { "content-type": "application/json" }, body });
+  const answer = await response.json();
+  if (answer.error) throw Object.assign(new Error(answer.error.message), { code: answer.error.code });
+  return answer.result;
+};
+window.asked = [];
+let [chain, added] = ["0x1", null];
+window.ethereum = {
+  async request({ method, params }) {
+    window.asked.push(method);
+    if (window.declines === method) throw Object.assign(new Error("User rejected the request."), { code: 4001 });
+    if (method === "eth_requestAccounts") return ask("eth_accounts");
+    if (method === "eth_chainId") return chain;
+    if (method === "wallet_addEthereumChain") {
+      added = params[0];
+      return null;
+    }
+    if (method === "wallet_switchEthereumChain") {
+      if (!added) throw Object.assign(new Error("Unrecognized chain ID."), { code: 4902 });
+      if (added.rpcUrls[0] !== location.origin + "/rpc") throw new Error("another node");
+      chain = params[0].chainId;
+      return null;
+    }
+    return ask(method, params);
+  },
+};
+"""
+
+
+def confirmed_hash(page: Page) -> str:
+    """Wait until the page says that the transaction is confirmed; its hash."""
+    expect(page.locator(".progress")).to_contain_text(re.compile(r"Confirmed in block \d+"))
+    return str(page.locator(".progress a[href*='#/tx/']").get_attribute("title"))
+
+
+def test_from_a_dev_account_to_confirmed(visit: Visit, node: PublicNode) -> None:
+    recipient = new_account().address
+    page = visit().open(f"/send?to={recipient}")
+    page.get_by_label("From").select_option(OTHER)
+    expect(page.locator("#from-remark")).to_contain_text("This node holds its key")
+    page.get_by_label("Amount").fill("1.000000000000000001")
+    expect(page.locator("#amount-remark")).to_contain_text("Exactly 1,000,000,000,000,000,001 wei")
+    page.get_by_role("button", name="Send").click()
+    tx = node.read(f"/tx/{confirmed_hash(page)}")
+    assert (tx["from"], tx["to"], tx["value"]) == (OTHER.lower(), recipient.lower(), COIN + 1)
+    expect(page.locator("#announcer")).to_have_text(f"Confirmed in block {tx['blockHeight']}")
+    page.locator(".progress a[href*='#/tx/']").click()
+    expect(page.get_by_text("Verified in this page")).to_be_visible()
+
+
+def test_mistakes_are_named_where_they_are(visit: Visit) -> None:
+    page = visit().open("/send")
+    send = page.get_by_role("button", name="Send")
+    for address, complaint in (("0x12", "40 hexadecimal digits"), (RICH.replace("f3", "F3", 1), "mistyped")):
+        page.get_by_label("To", exact=True).fill(address)
+        send.click()
+        expect(page.locator("#to-remark")).to_contain_text(complaint)
+        expect(page.get_by_label("To", exact=True)).to_be_focused()
+    page.get_by_label("To", exact=True).fill(RICH)
+    page.get_by_label("Amount").fill("1,5")
+    send.click()
+    expect(page.locator("#amount-remark")).to_contain_text("Write the amount in digits")
+    expect(page.get_by_label("Amount")).to_be_focused()
+    page.get_by_label("Amount").fill("999999")
+    send.click()
+    # What only the node knows, it says itself.
+    expect(page.get_by_role("alert")).to_contain_text("does not have that much")
+
+
+def test_from_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:
+    recipient = new_account().address
+    visitor = visit()
+    visitor.page.add_init_script(WALLET)
+    page = visitor.open(f"/send?to={recipient}")
+    page.get_by_label("Browser wallet").check()
+    page.get_by_role("button", name="Connect the wallet").click()
+    expect(page.locator("#from-remark")).to_contain_text("The wallet asks you")
+    expect(page.get_by_label("From")).to_be_enabled()
+    page.get_by_label("From").select_option(OTHER)
+    page.get_by_label("Unit").select_option("wei")
+    page.get_by_label("Amount").fill("9007199254740993")
+    page.get_by_role("button", name="Send").click()
+    tx = node.read(f"/tx/{confirmed_hash(page)}")
+    assert (tx["from"], tx["to"], tx["value"]) == (OTHER.lower(), recipient.lower(), 2**53 + 1)
+    asked = visitor.run("() => window.asked")
+    assert asked[0] == "eth_requestAccounts"
+    assert {"wallet_addEthereumChain", "wallet_switchEthereumChain", "eth_sendTransaction"} <= set(asked)
+
+
+def test_declined_in_the_wallet(visit: Visit) -> None:
+    visitor = visit()
+    visitor.page.add_init_script(WALLET)
+    page = visitor.open(f"/send?to={RICH}")
+    page.get_by_label("Browser wallet").check()
+    visitor.run("() => { window.declines = 'eth_requestAccounts' }")
+    page.get_by_role("button", name="Connect the wallet").click()
+    expect(page.get_by_text("You declined it in the wallet.")).to_be_visible()
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Connect the wallet first.")).to_be_visible()
+
+
+def test_faucet(visit: Visit, node: PublicNode) -> None:
+    recipient = new_account().address
+    page = visit().open()
+    page.get_by_role("link", name="Faucet").click()
+    page.get_by_label("Account").fill(recipient)
+    page.get_by_role("button", name="Give it coins").click()
+    confirmed_hash(page)
+    assert node.balance(recipient) > 0
+
+
+def test_pending_transaction_turns_confirmed_by_itself(visit: Visit, node: PublicNode) -> None:
+    """A gap in the nonces keeps it waiting until the page has shown it."""
+    sender = node.fund()
+    nonce = node.next_nonce(sender.address)
+    later = sign_transfer(sender, RICH, 1, nonce + 1)
+    node.submit(later)
+    visitor = visit()
+    page = visitor.open(f"/tx/{later.tx_hash}")
+    expect(page.locator(".page-head")).to_contain_text("Pending")
+    account = visit()
+    expect(account.open(f"/account/{sender.address}").locator("main")).to_contain_text("1 waiting")
+    expect(visit().open("/mempool").locator("tbody")).to_contain_text(later.tx_hash[:8])
+    node.submit(sign_transfer(sender, RICH, 1, nonce))
+    expect(page.locator(".page-head")).to_contain_text("Confirmed")
+    expect(page.get_by_text("Verified in this page")).to_be_visible()
+
+
+def test_a_chain_that_holds_no_keys_offers_none(tmp_path: Path, browser: Browser) -> None:
+    home = tmp_path / "home"
+    subprocess.run(command(["init", str(home), "--alloc", f"{RICH}=10coins"]), check=True, env=clean_environment())
+    with NodeProcess.start(("run", "--home", str(home), "--port", "0")) as other:
+        other.wait_ready()
+        visitor = Visitor(browser, other.url)
+        page = visitor.open("/send")
+        expect(page.locator("main")).to_contain_text("Nobody can sign here yet")
+        expect(page.get_by_role("link", name="Faucet")).to_have_count(0)
+        expect(visitor.open("/faucet").locator("main")).to_contain_text("This chain has no faucet")
+        visitor.close()
+        assert visitor.complaints == []

@@ -1,0 +1,340 @@
+"""Every view shows what the node says, each at an address of its own that survives a reload."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.e2e.explorer.conftest import Visit
+from tests.support.browser import Visitor
+from tests.support.public import PublicNode
+from tests.support.wallet import COIN, dev_account, new_account
+
+RICH = dev_account(0).address
+AMOUNT = COIN // 8 + 1
+
+
+def full_block(node: PublicNode) -> int:
+    """The height of the block with the most transactions."""
+    blocks = node.read("/blocks")
+    return int(max(blocks, key=lambda block: block["transactionCount"])["blockHeight"])
+
+
+def some_transaction(node: PublicNode) -> str:
+    return str(node.read(f"/block/{full_block(node)}")["transactions"][3])
+
+
+def make_block(node: PublicNode) -> None:
+    node.await_confirmed(node.post({"from": RICH, "to": RICH, "value": 1, "gas": 21_000}).json()["txHash"])
+
+
+def change(visitor: Visitor, path: str, old: str, new: str) -> None:
+    """Stand between the page and the node, and change its answers there; a point in `old` is any character."""
+    pattern = re.escape(old).replace(r"\.", ".")
+
+    def answer(route: Route) -> None:
+        changed = re.sub(pattern, new, route.fetch().text(), count=1)
+        route.fulfill(body=changed, content_type="application/json")
+
+    visitor.page.route(path, answer)
+
+
+def search(page: Page, text: str) -> None:
+    page.get_by_role("searchbox").fill(text)
+    page.get_by_role("searchbox").press("Enter")
+
+
+def test_overview_follows_the_chain(visit: Visit, node: PublicNode) -> None:
+    page = visit().open()
+    head = node.read("/chain")["head"]["blockHeight"]
+    expect(page.locator("h1")).to_contain_text(f"{head}")
+    expect(page.locator("#connection")).to_have_text("Live")
+    for _ in range(2):
+        # Nothing on the page is touched: the block comes over the socket.
+        make_block(node)
+        head = node.read("/chain")["head"]["blockHeight"]
+        expect(page.locator("h1")).to_contain_text(f"{head}")
+        expect(page.get_by_role("table", name="The newest blocks").get_by_role("row").nth(1)).to_contain_text(f"{head}")
+        expect(page.locator(".cairn a").last).to_contain_text(f"{head}")
+        expect(page.locator(f".chart g[data-height='{head}']")).to_have_count(2)
+
+
+def test_overview_says_in_words_what_the_charts_draw(visit: Visit, node: PublicNode) -> None:
+    page = visit().open()
+    most = max(block["transactionCount"] for block in node.read("/blocks", limit=60))
+    expect(page.get_by_role("img", name=re.compile("Transactions per block"))).to_have_accessible_name(
+        re.compile(f"{most} transactions at most")
+    )
+    page.locator(f".chart g[data-height='{full_block(node)}']").first.hover()
+    expect(page.locator("figcaption").first).to_contain_text(f"Block {full_block(node)}: {most} transactions")
+
+
+def test_blocks_page_by_page(visit: Visit, node: PublicNode) -> None:
+    while node.read("/chain")["head"]["blockHeight"] < 30:
+        make_block(node)
+    visitor = visit()
+    page = visitor.open("/blocks")
+    rows = page.get_by_role("row")
+    expect(rows).to_have_count(26)
+    head = int(rows.nth(1).get_by_role("cell").first.inner_text())
+    page.get_by_role("link", name="Older").click()
+    expect(rows.nth(1).get_by_role("cell").first).to_have_text(str(head - 25))
+    page.reload()
+    expect(rows.nth(1).get_by_role("cell").first).to_have_text(str(head - 25))
+    page.get_by_role("link", name="Newer").click()
+    expect(rows.nth(1).get_by_role("cell").first).to_have_text(str(head))
+    page.get_by_label("Go to").fill("7")
+    page.get_by_role("button", name="Show").click()
+    expect(rows.nth(1).get_by_role("cell").first).to_have_text("7")
+    page.go_back()
+    expect(rows.nth(1).get_by_role("cell").first).to_have_text(str(head))
+
+
+def test_new_blocks_are_offered_and_do_not_push(visit: Visit, node: PublicNode) -> None:
+    page = visit().open("/blocks")
+    first = page.get_by_role("row").nth(1).inner_text()
+    make_block(node)
+    offer = page.get_by_role("button", name=re.compile("Show .* new block"))
+    expect(offer).to_be_visible()
+    assert page.get_by_role("row").nth(1).inner_text().split()[0] == first.split()[0]
+    offer.click()
+    expect(page.get_by_role("row").nth(1).get_by_role("cell").first).to_have_text(
+        str(node.read("/chain")["head"]["blockHeight"])
+    )
+
+
+def test_block_is_shown_verified_and_paged(visit: Visit, node: PublicNode) -> None:
+    height = full_block(node)
+    block = node.read(f"/block/{height}")
+    visitor = visit()
+    page = visitor.open(f"/block/{block['hash']}")
+    expect(page.locator("h1")).to_have_text(f"Block {height}")
+    expect(page.get_by_text("Hash verified")).to_be_visible()
+    expect(page.get_by_text("Transactions verified")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text(block["stateRoot"])
+    expect(page.locator("tbody a[href*='#/tx/']")).to_have_count(min(25, len(block["transactions"])))
+    page.get_by_role("link", name="Last", exact=True).click()
+    expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
+    visitor.go(f"/block/{height}?page=999")
+    expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
+    page.get_by_role("link", name="Block before").click()
+    expect(page.locator("h1")).to_have_text(f"Block {height - 1}")
+
+
+def test_altered_block_is_found_out(visit: Visit, node: PublicNode) -> None:
+    height = full_block(node)
+    visitor = visit()
+
+    change(visitor, f"**/block/{height}", '"gasUsed":', '"gasUsed":1')
+    page = visitor.open(f"/block/{height}")
+    expect(page.get_by_text("Hash is wrong")).to_be_visible()
+    expect(page.get_by_text("Transactions verified")).to_be_visible()
+
+
+def test_genesis_block_has_none_before_it(visit: Visit, node: PublicNode) -> None:
+    page = visit().open("/block/0")
+    expect(page.get_by_text("this is the genesis block")).to_be_visible()
+    expect(page.get_by_text("Hash verified")).to_be_visible()
+    expect(page.get_by_text("Block before")).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("An empty block.")).to_be_visible()
+
+
+def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
+    tx_hash = some_transaction(node)
+    proof = node.read(f"/tx/{tx_hash}/proof")
+    page = visit().open(f"/tx/{tx_hash}")
+    expect(page.locator(".facts")).to_contain_text("0.125000000000000001 coins")
+    expect(page.get_by_text("Verified in this page")).to_be_visible()
+    expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 2)
+    expect(page.locator(".proof")).to_contain_text(proof["header"]["transactionsRoot"])
+    page.get_by_role("button", name="Flip one bit").click()
+    expect(page.get_by_text("The proof does not hold")).to_be_visible()
+    expect(page.get_by_text("Differs")).to_have_count(1)
+    page.get_by_role("button", name="Flip one bit").click()
+    expect(page.get_by_text("Verified in this page")).to_be_visible()
+
+
+@pytest.mark.parametrize("part", [('"proof":["0x..', '"proof":["0x00'), ('"timestamp":', '"timestamp":1')])
+def test_tampered_proof_is_refused(visit: Visit, node: PublicNode, part: tuple[str, str]) -> None:
+    """Whatever the node, or someone in between, changes: the path, or the header that it leads to."""
+    tx_hash = some_transaction(node)
+    visitor = visit()
+    change(visitor, "**/proof", *part)
+    page = visitor.open(f"/tx/{tx_hash}")
+    expect(page.get_by_text("The proof does not hold")).to_be_visible()
+
+
+def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> None:
+    visitor = visit()
+    # Lower case is taken too, and shown with the checksum.
+    page = visitor.open(f"/account/{RICH.lower()}")
+    expect(page.locator(".facts")).to_contain_text(RICH)
+    balance = node.balance(RICH)
+    assert page.locator(".balance .amount").get_attribute("title") == f"{balance:,} wei"
+    expect(page.locator(".balance")).to_contain_text(f"{balance // COIN:,}.{balance % COIN:018}".rstrip("0"))
+    expect(page.locator("tbody tr")).to_have_count(25)
+    first = page.locator("tbody a").first.get_attribute("href")
+    page.get_by_role("link", name="Older").click()
+    expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
+    page.get_by_role("link", name="Newest").click()
+    expect(page.locator("tbody a").first).to_have_attribute("href", str(first))
+
+
+def test_account_that_changes_says_so(visit: Visit, node: PublicNode) -> None:
+    page = visit().open(f"/account/{RICH}")
+    before = node.read(f"/account/{RICH}")["nonce"]
+    make_block(node)
+    page.get_by_role("button", name="This account has changed").click()
+    expect(page.locator(".facts")).to_contain_text(f"Transactions sent{before + 1:,}")
+    expect(page.get_by_role("button", name="This account has changed")).to_have_count(0)
+
+
+def test_unused_account_is_empty(visit: Visit, node: PublicNode) -> None:
+    page = visit().open(f"/account/{new_account().address}")
+    expect(page.get_by_text("has sent and received nothing yet")).to_be_visible()
+    expect(page.locator(".balance")).to_have_text("0 coins")
+
+
+def test_mempool_is_empty_once_all_is_mined(visit: Visit, node: PublicNode) -> None:
+    node.await_idle()
+    page = visit().open("/mempool")
+    expect(page.get_by_text("Nothing waits")).to_be_visible()
+
+
+def test_search_finds_a_block_however_it_is_spelled(visit: Visit, node: PublicNode) -> None:
+    height = full_block(node)
+    block = node.read(f"/block/{height}")["hash"]
+    visitor = visit()
+    page = visitor.open("/start")
+    for spelled in (str(height), f" #{height} ", block, block[2:].upper()):
+        visitor.go("/")
+        page.keyboard.press("/")
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        page.keyboard.type(spelled)
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text(f"Block {height}")
+        expect(page.locator("h1")).to_be_focused()
+
+
+def test_search_finds_transactions_and_accounts(visit: Visit, node: PublicNode) -> None:
+    tx_hash = some_transaction(node)
+    page = visit().open()
+    for text, heading in (
+        (tx_hash, "Transaction"),
+        (RICH, "Account"),
+        (tx_hash, "Transaction"),
+        (RICH.lower(), "Account"),
+    ):
+        search(page, text)
+        expect(page.locator("h1")).to_have_text(heading)
+
+
+def test_search_says_what_it_did_not_find(visit: Visit) -> None:
+    page = visit().open()
+    for text, advice in (
+        ("0x" + "ab" * 32, "Neither a transaction nor a block"),
+        ("99999999", "There is no block of that height yet"),
+        ("hello", "Search takes a block's height"),
+        ("0x1234", "Search takes a block's height"),
+    ):
+        search(page, text)
+        expect(page.locator("main")).to_contain_text(text)
+        expect(page.locator("h1")).to_have_text("Nothing found")
+        expect(page.locator("main")).to_contain_text(advice)
+
+
+def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
+    visitor = visit()
+    visitor.open()
+    for route, said in (
+        (f"/tx/0x{'ab' * 32}", "may be of another chain"),
+        (f"/block/0x{'ab' * 32}", "Blocks are named by their hash"),
+        ("/block/99999999", "the newest is"),
+        ("/tx/0x12", "A hash is 0x and 64 hexadecimal digits"),
+        (f"/account/{RICH[:-1]}0", "capital letters in it are a checksum"),
+        ("/nothing/here", "There is nothing at this address"),
+    ):
+        expect(visitor.go(route).locator("main")).to_contain_text(said)
+
+
+def test_theme_follows_the_system_until_the_person_chooses(visit: Visit) -> None:
+    visitor = visit(theme="dark")
+    page = visitor.open()
+    background = "() => getComputedStyle(document.documentElement).backgroundColor"
+    dark = visitor.run(background)
+    page.get_by_role("button", name="Use the light theme").click()
+    light = visitor.run(background)
+    assert light != dark
+    page.reload()
+    expect(page.locator("main h1")).to_be_visible()
+    assert visitor.run(background) == light
+    page.get_by_role("button", name="Use the dark theme").click()
+    assert visitor.run(background) == dark
+
+
+def test_every_view_fits_a_phone(visit: Visit, node: PublicNode) -> None:
+    visitor = visit(is_phone=True)
+    visitor.open("/start")
+    height, tx_hash = full_block(node), some_transaction(node)
+    for route in (
+        "/",
+        "/blocks",
+        f"/block/{height}",
+        f"/tx/{tx_hash}",
+        f"/account/{RICH}",
+        "/mempool",
+        "/send",
+        "/faucet",
+    ):
+        visitor.go(route)
+        width = visitor.run("() => document.documentElement.scrollWidth")
+        assert width <= visitor.run("() => document.documentElement.clientWidth"), route
+    expect(visitor.page.get_by_role("navigation", name="Views")).to_be_in_viewport()
+
+
+def test_keyboard_alone_is_enough(visit: Visit, node: PublicNode) -> None:
+    page = visit().open()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    # The first thing in the overview is the newest block.
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_be_focused()
+    expect(page.locator("h1")).to_contain_text("Block")
+    for name in ("Cairn, to the overview", "Blocks", "Overview", "Mempool"):
+        page.locator("body").evaluate("() => document.activeElement.blur()")
+        link = page.get_by_role("link", name=name, exact=True)
+        link.focus()
+        outline = link.evaluate("(element) => getComputedStyle(element).outlineStyle")
+        assert outline == "solid", name
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_be_focused()
+    expect(page.get_by_role("link", name="Mempool")).to_have_attribute("aria-current", "page")
+
+
+def test_nothing_jumps_while_the_overview_loads_and_lives(visit: Visit, node: PublicNode) -> None:
+    visitor = visit()
+    visitor.page.add_init_script(
+        "window.shifts = 0; new PerformanceObserver((list) => {"
+        "  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifts += shift.value;"
+        "}).observe({ type: 'layout-shift', buffered: true });"
+    )
+    page = visitor.open()
+    make_block(node)
+    expect(page.locator("h1")).to_contain_text(str(node.read("/chain")["head"]["blockHeight"]))
+    # What Web Vitals call good.
+    assert visitor.run("() => window.shifts") < 0.1
+
+
+def test_the_page_brings_its_own_protection(node: PublicNode) -> None:
+    for path in ("/", "/explorer/main.js", "/explorer/views/block.js", "/explorer/cairn.svg"):
+        answer = node.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        again = node.http.get(path, headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")

@@ -1,0 +1,168 @@
+"""web3.py against a running node, as its documentation has it: over HTTP, async, and with subscriptions."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from eth_account.signers.local import LocalAccount
+from web3 import AsyncHTTPProvider, AsyncWeb3, Web3, WebSocketProvider
+from web3.exceptions import Web3RPCError
+from web3.middleware import SignAndSendRawMiddlewareBuilder
+
+from tests.support.node_process import NodeProcess
+from tests.support.wallet import COIN, DEV_CHAIN_ID, TRANSFER_FEE, dev_account, new_account
+
+TIMEOUT_S = 60
+
+
+def connected(node: NodeProcess) -> Any:
+    """A `Web3`. Its types are those of mainnet's answers; here it is called as untyped programs call it."""
+    return Web3(Web3.HTTPProvider(node.url + "/rpc", request_kwargs={"timeout": TIMEOUT_S}))
+
+
+def signed_transfer(sender: LocalAccount, to: str, nonce: int, gas_price: int) -> Any:
+    fields: Any = {
+        "to": to,
+        "value": COIN,
+        "gas": 21_000,
+        "gasPrice": gas_price,
+        "nonce": nonce,
+        "chainId": DEV_CHAIN_ID,
+    }
+    return sender.sign_transaction(fields)
+
+
+def polled_until(polled: Any, wanted: bytes) -> list[bytes]:
+    """All that a filter tells until it tells what is wanted."""
+    deadline = time.monotonic() + TIMEOUT_S
+    told: list[bytes] = []
+    while wanted not in told:
+        assert time.monotonic() < deadline, "it never came"
+        told += polled.get_new_entries()
+        time.sleep(0.05)
+    return told
+
+
+def test_send_wait_and_read(node: NodeProcess) -> None:
+    w3 = connected(node)
+    assert w3.is_connected()
+    assert (w3.eth.chain_id, w3.net.version) == (DEV_CHAIN_ID, str(DEV_CHAIN_ID))
+    sender, to = dev_account(1), new_account().address
+    nonce = w3.eth.get_transaction_count(sender.address, "pending")
+    signed = signed_transfer(sender, to, nonce, w3.eth.gas_price)
+    tx_hash = w3.eth.send_raw_transaction(signed.raw_transaction)
+    assert tx_hash == signed.hash
+    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)
+    assert (receipt["status"], receipt["gasUsed"], receipt["logs"]) == (1, 21_000, [])
+    block = w3.eth.get_block(receipt["blockNumber"], full_transactions=True)
+    assert block["hash"] == receipt["blockHash"]
+    assert "baseFeePerGas" not in block
+    found = w3.eth.get_transaction(tx_hash)
+    assert (found["from"], found["to"], found["value"]) == (sender.address, to, COIN)
+    assert found in block["transactions"]
+    assert w3.eth.get_balance(to) == COIN
+    assert w3.eth.get_balance(to, receipt["blockNumber"] - 1) == 0
+    assert w3.eth.get_transaction_count(sender.address) == nonce + 1
+
+
+def test_the_node_signs_for_a_dev_account(node: NodeProcess) -> None:
+    w3 = connected(node)
+    sender, to = w3.eth.accounts[2], new_account().address
+    before = w3.eth.get_balance(sender)
+    tx_hash = w3.eth.send_transaction({"from": sender, "to": to, "value": COIN})
+    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)
+    assert w3.eth.get_balance(sender, receipt["blockNumber"]) == before - COIN - TRANSFER_FEE
+
+
+def test_a_local_account_behind_the_middleware(node: NodeProcess) -> None:
+    w3 = connected(node)
+    sender = dev_account(3)
+    w3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(sender), layer=0)
+    transfer = {"from": sender.address, "to": new_account().address, "value": 1, "gasPrice": w3.eth.gas_price}
+    tx_hash = w3.eth.send_transaction(transfer)
+    assert w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)["status"] == 1
+
+
+def test_refusals_are_worded_as_geth_words_them(node: NodeProcess) -> None:
+    w3 = connected(node)
+    poor, to = new_account(), new_account().address
+    with pytest.raises(Web3RPCError, match="insufficient funds for gas"):
+        w3.eth.send_raw_transaction(signed_transfer(poor, to, 0, w3.eth.gas_price).raw_transaction)
+    with pytest.raises(Web3RPCError, match="transaction underpriced"):
+        w3.eth.send_raw_transaction(signed_transfer(dev_account(4), to, 0, 1).raw_transaction)
+    typed = dev_account(4).sign_transaction(
+        {
+            "to": to, "value": 1, "gas": 21_000, "nonce": 0, "chainId": DEV_CHAIN_ID, "maxFeePerGas": 10**10,
+            "maxPriorityFeePerGas": 1, "type": 2,
+        }
+    )  # fmt: skip
+    with pytest.raises(Web3RPCError, match="transaction type not supported"):
+        w3.eth.send_raw_transaction(typed.raw_transaction)
+
+
+def test_batch_requests(node: NodeProcess) -> None:
+    w3 = connected(node)
+    with w3.batch_requests() as batch:
+        batch.add(w3.eth.get_block(0))
+        batch.add(w3.eth.get_balance(dev_account(5).address))
+        genesis, balance = batch.execute()
+    assert genesis["number"] == 0
+    assert balance > 0
+
+
+def test_filters_are_polled(node: NodeProcess) -> None:
+    w3 = connected(node)
+    blocks, pending, logs = w3.eth.filter("latest"), w3.eth.filter("pending"), w3.eth.filter({})
+    tx_hash = w3.eth.send_transaction({"from": w3.eth.accounts[5], "to": new_account().address, "value": 1})
+    assert polled_until(pending, tx_hash) == [tx_hash]
+    mined = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)["blockHash"]
+    numbers = [w3.eth.get_block(block_hash)["number"] for block_hash in polled_until(blocks, mined)]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert logs.get_new_entries() == []
+    assert w3.eth.uninstall_filter(blocks.filter_id)
+
+
+def test_async_over_http(node: NodeProcess) -> None:
+    async def main() -> None:
+        w3: Any = AsyncWeb3(AsyncHTTPProvider(node.url + "/rpc"))
+        sender = dev_account(6)
+        nonce, price = await asyncio.gather(w3.eth.get_transaction_count(sender.address), w3.eth.gas_price)
+        signed = [signed_transfer(sender, new_account().address, nonce + each, price) for each in range(5)]
+        sent = await asyncio.gather(*(w3.eth.send_raw_transaction(each.raw_transaction) for each in signed))
+        receipts = await asyncio.gather(
+            *(w3.eth.wait_for_transaction_receipt(tx_hash, TIMEOUT_S, 0.05) for tx_hash in sent)
+        )
+        assert all(receipt["status"] == 1 for receipt in receipts)
+        await w3.provider.disconnect()
+
+    asyncio.run(main())
+
+
+def test_subscriptions(node: NodeProcess) -> None:
+    async def main() -> None:
+        connecting: Any = AsyncWeb3(WebSocketProvider(node.ws_url + "/rpc"))
+        async with connecting as w3:
+            heads = await w3.eth.subscribe("newHeads")
+            pending = await w3.eth.subscribe("newPendingTransactions")
+            await w3.eth.subscribe("logs", {})
+            sender = dev_account(7)
+            nonce = await w3.eth.get_transaction_count(sender.address)
+            signed = signed_transfer(sender, new_account().address, nonce, await w3.eth.gas_price)
+            await w3.eth.send_raw_transaction(signed.raw_transaction)
+            numbers: list[int] = []
+            arrived = []
+            async with asyncio.timeout(TIMEOUT_S):
+                async for message in w3.socket.process_subscriptions():
+                    if message["subscription"] == heads:
+                        numbers.append(message["result"]["number"])
+                    elif message["subscription"] == pending:
+                        arrived.append(message["result"])
+                    if len(numbers) >= 3 and arrived:
+                        break
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            assert arrived == [signed.hash]
+            assert await w3.eth.unsubscribe(heads)
+            assert await w3.eth.unsubscribe(pending)
+
+    asyncio.run(main())

@@ -1,0 +1,41 @@
+"""docs/send.md: every way to pay that it shows, on a real node."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.node_process import NodeProcess
+from tests.support.pages import Page, Terminal
+
+PAGE = Page("docs/send.md")
+PROGRAMS = ("client_pay.py", "rest_pay.py")
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[NodeProcess]:
+    with NodeProcess.start_dev("--block-time", "0.1") as process:
+        yield process
+
+
+@pytest.fixture
+def terminal(node: NodeProcess, tmp_path: Path) -> Terminal:
+    # At a terminal the password would be asked for.
+    return Terminal(tmp_path, node.url, {"CAIRN_KEYS": str(tmp_path / "keys"), "CAIRN_PASSWORD": "of this test"})
+
+
+def test_the_commands_work_in_their_order(terminal: Terminal) -> None:
+    printed = [terminal.run(step.line) for step in PAGE.steps()]
+    assert "confirmed" in printed[2]
+    assert '"status":"pending"' in printed[-1]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_programs_pay(terminal: Terminal, program: str) -> None:
+    [text] = PAGE.code("python", program)
+    terminal.save(program, text)
+    assert terminal.run(f"python {program}").startswith("confirmed in block ")
+
+
+def test_every_program_is_known_to_this_test() -> None:
+    assert len(PAGE.code("python")) == len(PROGRAMS)

@@ -1,0 +1,316 @@
+"""What the methods answer, on a node in process."""
+
+from pathlib import Path
+from typing import Any
+
+from cairn.domain.types import MAX_UINT256
+from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
+from tests.support.described import assert_described
+from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
+from tests.support.rpc_node import answer_of, call, raw, refusal
+
+SENDER, RECIPIENT = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
+FULL = 10_000 * 10**18
+FEE = 21_000 * GWEI
+NOBODY = "0x" + "aa" * 20
+
+
+def run(tmp_path: Path, scenario: Any, **changes: object) -> None:
+    run_on_node(tmp_path, scenario, settings(**changes))
+
+
+async def send(node: RestNode, nonce: int, **fields: Any) -> str:
+    tx_hash: str = await call(node, "eth_sendRawTransaction", raw(signed(nonce, **fields)))
+    assert tx_hash == hash_of(signed(nonce, **fields))
+    return tx_hash
+
+
+def test_the_chain_names_itself(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        assert await call(node, "eth_chainId") == "0x539"
+        assert await call(node, "net_version") == "1337"
+        assert await call(node, "net_listening") is True
+        assert await call(node, "eth_syncing") is False
+        assert (await call(node, "web3_clientVersion")).startswith("Cairn/v")
+        empty = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
+        assert await call(node, "web3_sha3", "0x") == empty
+
+    run(tmp_path, scenario)
+
+
+def test_a_transaction_from_pending_to_mined(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        tx_hash = await send(node, 0, value=7)
+        pending = await call(node, "eth_getTransactionByHash", tx_hash)
+        assert (pending["blockHash"], pending["value"], pending["from"]) == (None, "0x7", SENDER)
+        assert await call(node, "eth_getTransactionReceipt", tx_hash) is None
+        assert await call(node, "eth_getTransactionCount", SENDER, "pending") == "0x1"
+        assert await call(node, "eth_getTransactionCount", SENDER, "latest") == "0x0"
+        await send(node, 5)
+        block = await call(node, "eth_getBlockByNumber", "pending", False)
+        assert (block["number"], block["hash"], block["transactions"]) == ("0x1", None, [tx_hash])
+        node.mine()
+        mined = await call(node, "eth_getTransactionByHash", tx_hash)
+        receipt = await call(node, "eth_getTransactionReceipt", tx_hash)
+        block = await call(node, "eth_getBlockByNumber", "latest", True)
+        assert block["transactions"] == [mined]
+        assert receipt["blockHash"] == mined["blockHash"] == block["hash"]
+        assert (receipt["status"], receipt["effectiveGasPrice"]) == ("0x1", hex(GWEI))
+        assert await call(node, "eth_getBalance", SENDER) == hex(FULL - 7 - FEE)
+        assert await call(node, "eth_getBlockByHash", block["hash"], True) == block
+        assert (await node.read("/block/latest"))["hash"] == block["hash"]
+
+    run(tmp_path, scenario)
+
+
+def test_places_in_a_block(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        hashes = [await send(node, nonce) for nonce in range(3)]
+        node.mine()
+        block_hash = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
+        for position, tx_hash in enumerate(hashes):
+            expected = await call(node, "eth_getTransactionByHash", tx_hash)
+            index = hex(position)
+            assert await call(node, "eth_getTransactionByBlockNumberAndIndex", "0x1", index) == expected
+            assert await call(node, "eth_getTransactionByBlockHashAndIndex", block_hash, index) == expected
+        assert await call(node, "eth_getTransactionByBlockNumberAndIndex", "0x1", "0x3") is None
+        assert await call(node, "eth_getTransactionByBlockNumberAndIndex", "0x9", "0x0") is None
+        receipts = await call(node, "eth_getBlockReceipts", {"blockHash": block_hash})
+        assert [receipt["cumulativeGasUsed"] for receipt in receipts] == ["0x5208", "0xa410", "0xf618"]
+        assert receipts == [await call(node, "eth_getTransactionReceipt", tx_hash) for tx_hash in hashes]
+        assert await call(node, "eth_getBlockTransactionCountByNumber", "latest") == "0x3"
+        assert await call(node, "eth_getBlockTransactionCountByHash", block_hash) == "0x3"
+        assert await call(node, "eth_getUncleCountByBlockNumber", "latest") == "0x0"
+        assert await call(node, "eth_getUncleCountByBlockHash", block_hash) == "0x0"
+        assert await call(node, "eth_getUncleCountByBlockNumber", "0x9") is None
+
+    run(tmp_path, scenario)
+
+
+def test_state_as_of_any_block(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for nonce in range(3):
+            await send(node, nonce, value=1)
+            node.mine()
+        for height in range(4):
+            block_hash = (await call(node, "eth_getBlockByNumber", hex(height), False))["hash"]
+            for block in (hex(height), {"blockNumber": hex(height)}, {"blockHash": block_hash}, block_hash):
+                assert await call(node, "eth_getBalance", SENDER, block) == hex(FULL - height * (1 + FEE))
+                assert await call(node, "eth_getTransactionCount", SENDER, block) == hex(height)
+        assert await refusal(node, "eth_getBalance", SENDER, "0x4") == (-32000, "header not found")
+        unknown = {"blockHash": "0x" + "00" * 32, "requireCanonical": True}
+        assert await refusal(node, "eth_getBalance", SENDER, unknown) == (-32000, "header for hash not found")
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_not_kept_any_more(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        hashes = []
+        for nonce in range(6):
+            hashes.append(await send(node, nonce))
+            if nonce == 5:
+                node.core._chain.prune(4, lambda: None)
+            node.mine()
+        code, message = await refusal(node, "eth_getBalance", SENDER, "0x2")
+        assert code == -32000
+        assert message.startswith("historical state is not available: block 2 is not kept")
+        assert await call(node, "eth_getBlockByNumber", "0x2", False) is None
+        assert await call(node, "eth_getTransactionReceipt", hashes[0]) is None
+        assert (await call(node, "eth_getBlockByNumber", "earliest", False))["number"] == "0x4"
+        assert (await call(node, "eth_feeHistory", "0x10", "latest"))["oldestBlock"] == "0x4"
+        assert await call(node, "eth_getBalance", SENDER, "0x4") == hex(FULL - 4 * (1 + FEE))
+
+    run(tmp_path, scenario)
+
+
+def test_there_are_no_contracts(tmp_path: Path) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
+
+    async def scenario(node: RestNode) -> None:
+        assert await call(node, "eth_getCode", RECIPIENT) == "0x"
+        assert await call(node, "eth_call", transfer, "latest") == "0x"
+        assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": "0x1"}) == "0x5208"
+        for method in ("eth_call", "eth_estimateGas"):
+            _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
+            assert message.startswith("calls with data are not supported")
+            _, message = await refusal(node, method, {"from": SENDER})
+            assert message.startswith("contract creation is not supported")
+            code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
+            assert code == -32000
+            assert message.startswith("insufficient funds for transfer")
+        _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
+        assert message.startswith("overrides")
+        assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_no_legacy_transfer_is_refused(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for number in range(1, 5):
+            code, message = await refusal(node, "eth_sendRawTransaction", f"0x0{number}c0")
+            assert code == -32000
+            assert message.startswith(f"transaction type not supported: type {number:#x}")
+        for rubbish in ("0xc0", "0xf8", "0xff" + "00" * 300, raw(signed(0)) + "00"):
+            code, message = await refusal(node, "eth_sendRawTransaction", rubbish)
+            assert code == -32000
+            assert message.startswith("transaction not supported: ")
+        assert await refusal(node, "eth_sendRawTransaction", "0x") == (-32000, "typed transaction too short")
+        assert (await refusal(node, "eth_sendRawTransaction", "0x1"))[0] == -32602
+        assert (await node.read("/chain"))["mempool"]["pending"] == 0
+
+    run(tmp_path, scenario)
+
+
+def test_the_same_again_is_already_known(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        tx_hash = await send(node, 0)
+        for _ in range(2):
+            answer = await answer_of(node, "eth_sendRawTransaction", raw(signed(0)))
+            assert answer["error"] == {"code": -32000, "message": "already known", "data": {"txHash": tx_hash}}
+            node.mine()
+
+    run(tmp_path, scenario)
+
+
+def test_refusals_carry_the_code_that_rest_gives(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        answer = await answer_of(node, "eth_sendRawTransaction", raw(signed(0, gas_price=1)))
+        assert answer["error"]["message"].startswith("transaction underpriced: ")
+        assert answer["error"]["data"] == {"code": "GAS_PRICE_TOO_LOW"}
+
+    run(tmp_path, scenario)
+
+
+def test_the_node_signs_for_its_own_accounts(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        assert await call(node, "eth_accounts") == ["0x" + address.hex() for address in ACCOUNTS]
+        transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x5"}
+        first = await call(node, "eth_sendTransaction", transfer)
+        second = await call(node, "eth_sendTransaction", transfer | {"gas": "0x6000", "type": "0x0", "nonce": "0x1"})
+        node.mine()
+        for nonce, tx_hash in enumerate((first, second)):
+            assert (await call(node, "eth_getTransactionByHash", tx_hash))["nonce"] == hex(nonce)
+        assert await refusal(node, "eth_sendTransaction", transfer | {"from": NOBODY}) == (-32000, "unknown account")
+        typed = transfer | {"maxFeePerGas": "0x1"}
+        assert "transaction type not supported: type 0x2" in (await refusal(node, "eth_sendTransaction", typed))[1]
+        other = transfer | {"chainId": "0x1"}
+        assert "chainId does not match node's" in (await refusal(node, "eth_sendTransaction", other))[1]
+        misspelt = transfer | {"amount": "0x1"}
+        assert (await refusal(node, "eth_sendTransaction", misspelt))[0] == -32602
+
+    run(tmp_path, scenario)
+
+
+def test_fees_are_the_chains_one_price(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        assert await call(node, "eth_gasPrice") == await call(node, "eth_maxPriorityFeePerGas") == hex(GWEI)
+        for nonce, price in enumerate((GWEI, 2 * GWEI, 3 * GWEI)):
+            await send(node, nonce, gas_price=price)
+        node.mine()
+        history = await call(node, "eth_feeHistory", "0x2", "latest", [0, 50, 100])
+        assert history["reward"] == [[hex(GWEI)] * 3, [hex(GWEI), hex(2 * GWEI), hex(3 * GWEI)]]
+        assert history["baseFeePerGas"] == ["0x0"] * 3
+        assert "baseFeePerGas" not in await call(node, "eth_getBlockByNumber", "latest", False)
+        assert (await call(node, "eth_feeHistory", 1, "latest"))["oldestBlock"] == "0x1"
+        assert await call(node, "eth_feeHistory", "0x0", "latest") == {"oldestBlock": "0x0", "gasUsedRatio": []}
+        for percentiles in ([101], [-1], [5, 4]):
+            assert (
+                "invalid reward percentile" in (await refusal(node, "eth_feeHistory", "0x1", "latest", percentiles))[1]
+            )
+
+    run(tmp_path, scenario)
+
+
+def test_the_mempool_as_geth_shows_it(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        hashes = {nonce: await send(node, nonce) for nonce in (0, 1, 5)}
+        assert await call(node, "txpool_status") == {"pending": "0x2", "queued": "0x1"}
+        content = await call(node, "txpool_content")
+        (sender,) = content["pending"]
+        assert sender.lower() == SENDER
+        shown = {nonce: tx["hash"] for part in content.values() for nonce, tx in part[sender].items()}
+        assert shown == {str(nonce): tx_hash for nonce, tx_hash in hashes.items()}
+        assert list(content["queued"][sender]) == ["5"]
+        of_sender = await call(node, "txpool_contentFrom", SENDER)
+        assert of_sender == {part: content[part][sender] for part in content}
+        assert await call(node, "txpool_contentFrom", NOBODY) == {"pending": {}, "queued": {}}
+        summary = (await call(node, "txpool_inspect"))["pending"][sender]["0"]
+        assert summary == f"{RECIPIENT}: 1 wei + 21000 gas × {GWEI} wei"
+
+    run(tmp_path, scenario)
+
+
+def test_filters_tell_each_thing_once(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        await send(node, 0)
+        blocks = await call(node, "eth_newBlockFilter")
+        pending = await call(node, "eth_newPendingTransactionFilter")
+        logs = await call(node, "eth_newFilter", {"address": RECIPIENT})
+        assert await call(node, "eth_getFilterChanges", blocks) == []
+        hashes = [await send(node, nonce) for nonce in (1, 2)]
+        node.mine()
+        node.mine()
+        mined = [(await call(node, "eth_getBlockByNumber", height, False))["hash"] for height in ("0x1", "0x2")]
+        assert await call(node, "eth_getFilterChanges", blocks) == mined
+        assert await call(node, "eth_getFilterChanges", pending) == hashes
+        for name in (blocks, pending, logs):
+            assert await call(node, "eth_getFilterChanges", name) == []
+        assert await call(node, "eth_getFilterLogs", logs) == []
+        assert await refusal(node, "eth_getFilterLogs", blocks) == (-32000, "filter not found")
+        assert await call(node, "eth_uninstallFilter", blocks) is True
+        assert await call(node, "eth_uninstallFilter", blocks) is False
+        assert await refusal(node, "eth_getFilterChanges", blocks) == (-32000, "filter not found")
+
+    run(tmp_path, scenario)
+
+
+def test_a_worker_that_hears_later_shows_the_same_head(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        tx_hash = await send(node, 0)
+        node.mine()
+        assert await call(node, "eth_blockNumber") == "0x1"
+        assert (await call(node, "eth_getTransactionReceipt", tx_hash))["blockNumber"] == "0x1"
+
+    run_on_node(tmp_path, scenario, settings(), notice_delay_s=0.05)
+
+
+UNREADABLE: list[tuple[str, list[Any], str]] = [
+    ("eth_getBalance", [], "missing value for required argument 0"),
+    ("eth_getBalance", [None], "missing value for required argument 0"),
+    ("eth_getBalance", [SENDER, "latest", 1], "too many arguments, want at most 2"),
+    ("eth_getBalance", ["0x12"], "address: an address is 0x and 40 hexadecimal digits"),
+    ("eth_getBalance", [SENDER, "newest"], "block: hex string without 0x prefix"),
+    ("eth_getBalance", [SENDER, "0x01"], "block: hex number with leading zero digits"),
+    ("eth_getBalance", [SENDER, {}], "block: give either blockNumber or blockHash"),
+    ("eth_getBlockByNumber", ["latest", "yes"], "full: expected true or false"),
+    ("eth_getTransactionByHash", ["0x1"], "transaction hash: expected a hash, 0x and 64 hexadecimal digits"),
+    ("eth_getFilterChanges", [1], "invalid argument 0: expected the id of a filter"),
+    ("web3_sha3", ["0x1"], "data: hex string of odd length"),
+]
+
+
+def test_arguments_that_cannot_be_read(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for method, params, message in UNREADABLE:
+            assert await refusal(node, method, *params) == (-32602, message)
+
+    run(tmp_path, scenario)
+
+
+def test_http_around_it(tmp_path: Path) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber"}
+    notification = {"jsonrpc": "2.0", "method": "eth_blockNumber"}
+
+    async def scenario(node: RestNode) -> None:
+        for body in (request, notification, [request, notification], [notification], {}, []):
+            answer = await node.post(body, "/rpc")
+            assert_described(answer)
+            assert answer.status_code == (204 if body in (notification, [notification]) else 200)
+        assert_problem(await node.http.post("/rpc", content=b"{}"), 415, "UNSUPPORTED_MEDIA_TYPE")
+        long = [request] * 10_000
+        assert_problem(await node.post(long, "/rpc"), 413, "BODY_TOO_LARGE")
+        assert_problem(await node.get("/rpc"), 405, "METHOD_NOT_ALLOWED")
+
+    run(tmp_path, scenario)

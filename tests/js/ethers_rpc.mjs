@@ -1,0 +1,64 @@
+// ethers, as it is: send, wait for the receipt, watch blocks, over HTTP and WebSocket.
+// Arguments: the node's URL, a private key, an address.
+import assert from "node:assert/strict";
+import { JsonRpcProvider, Wallet, WebSocketProvider, parseEther } from "ethers";
+
+const [url, key, recipient] = process.argv.slice(2);
+const rpc = url + "/rpc";
+
+/** What `events` of the provider tell first, after `cause` has been made to happen. */
+async function heard(provider, event, cause) {
+  const told = new Promise((resolve) => provider.on(event, resolve));
+  const caused = cause();
+  const value = await told;
+  await caused;
+  await provider.off(event);
+  return value;
+}
+
+async function transfer(provider) {
+  const wallet = new Wallet(key, provider);
+  const before = await provider.getBalance(recipient);
+  const sent = await wallet.sendTransaction({ to: recipient, value: parseEther("1.5") });
+  assert.equal(sent.type, 0, "without a base fee ethers sends legacy transactions");
+  const receipt = await sent.wait();
+  assert.equal(receipt.status, 1);
+  assert.equal(receipt.hash, sent.hash);
+  assert.equal(receipt.gasUsed, 21000n);
+  assert.equal(await provider.getBalance(recipient), before + parseEther("1.5"));
+  const block = await provider.getBlock(receipt.blockNumber, true);
+  assert.equal(block.hash, receipt.blockHash);
+  assert.ok(block.prefetchedTransactions.some((tx) => tx.hash === sent.hash));
+  assert.equal((await provider.getTransaction(sent.hash)).from, wallet.address);
+  return receipt;
+}
+
+async function refusals(provider) {
+  const wallet = new Wallet(key, provider);
+  const poor = Wallet.createRandom(provider);
+  await assert.rejects(poor.sendTransaction({ to: recipient, value: 1n, gasLimit: 21000n }), { code: "INSUFFICIENT_FUNDS" });
+  await assert.rejects(wallet.sendTransaction({ to: recipient, nonce: 0, gasLimit: 21000n }), { code: "NONCE_EXPIRED" });
+  await assert.rejects(
+    wallet.sendTransaction({ to: recipient, type: 2, maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n, gasLimit: 21000n }),
+    /transaction type not supported/,
+  );
+}
+
+const http = new JsonRpcProvider(rpc, undefined, { pollingInterval: 100 });
+assert.equal((await http.getNetwork()).chainId, 1337n);
+const first = await transfer(http);
+await refusals(http);
+const watched = await heard(http, "block", () => transfer(http));
+assert.ok(watched >= first.blockNumber);
+const pending = await heard(http, "pending", () => transfer(http));
+assert.match(pending, /^0x[0-9a-f]{64}$/);
+const signer = await http.getSigner(0);
+await (await signer.sendTransaction({ to: recipient, value: 1n })).wait();
+http.destroy();
+
+const ws = new WebSocketProvider("ws" + rpc.slice("http".length));
+const announced = await heard(ws, "block", () => transfer(ws));
+assert.ok(announced > first.blockNumber);
+assert.match(await heard(ws, "pending", () => transfer(ws)), /^0x[0-9a-f]{64}$/);
+console.log("ethers: done");
+process.exit(0);

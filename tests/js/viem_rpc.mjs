@@ -1,0 +1,65 @@
+// viem, as it is: send, wait for the receipt, watch blocks, over HTTP and WebSocket.
+// Arguments: the node's URL, a private key, an address.
+import assert from "node:assert/strict";
+import { createPublicClient, createWalletClient, defineChain, http, parseEther, webSocket } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+
+const [url, key, recipient] = process.argv.slice(2);
+const rpc = url + "/rpc";
+const socketUrl = "ws" + rpc.slice("http".length);
+const chain = defineChain({
+  id: 1337,
+  name: "Cairn",
+  nativeCurrency: { name: "Coin", symbol: "COIN", decimals: 18 },
+  rpcUrls: { default: { http: [rpc], webSocket: [socketUrl] } },
+});
+const account = privateKeyToAccount(key);
+
+async function transfer(transport) {
+  const reader = createPublicClient({ chain, transport, pollingInterval: 100 });
+  const wallet = createWalletClient({ account, chain, transport });
+  const before = await reader.getBalance({ address: recipient });
+  const hash = await wallet.sendTransaction({ to: recipient, value: parseEther("0.25") });
+  const receipt = await reader.waitForTransactionReceipt({ hash, timeout: 60_000 });
+  assert.equal(receipt.status, "success");
+  assert.equal(receipt.type, "legacy");
+  assert.equal(await reader.getBalance({ address: recipient }), before + parseEther("0.25"));
+  assert.equal((await reader.getTransaction({ hash })).from, account.address.toLowerCase());
+  assert.equal((await reader.getBlock({ blockNumber: receipt.blockNumber })).hash, receipt.blockHash);
+  return receipt;
+}
+
+/** The first value that `watch` tells, after `cause` has been made to happen. */
+async function heard(watch, cause) {
+  let stop;
+  const told = new Promise((resolve, reject) => { stop = watch(resolve, reject); });
+  const caused = cause();
+  const value = await told;
+  await caused;
+  stop();
+  return value;
+}
+
+for (const transport of [http(rpc), webSocket(socketUrl)]) {
+  const reader = createPublicClient({ chain, transport, pollingInterval: 100 });
+  assert.equal(await reader.getChainId(), 1337);
+  const first = await transfer(transport);
+  const block = await heard(
+    (onBlock, onError) => reader.watchBlocks({ onBlock, onError, emitMissed: true }), () => transfer(transport),
+  );
+  assert.ok(block.number >= first.blockNumber);
+  const hashes = await heard(
+    (onTransactions, onError) => reader.watchPendingTransactions({ onTransactions, onError }), () => transfer(transport),
+  );
+  assert.match(hashes[0], /^0x[0-9a-f]{64}$/);
+  const [address] = await createWalletClient({ chain, transport }).getAddresses();
+  assert.equal(address.toLowerCase(), account.address.toLowerCase());
+  const byNode = createWalletClient({ account: address, chain, transport });
+  await reader.waitForTransactionReceipt({ hash: await byNode.sendTransaction({ to: recipient, value: 1n }) });
+  await assert.rejects(
+    createWalletClient({ account, chain, transport }).sendTransaction({ to: recipient, data: "0x01" }), /no contracts/,
+  );
+  assert.deepEqual(await reader.getLogs(), []);
+}
+console.log("viem: done");
+process.exit(0);

@@ -1,0 +1,89 @@
+"""A visitor of the explorer: a real Chromium, and everything that it complains about."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+CANDIDATES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Generous: other tests keep the machine busy.
+TIMEOUT_MS = 30_000
+DESKTOP = {"width": 1280, "height": 860}
+PHONE = {"width": 360, "height": 740}
+
+Theme = Literal["light", "dark"]
+
+expect.set_options(timeout=TIMEOUT_MS)
+
+
+def find_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, filter(None, CANDIDATES))), None)
+
+
+@contextmanager
+def open_browser(executable: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """One person with one tab. `complaints` are the errors of the page and of its security policy."""
+
+    def __init__(self, browser: Browser, url: str, theme: Theme = "light", is_phone: bool = False) -> None:
+        self._context = browser.new_context(
+            viewport=PHONE if is_phone else DESKTOP,  # type: ignore[arg-type]  # a plain dict of the two sizes
+            color_scheme=theme,
+            is_mobile=is_phone,
+            has_touch=is_phone,
+            reduced_motion="reduce",
+        )
+        self._context.set_default_timeout(TIMEOUT_MS)
+        self.page: Page = self._context.new_page()
+        self.url = url
+        self.complaints: list[str] = []
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._listen)
+
+    def _listen(self, message: ConsoleMessage) -> None:
+        # What the browser says of an answer that is no 200 or of a node that is away is no fault of the page.
+        is_expected = "Failed to load resource" in message.text or "WebSocket connection to" in message.text
+        if message.type in ("error", "warning") and not is_expected:
+            self.complaints.append(message.text)
+
+    def open(self, route: str = "/") -> Page:
+        """Load the page anew at that route, and wait until the view is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.url}/#{route}")
+        expect(self.page.locator("main h1")).to_be_visible()
+        expect(self.page.locator("main[aria-busy]")).to_have_count(0)
+        return self.page
+
+    def go(self, route: str) -> Page:
+        """Go on to that route within the page, as a link does, and wait until the new view is there."""
+        self.run("() => document.querySelector('main h1').setAttribute('data-old', '')")
+        self.page.goto(f"{self.url}/#{route}")
+        expect(self.page.locator("main h1:not([data-old])")).to_be_visible()
+        return self.page
+
+    def run(self, script: str, argument: object = None) -> Any:
+        """What a script gives in the page; it may import the page's own modules."""
+        return self.page.evaluate(script, argument)
+
+    def close(self) -> None:
+        self._context.close()

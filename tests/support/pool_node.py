@@ -1,0 +1,92 @@
+"""What a wallet talks to, in process: the real mempool over a state that a test mines as it likes."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from cairn.client.account import SignedTransfer
+from cairn.client.errors import ApiError, NodeUnreachable, Problem, error_of
+from cairn.client.models import AccountState, Chain, Head, MempoolItem, MempoolSize, Submitted
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import NodeError
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.txs import build_tx
+from cairn.domain.types import TRANSFER_GAS, Address, Rules, Tx
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from tests.support.transfers import Accounts
+
+CHAIN_ID = 1337
+GAS_PRICE = 10
+RULES = Rules(chain_id=CHAIN_ID, gas_price=GAS_PRICE, block_gas_limit=1_000 * TRANSFER_GAS)
+STATUS_OF = {"NONCE_TOO_LOW": 409, "REPLACEMENT_UNDERPRICED": 409, "SENDER_LIMIT": 429, "MEMPOOL_FULL": 503}
+
+
+class PoolNode:
+    def __init__(self, balance: int = 10**24, limits: PoolLimits | None = None) -> None:
+        self.state = Accounts()
+        for address, _ in DEV_KEYS:
+            self.state.put(address, balance, 0)
+        self.pool = Mempool(RULES, limits or PoolLimits(), self.state)
+        self.confirmed: list[Tx] = []
+        self.requests: list[int] = []
+        """How many transfers each submission had."""
+        self.lost_answers = 0
+        """So many of the next submissions are taken, and their answers lost."""
+
+    async def chain(self) -> Chain:
+        head, size = Head(0, "0x", 0), MempoolSize(0, 0, 0)
+        return Chain(CHAIN_ID, GAS_PRICE, RULES.block_gas_limit, "embedded", "0", head, size)
+
+    async def account(self, address: str) -> AccountState:
+        key = parse_address(address, "address")
+        account = self.state.account(key)
+        return AccountState(address, account.balance, account.nonce, self.pool.next_nonce(key))
+
+    async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
+        for entry in self.pool.page(10_000, None, None if sender is None else parse_address(sender, "from")).entries:
+            tx = entry.tx
+            yield MempoolItem(
+                tx_hash="0x" + tx.hash.hex(),
+                sender="0x" + tx.sender.hex(),
+                to="0x" + tx.to.hex(),
+                value=tx.value,
+                nonce=tx.nonce,
+                gas=tx.gas,
+                gas_price=tx.gas_price,
+                received_at=0,
+            )
+
+    async def submit_all(self, transfers: Sequence[SignedTransfer]) -> list[Submitted | ApiError]:
+        self.requests.append(len(transfers))
+        results = [self.admit(transfer) for transfer in transfers]
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise NodeUnreachable("the answer was lost", was_sent=True)
+        return results
+
+    def admit(self, transfer: SignedTransfer) -> Submitted | ApiError:
+        tx = build_tx(
+            sender=parse_address(transfer.sender, "from"),
+            to=parse_address(transfer.to, "to"),
+            value=transfer.value,
+            gas=transfer.gas,
+            gas_price=transfer.gas_price,
+            nonce=transfer.nonce,
+            signature=bytes.fromhex(transfer.signature[2:]),
+            chain_id=CHAIN_ID,
+        )
+        try:
+            self.pool.admit(tx, received_at=0)
+        except NodeError as refused:
+            return error_of(Problem("", STATUS_OF.get(refused.code, 422), refused.detail, refused.code))
+        return Submitted("pending", "0x" + tx.hash.hex())
+
+    def mine(self) -> None:
+        txs = self.pool.select(RULES.block_gas_limit)
+        for tx in txs:
+            self.state.apply(tx)
+        self.pool.confirm(txs)
+        self.confirmed += txs
+
+    def values_of(self, sender: Address) -> list[int]:
+        """What the sender's confirmed transfers paid, in their order."""
+        return [tx.value for tx in self.confirmed if tx.sender == sender]

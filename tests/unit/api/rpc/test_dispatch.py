@@ -1,0 +1,174 @@
+"""JSON-RPC 2.0 itself: calls, batches, notifications, and every way to get it wrong."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from cairn.api.rpc import dispatch
+from cairn.api.rpc.dispatch import MAX_BATCH, Dispatcher, Handler
+from cairn.api.rpc.errors import RpcError
+from cairn.api.rpc.values import Params
+from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.fatal: list[Fatal] = []
+        methods: dict[str, Handler] = {"echo": self.echo, "fail": self.fail, "refuse": self.refuse, "long": self.long}
+        self.dispatcher = Dispatcher(methods, self.fatal.append)
+        self.left = 1_000
+        self.failure: Exception = RuntimeError("a secret of ours")
+
+    async def echo(self, params: Params) -> object:
+        self.calls.append(tuple(params))
+        await asyncio.sleep(0)
+        return list(params)
+
+    async def fail(self, params: Params) -> object:
+        raise self.failure
+
+    async def refuse(self, params: Params) -> object:
+        raise RpcError(-32000, "no", {"why": "because"})
+
+    async def long(self, params: Params) -> object:
+        return "x" * 1_000
+
+    def may_ask(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def ask(self, message: object) -> Any:
+        """The answer to a message, which is JSON unless it is bytes already."""
+        content = message if isinstance(message, bytes) else json.dumps(message).encode()
+        answer = asyncio.run(self.dispatcher.answer(content, self.may_ask))
+        return None if answer is None else json.loads(answer)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def call(method: str, *params: object, **more: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)} | more
+
+
+def error_of(answer: Any) -> tuple[Any, int, str]:
+    assert answer.keys() == {"jsonrpc", "id", "error"}
+    return answer["id"], answer["error"]["code"], answer["error"]["message"]
+
+
+@pytest.mark.parametrize("request_id", [1, "a", 1.5, -3, 2**70, None, ""])
+def test_a_call_gets_its_id_back(bench: Bench, request_id: object) -> None:
+    assert bench.ask(call("echo", 1, "b", id=request_id)) == {"jsonrpc": "2.0", "id": request_id, "result": [1, "b"]}
+
+
+def test_params_may_be_left_out(bench: Bench) -> None:
+    bare = {"jsonrpc": "2.0", "id": 1, "method": "echo"}
+    for message in (bare, bare | {"params": None}, bare | {"params": []}):
+        assert bench.ask(message)["result"] == []
+
+
+def test_an_unknown_method(bench: Bench) -> None:
+    message = "the method eth_none does not exist/is not available"
+    assert error_of(bench.ask(call("eth_none"))) == (1, -32601, message)
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"{", b"[", b'{"a":}', b"\xff", b"nul", b'"\xc3"', b"[" * 5_000, b'{"jsonrpc":NaN}']
+)
+def test_what_is_no_json(bench: Bench, rubbish: bytes) -> None:
+    request_id, code, message = error_of(bench.ask(rubbish))
+    assert (request_id, code) == (None, -32700)
+    assert message.startswith("parse error")
+
+
+@pytest.mark.parametrize(
+    ("message", "request_id"),
+    [
+        (1, None),
+        ("eth_chainId", None),
+        (None, None),
+        ({}, None),
+        ({"id": 1, "method": "echo"}, 1),
+        ({"jsonrpc": "1.0", "id": 1, "method": "echo"}, 1),
+        ({"jsonrpc": "2.0", "id": 1}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": ""}, 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
+        ({"jsonrpc": "2.0", "id": [1], "method": "echo"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "echo"}, None),
+    ],
+)
+def test_what_is_no_call(bench: Bench, message: object, request_id: object) -> None:
+    assert error_of(bench.ask(message))[:2] == (request_id, -32600)
+    assert not bench.calls
+
+
+def test_params_go_by_position(bench: Bench) -> None:
+    assert error_of(bench.ask(call("echo") | {"params": {"a": 1}})) == (1, -32602, "non-array args")
+
+
+def test_a_notification_is_done_and_not_answered(bench: Bench) -> None:
+    assert bench.ask({"jsonrpc": "2.0", "method": "echo", "params": [7]}) is None
+    assert bench.calls == [(7,)]
+    assert bench.ask({"jsonrpc": "2.0", "method": "none"}) is None
+    assert bench.ask({"jsonrpc": "2.0", "method": "echo", "params": {"a": 1}}) is None
+
+
+def test_a_batch_is_answered_in_its_order(bench: Bench) -> None:
+    calls = [call("echo", number, id=number) for number in range(20)]
+    notification = {"jsonrpc": "2.0", "method": "echo", "params": ["told"]}
+    answers = bench.ask([*calls[:10], notification, 5, *calls[10:]])
+    assert [answer["id"] for answer in answers] == [*range(10), None, *range(10, 20)]
+    assert error_of(answers[10])[1] == -32600
+    assert bench.calls == [*((number,) for number in range(10)), ("told",), *((number,) for number in range(10, 20))]
+
+
+def test_a_batch_of_notifications_is_not_answered(bench: Bench) -> None:
+    assert bench.ask([{"jsonrpc": "2.0", "method": "echo"}] * 3) is None
+
+
+def test_batches_have_bounds(bench: Bench) -> None:
+    assert error_of(bench.ask([])) == (None, -32600, "empty batch")
+    request_id, code, message = error_of(bench.ask([call("echo")] * (MAX_BATCH + 1)))
+    assert (request_id, code) == (None, -32600)
+    assert message.startswith("batch too large")
+    assert not bench.calls
+    assert len(bench.ask([call("echo")] * MAX_BATCH)) == MAX_BATCH
+
+
+def test_the_answers_of_a_batch_have_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MAX_ANSWER_BYTES", 5_000)
+    told = {"jsonrpc": "2.0", "method": "long"}
+    answers = bench.ask([*(call("long", id=number) for number in range(20)), told])
+    assert [answer["id"] for answer in answers] == list(range(20))
+    assert [("result" in answer) for answer in answers] == [True] * dispatch.AT_ONCE + [False] * 12
+    assert error_of(answers[-1]) == (19, -32003, "response too large")
+
+
+def test_one_that_asks_too_often_is_told(bench: Bench) -> None:
+    bench.left = 2
+    answers = bench.ask([call("echo", id=number) for number in range(4)])
+    assert [answer.get("error", {}).get("code") for answer in answers] == [None, None, -32005, -32005]
+
+
+def test_refusals_are_passed_on(bench: Bench) -> None:
+    assert bench.ask(call("refuse"))["error"] == {"code": -32000, "message": "no", "data": {"why": "because"}}
+    bench.failure = NonceTooLow("it is used")
+    assert bench.ask(call("fail"))["error"] == {
+        "code": -32000,
+        "message": "nonce too low: it is used",
+        "data": {"code": "NONCE_TOO_LOW"},
+    }
+    bench.failure = Starting("a moment")
+    assert error_of(bench.ask(call("fail")))[1:] == (-32002, "resource unavailable: a moment")
+
+
+def test_our_own_failures_tell_nothing(bench: Bench) -> None:
+    for failure in (RuntimeError("a secret of ours"), Corrupt("a secret of ours")):
+        bench.failure = failure
+        assert error_of(bench.ask(call("fail"))) == (1, -32603, "internal error: see the node's log")
+    assert [type(failure) for failure in bench.fatal] == [Corrupt]

@@ -1,0 +1,57 @@
+"""Transactions, receipts and blocks as libraries read them."""
+
+from eth_account import Account as Wallet
+
+from cairn.api.rpc.objects import (
+    Place,
+    block_object,
+    header_object,
+    pending_block_object,
+    receipt_object,
+    transaction_object,
+)
+from cairn.domain.codec import block_hash, encode_tx
+from cairn.domain.types import Address, BlockHash, Header
+from tests.support.core_fixtures import CHAIN_ID, signed
+
+HEADER = Header(7, BlockHash(b"\1" * 32), 1_700_000_000, b"\2" * 32, b"\3" * 32, 42_000, Address(b"\4" * 20), CHAIN_ID)
+HASH = block_hash(HEADER)
+
+
+def test_a_wallet_recovers_the_sender_from_what_is_shown() -> None:
+    tx = signed(3, value=10**20)
+    shown = transaction_object(tx, CHAIN_ID, Place(HASH, HEADER, 1))
+    assert (shown["nonce"], shown["value"], shown["gas"], shown["input"]) == ("0x3", hex(10**20), "0x5208", "0x")
+    assert (shown["blockNumber"], shown["transactionIndex"]) == ("0x7", "0x1")
+    assert shown["blockHash"] == "0x" + HASH.hex()
+    parity = int(shown["v"], 16) - 2 * CHAIN_ID - 35
+    assert shown["r"] + shown["s"][2:].rjust(64, "0") + f"{parity:02x}" == "0x" + tx.signature.hex()
+    assert Wallet.recover_transaction(encode_tx(tx, CHAIN_ID)).lower() == shown["from"]
+
+
+def test_a_pending_transaction_is_nowhere() -> None:
+    shown = transaction_object(signed(0), CHAIN_ID, None)
+    assert {name for name, value in shown.items() if value is None} == {
+        "blockHash", "blockNumber", "blockTimestamp", "transactionIndex",
+    }  # fmt: skip
+
+
+def test_a_receipt_counts_the_gas_before_it() -> None:
+    receipt = receipt_object(signed(0), Place(HASH, HEADER, 4))
+    assert (receipt["gasUsed"], receipt["cumulativeGasUsed"]) == ("0x5208", hex(105_000))
+    assert (receipt["status"], receipt["effectiveGasPrice"]) == ("0x1", hex(10**9))
+
+
+def test_a_block_is_its_header_and_its_transactions() -> None:
+    header = header_object(HASH, HEADER, 210_000_000)
+    block = block_object(HASH, HEADER, 210_000_000, ["0x" + "00" * 32] * 2)
+    assert block.items() >= header.items()
+    assert "baseFeePerGas" not in block
+    assert (block["number"], block["timestamp"], block["gasUsed"]) == ("0x7", hex(1_700_000_000), hex(42_000))
+    assert block["hash"] == "0x" + HASH.hex()
+
+
+def test_what_only_mining_decides_is_null() -> None:
+    block = pending_block_object(HASH, HEADER, 210_000_000, [])
+    assert (block["hash"], block["nonce"], block["miner"]) == (None, None, None)
+    assert (block["number"], block["parentHash"]) == ("0x8", "0x" + HASH.hex())

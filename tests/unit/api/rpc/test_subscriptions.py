@@ -1,0 +1,248 @@
+"""What one socket is told: heads in order and none skipped, and pending transactions while it reads."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cairn.api.hub import EventHub
+from cairn.api.rpc import subscriptions
+from cairn.api.rpc.arrivals import ArrivalFeed
+from cairn.api.rpc.errors import RpcError
+from cairn.api.rpc.notifications import HeadTexts
+from cairn.api.rpc.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from cairn.api.view import ChainView
+from cairn.config import Settings
+from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, Header, Tx
+from tests.support.core_fixtures import signed
+from tests.support.event_server import MemoryChain
+from tests.support.recording_socket import RecordingSocket
+from tests.support.scripted_gateway import INFO, ScriptedGateway
+
+
+class Heads(HeadTexts):
+    """Stands for the store: a head is its number."""
+
+    def __init__(self) -> None:
+        pass
+
+    def text(self, height: int) -> bytes:
+        return b"%d" % height
+
+
+class Bench:
+    """A hub over a chain in memory, and sockets that keep what they are told."""
+
+    def __init__(self) -> None:
+        self.chain = MemoryChain()
+        self.hub = EventHub(self.chain, Settings())
+        self.core = ScriptedGateway()
+        self.view = ChainView(Path("unused"))
+        self.view.info = INFO
+        self.arrivals = ArrivalFeed(self.core, self.view)
+
+    def join(self) -> tuple[RecordingSocket, Subscriptions]:
+        socket = RecordingSocket()
+        return socket, Subscriptions(socket, self.hub, Heads(), self.arrivals)
+
+    def commit(self) -> None:
+        self.hub.on_commit(self.chain.append(()))
+
+    async def arrive(self, txs: Sequence[Tx]) -> None:
+        self.view.on_arrived(txs)
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+async def subscribed(to: Subscriptions, *params: object) -> str:
+    name = await to.subscribe(params)
+    to.begin()
+    return name
+
+
+def told(socket: RecordingSocket, name: str) -> list[Any]:
+    """The results of one subscription, in order."""
+    for message in socket.messages:
+        assert (message["jsonrpc"], message["method"]) == ("2.0", "eth_subscription")
+    return [each["params"]["result"] for each in socket.messages if each["params"]["subscription"] == name]
+
+
+def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scenario(Bench())
+
+    asyncio.run(main())
+
+
+def test_heads_come_in_order_from_the_next_one_on() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.commit()
+        socket, subscriptions = bench.join()
+        first = await subscribed(subscriptions, "newHeads")
+        start = bench.chain.height + 1
+        for _ in range(3):
+            bench.commit()
+        await settle()
+        second = await subscribed(subscriptions, "newHeads")
+        for _ in range(2):
+            bench.commit()
+        await settle()
+        assert told(socket, first) == list(range(start, start + 5))
+        assert told(socket, second) == [start + 3, start + 4]
+
+    run(scenario)
+
+
+def test_a_full_socket_misses_no_head() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        heads = await subscribed(subscriptions, "newHeads")
+        start = bench.chain.height + 1
+        socket.paused = True
+        for _ in range(100):
+            bench.commit()
+            await asyncio.sleep(0)
+        assert not socket.writes
+        socket.resume()
+        await settle()
+        assert told(socket, heads) == list(range(start, start + 100))
+
+    run(scenario)
+
+
+def test_nothing_comes_before_the_id_is_told() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        await subscriptions.subscribe(["newHeads"])
+        await subscriptions.subscribe(["newPendingTransactions"])
+        bench.commit()
+        await bench.arrive([signed(0)])
+        assert not socket.writes
+        assert not bench.core.is_watched
+        subscriptions.begin()
+        bench.commit()
+        await bench.arrive([signed(1)])
+        assert len(socket.messages) == 2
+
+    run(scenario)
+
+
+def test_pending_transactions_by_hash_or_whole() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        hashes = await subscribed(subscriptions, "newPendingTransactions")
+        whole = await subscribed(subscriptions, "newPendingTransactions", True)
+        await bench.arrive([signed(0), signed(1)])
+        assert told(socket, hashes) == ["0x" + signed(nonce).hash.hex() for nonce in (0, 1)]
+        assert [tx["nonce"] for tx in told(socket, whole)] == ["0x0", "0x1"]
+
+    run(scenario)
+
+
+def test_a_full_socket_is_not_told_of_pending_transactions() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        name = await subscribed(subscriptions, "newPendingTransactions")
+        socket.paused = True
+        await bench.arrive([signed(0)])
+        socket.resume()
+        await bench.arrive([signed(1)])
+        assert told(socket, name) == ["0x" + signed(1).hash.hex()]
+
+    run(scenario)
+
+
+def test_the_core_is_asked_only_while_somebody_listens() -> None:
+    async def scenario(bench: Bench) -> None:
+        _, first = bench.join()
+        _, second = bench.join()
+        await subscribed(first, "newHeads")
+        assert not bench.core.is_watched
+        names = [await subscribed(each, "newPendingTransactions") for each in (first, first, second)]
+        watched = [bench.core.is_watched]
+        await first.unsubscribe([names[0]])
+        await first.unsubscribe([names[1]])
+        watched.append(bench.core.is_watched)
+        second.close()
+        watched.append(bench.core.is_watched)
+        second.close()
+        assert watched == [True, True, False]
+
+    run(scenario)
+
+
+def test_an_end_is_an_end() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        names = [
+            await subscribed(subscriptions, kind) for kind in ("newHeads", "newPendingTransactions", "logs", "syncing")
+        ]
+        unbegun = await subscriptions.subscribe(["newHeads"])
+        for name in (*names, unbegun):
+            assert await subscriptions.unsubscribe([name]) is True
+            with pytest.raises(RpcError, match="subscription not found"):
+                await subscriptions.unsubscribe([name])
+        subscriptions.begin()
+        bench.commit()
+        await bench.arrive([signed(0)])
+        assert not socket.writes
+
+    run(scenario)
+
+
+def test_other_names_and_too_many_are_refused() -> None:
+    async def scenario(bench: Bench) -> None:
+        _, subscriptions = bench.join()
+        with pytest.raises(RpcError, match='no "newBlocks" subscription in eth namespace'):
+            await subscriptions.subscribe(["newBlocks"])
+        for rubbish in (1, None, ["newHeads"]):
+            with pytest.raises(RpcError):
+                await subscriptions.subscribe([rubbish])
+            with pytest.raises(RpcError):
+                await subscriptions.unsubscribe([rubbish])
+        for _ in range(MAX_SUBSCRIPTIONS):
+            await subscriptions.subscribe(["newHeads"])
+        with pytest.raises(RpcError, match="limit exceeded"):
+            await subscriptions.subscribe(["newHeads"])
+
+    run(scenario)
+
+
+def test_sockets_that_hear_of_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_LISTENERS", 1)
+
+    async def scenario(bench: Bench) -> None:
+        _, first = bench.join()
+        await subscribed(first, "newPendingTransactions")
+        await subscribed(first, "newPendingTransactions")
+        _, second = bench.join()
+        with pytest.raises(RpcError, match="limit exceeded"):
+            await second.subscribe(["newPendingTransactions"])
+
+    run(scenario)
+
+
+def test_a_head_is_read_once_for_all_sockets() -> None:
+    class CountedReads(ChainView):
+        read: ClassVar[list[int]] = []
+
+        def block_hash(self, height: int) -> BlockHash:
+            return BlockHash(bytes([height]) * 32)
+
+        def get_header(self, height: int) -> tuple[BlockHash, Header]:
+            self.read.append(height)
+            return self.block_hash(height), Header(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337)
+
+    view = CountedReads(Path("unused"))
+    view.info = INFO
+    texts = HeadTexts(view)
+    assert json.loads(texts.text(1))["number"] == "0x1"
+    assert texts.text(1) == texts.text(1)
+    assert view.read == [1]

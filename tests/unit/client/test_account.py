@@ -1,0 +1,85 @@
+import json
+
+import pytest
+from eth_account import Account as EthAccount
+
+from cairn.client import Account, SignedTransfer
+from cairn.client.errors import InvalidField
+from tests.support.wallet import dev_account, sign_transfer
+
+KEY = "0x" + "4c" * 32
+TO = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+
+
+def signed(value: int = 5, nonce: int = 3, to: str = TO) -> SignedTransfer:
+    return Account.dev(0).sign(to, value, nonce=nonce, chain_id=1337, gas_price=10**9)
+
+
+@pytest.mark.parametrize("index", range(10))
+def test_the_dev_accounts_are_those_of_the_mnemonic(index: int) -> None:
+    assert Account.dev(index).address == dev_account(index).address
+    assert Account.dev(index).key == "0x" + bytes(dev_account(index).key).hex()
+
+
+@pytest.mark.parametrize("value", [0, 5, 2**256 - 1])
+def test_it_signs_as_every_ethereum_library_does(value: int) -> None:
+    expected = sign_transfer(dev_account(0), TO, value, 3)
+    transfer = signed(value)
+    assert transfer.tx_hash == expected.tx_hash
+    assert transfer.body() == expected.body | {"from": dev_account(0).address.lower(), "to": TO.lower()}
+
+
+def test_a_key_may_be_written_with_or_without_0x() -> None:
+    assert Account.from_key(KEY) == Account.from_key(KEY[2:]) == Account(bytes.fromhex(KEY[2:]))
+    assert Account.from_key(KEY).address == EthAccount.from_key(KEY).address
+    assert Account.from_key(KEY) != Account.dev(0)
+    assert len({Account.from_key(KEY), Account.from_key(KEY)}) == 1
+
+
+def test_a_new_key_is_a_new_one() -> None:
+    first, second = Account.create(), Account.create()
+    assert first.address != second.address
+    assert Account.from_key(first.key) == first
+
+
+@pytest.mark.parametrize("key", ["", "0x12", "0x" + "00" * 32, "ff" * 32, KEY + "00", "zz" * 32])
+def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ValueError, match="a private key is") as refused:
+        Account.from_key(key)
+    assert not key or key[2:] not in str(refused.value)
+
+
+def test_its_text_does_not_show_the_key() -> None:
+    account = Account.from_key(KEY)
+    assert repr(account) == str(account) == f"Account({account.address})"
+
+
+def test_a_keystore_gives_the_key_to_who_knows_the_password() -> None:
+    keystore = EthAccount.encrypt(bytes.fromhex(KEY[2:]), "open sesame", kdf="scrypt", iterations=2)
+    assert Account.from_keystore(keystore, "open sesame") == Account.from_key(KEY)
+    assert Account.from_keystore(json.dumps(keystore), "open sesame") == Account.from_key(KEY)
+    with pytest.raises(ValueError, match="MAC"):
+        Account.from_keystore(keystore, "open says me")
+
+
+@pytest.mark.parametrize("index", [-1, 10])
+def test_a_dev_chain_has_ten_accounts(index: int) -> None:
+    with pytest.raises(ValueError, match="0 to 9"):
+        Account.dev(index)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("to", {"to": "0x12"}),
+        ("to", {"to": TO.replace("C", "c", 1)}),
+        ("value", {"value": -1}),
+        ("value", {"value": 2**256}),
+        ("value", {"value": 1.0}),
+        ("nonce", {"nonce": True}),
+    ],
+)
+def test_what_a_node_would_refuse_is_refused_before(field: str, given: dict[str, object]) -> None:
+    with pytest.raises(InvalidField) as refused:
+        signed(**given)  # type: ignore[arg-type]
+    assert (refused.value.field, refused.value.status, refused.value.code) == (field, 400, "INVALID_FIELD")

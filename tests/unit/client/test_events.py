@@ -1,0 +1,278 @@
+"""Sockets that end in every way a node or a network ends them; the server is real, and plays the node."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from cairn.client.errors import (
+    BlockNotFound,
+    FollowLimit,
+    ForbiddenHost,
+    InvalidHash,
+    NodeUnreachable,
+    Starting,
+    UnexpectedAnswer,
+)
+from cairn.client.events import EventChannel
+from cairn.client.models import Confirmed, Dropped
+
+HASHES = [f"0x{number:060x}abcd" for number in range(1_500)]
+
+Play = Callable[[ServerConnection], Awaitable[None]]
+
+
+def new_block(height: int) -> str:
+    return json.dumps({"event": "newBlock", "blockHeight": height, "hash": f"0x{height:064x}"})
+
+
+def refusal(code: str, status: int, **more: object) -> str:
+    return json.dumps({"event": "error", "title": "", "status": status, "detail": "no", "code": code, **more})
+
+
+async def read(socket: ServerConnection) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(await socket.recv())
+    return message
+
+
+async def never(*args: object) -> None:
+    """Nothing to find again after a reconnect."""
+
+
+@asynccontextmanager
+async def playing(
+    *plays: Play, refuse: Callable[[ServerConnection, Request], Response | None] | None = None
+) -> AsyncGenerator[str, None]:
+    """A server that plays the next of its parts for each socket."""
+    left = iter(plays)
+    failures: list[BaseException] = []
+
+    async def play(socket: ServerConnection) -> None:
+        try:
+            await next(left)(socket)
+        except AssertionError as failure:
+            failures.append(failure)
+            raise
+
+    server: Server
+    async with serve(play, "127.0.0.1", 0, process_request=refuse) as server:
+        yield f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+    assert not failures
+
+
+def channel(url: str, timeout_s: float = 30, outage_timeout_s: float | None = 30) -> EventChannel:
+    return EventChannel(url, timeout_s=timeout_s, outage_timeout_s=outage_timeout_s, silence_timeout_s=20, tls=None)
+
+
+async def take_heights(events: EventChannel, from_height: int | None, count: int) -> list[int]:
+    heights: list[int] = []
+    async for block in events.blocks(from_height, never):
+        heights.append(block.block_height)
+        if len(heights) == count:
+            break
+    return heights
+
+
+def part(expected_from: int | None, heights: range, end: Callable[[ServerConnection], Awaitable[None]]) -> Play:
+    """A node that is asked for `expected_from`, tells these heights, and ends."""
+
+    async def play(socket: ServerConnection) -> None:
+        request = await read(socket)
+        assert request.get("fromHeight") == expected_from
+        first = heights.start if expected_from is None else expected_from
+        await socket.send(json.dumps({"event": "subscribed", "subscription": "newBlock", "fromHeight": first}))
+        for height in heights:
+            await socket.send(new_block(height))
+        await end(socket)
+
+    return play
+
+
+def closing(code: int) -> Callable[[ServerConnection], Awaitable[None]]:
+    return lambda socket: socket.close(code, "because")
+
+
+async def cutting(socket: ServerConnection) -> None:
+    socket.transport.abort()
+
+
+async def staying(socket: ServerConnection) -> None:
+    await socket.wait_closed()
+
+
+def test_it_resumes_behind_the_last_block_however_a_socket_ends() -> None:
+    async def main() -> None:
+        parts = (
+            part(5, range(5, 7), closing(1013)),
+            part(7, range(7, 7), closing(1001)),
+            part(7, range(7, 8), closing(1011)),
+            part(8, range(8, 10), cutting),
+            part(10, range(10, 12), staying),
+        )
+        async with playing(*parts) as url:
+            assert await take_heights(channel(url), 5, 7) == list(range(5, 12))
+
+    asyncio.run(main())
+
+
+def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
+    async def main() -> None:
+        async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
+            assert await take_heights(channel(url), None, 2) == [9, 10]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (refusal("BLOCK_NOT_FOUND", 404), BlockNotFound),
+        ("nothing like it", UnexpectedAnswer),
+        (json.dumps({"event": "txDropped", "txHash": "0x", "reason": "expired"}), UnexpectedAnswer),
+    ],
+)
+def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -> None:
+    async def play(socket: ServerConnection) -> None:
+        await socket.send(message)
+        await staying(socket)
+
+    async def main() -> None:
+        async with playing(play) as url:
+            with pytest.raises(kind):
+                await take_heights(channel(url), 0, 1)
+
+    asyncio.run(main())
+
+
+def refusing(
+    times: int, code: str, status: int, retry_after: int = 0
+) -> Callable[[ServerConnection, Request], Response | None]:
+    left = [times]
+
+    def refuse(connection: ServerConnection, request: Request) -> Response | None:
+        if not left[0]:
+            return None
+        left[0] -= 1
+        problem = {"title": "", "status": status, "detail": "no", "code": code}
+        response = connection.respond(HTTPStatus(status), json.dumps(problem))
+        response.headers["Retry-After"] = str(retry_after)
+        return response
+
+    return refuse
+
+
+def test_a_node_that_starts_is_waited_for() -> None:
+    async def main() -> None:
+        async with playing(part(0, range(0, 1), staying), refuse=refusing(2, "STARTING", 503)) as url:
+            assert await take_heights(channel(url), 0, 1) == [0]
+
+    asyncio.run(main())
+
+
+def test_but_not_for_ever_and_not_for_a_refusal() -> None:
+    async def main() -> None:
+        async with playing(refuse=refusing(100, "STARTING", 503, retry_after=60)) as url:
+            with pytest.raises(Starting):
+                await take_heights(channel(url, timeout_s=20), 0, 1)
+        async with playing(refuse=refusing(100, "FORBIDDEN_HOST", 403)) as url:
+            with pytest.raises(ForbiddenHost):
+                await take_heights(channel(url), 0, 1)
+        with pytest.raises(NodeUnreachable):
+            await take_heights(channel(url, timeout_s=0.3), 0, 1)
+
+    asyncio.run(main())
+
+
+def test_an_outage_may_be_bounded() -> None:
+    async def main() -> None:
+        events: AsyncGenerator[object, None]
+        async with playing(part(0, range(0, 1), staying)) as url:
+            events = channel(url, outage_timeout_s=0.3).blocks(0, never)
+            await anext(events)
+        with pytest.raises(NodeUnreachable):
+            await anext(events)
+
+    asyncio.run(main())
+
+
+def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
+    async def first(socket: ServerConnection) -> None:
+        asked = [(await read(socket))["txHash"] for _ in range(3)]
+        assert asked == HASHES[:3]
+        await socket.send(json.dumps({"event": "subscribed", "subscription": "txConfirmed", "txHash": HASHES[0]}))
+        await socket.send(json.dumps({"event": "txConfirmed", "txHash": HASHES[1], "blockHeight": 4}))
+        await cutting(socket)
+
+    async def second(socket: ServerConnection) -> None:
+        asked = [(await read(socket))["txHash"] for _ in range(2)]
+        assert asked == [HASHES[0], HASHES[2]]
+        await socket.send(json.dumps({"event": "txDropped", "txHash": HASHES[0], "reason": "replaced"}))
+        await socket.send(json.dumps({"event": "txConfirmed", "txHash": HASHES[2], "blockHeight": 5}))
+        await staying(socket)
+
+    async def main() -> None:
+        async with playing(first, second) as url:
+            outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()])]
+        assert outcomes == [Confirmed(HASHES[1], 4), Dropped(HASHES[0], "replaced"), Confirmed(HASHES[2], 5)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", [3, 1_000])
+def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
+    """What it follows ends whenever the client has nothing more to ask."""
+
+    async def play(socket: ServerConnection) -> None:
+        followed: list[str] = []
+        while True:
+            try:
+                request = json.loads(await asyncio.wait_for(socket.recv(), 0.05))
+            except TimeoutError:
+                for tx_hash in followed:
+                    await socket.send(json.dumps({"event": "txConfirmed", "txHash": tx_hash, "blockHeight": 1}))
+                followed = []
+                continue
+            assert request["event"] == "txConfirmed"
+            if len(followed) >= limit:
+                await socket.send(refusal("FOLLOW_LIMIT", 429, id=request["id"]))
+                continue
+            followed.append(request["txHash"])
+            answer = {"event": "subscribed", "subscription": "txConfirmed", "txHash": request["txHash"]}
+            await socket.send(json.dumps(answer | {"id": request["id"]}))
+
+    async def main() -> None:
+        hashes = HASHES[: 20 if limit == 3 else len(HASHES)]
+        async with playing(play) as url:
+            outcomes = [outcome async for outcome in channel(url).outcomes(hashes)]
+        assert sorted(outcome.tx_hash for outcome in outcomes) == hashes
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"), [("FOLLOW_LIMIT", 429, FollowLimit), ("INVALID_HASH", 400, InvalidHash)]
+)
+def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: int, kind: type[Exception]) -> None:
+    async def play(socket: ServerConnection) -> None:
+        await socket.send(refusal(code, status, id=(await read(socket))["id"]))
+        await staying(socket)
+
+    async def main() -> None:
+        async with playing(play) as url:
+            with pytest.raises(kind):
+                await anext(channel(url).outcomes(HASHES[:1]))
+
+    asyncio.run(main())
+
+
+def test_nothing_to_follow_needs_no_node() -> None:
+    async def main() -> None:
+        assert [outcome async for outcome in channel("http://127.0.0.1:9").outcomes([])] == []
+
+    asyncio.run(main())

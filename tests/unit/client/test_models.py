@@ -1,0 +1,119 @@
+import msgspec
+import pytest
+
+from cairn.client.errors import InvalidProof
+from cairn.client.models import (
+    Block,
+    Confirmed,
+    ConfirmedTransaction,
+    Dropped,
+    Header,
+    Outcome,
+    PendingTransaction,
+    Proof,
+    Transaction,
+)
+from cairn.domain.merkle import inclusion_proof, tx_root
+
+HASHES = [bytes([number]) * 32 for number in range(1, 6)]
+PENDING = {
+    "txHash": "0x" + "11" * 32,
+    "status": "pending",
+    "from": "0x" + "aa" * 20,
+    "to": "0x" + "bb" * 20,
+    "value": 2**256 - 1,
+    "nonce": 2**64 - 1,
+    "gas": 21_000,
+    "gasPrice": 10**9,
+}
+CONFIRMED = PENDING | {
+    "status": "confirmed",
+    "blockHeight": 7,
+    "blockHash": "0x" + "22" * 32,
+    "transactionIndex": 0,
+    "fee": 21_000 * 10**9,
+}
+
+
+def header(root: bytes = tx_root(HASHES), **changes: object) -> Header:
+    fields: dict[str, object] = {
+        "block_height": 7,
+        "hash": "",
+        "previous_hash": "0x" + "01" * 32,
+        "timestamp": 1_800_000_000,
+        "transactions_root": "0x" + root.hex(),
+        "state_root": "0x" + "02" * 32,
+        "gas_used": 105_000,
+        "proposer": "0x" + "00" * 20,
+        "chain_id": 1337,
+    }
+    made = Header(**(fields | changes))  # type: ignore[arg-type]
+    return msgspec.structs.replace(made, hash=made.computed_hash()) if not made.hash else made
+
+
+def proof(index: int = 2, **changes: object) -> Proof:
+    siblings = ["0x" + sibling.hex() for sibling in inclusion_proof(HASHES, index)]
+    made = Proof("0x" + HASHES[index].hex(), index, len(HASHES), siblings, header())
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_a_transaction_is_pending_or_confirmed_by_its_type() -> None:
+    pending = msgspec.json.decode(msgspec.json.encode(PENDING), type=Transaction)
+    assert isinstance(pending, PendingTransaction)
+    assert (pending.status, pending.value, pending.nonce) == ("pending", 2**256 - 1, 2**64 - 1)
+    confirmed = msgspec.json.decode(msgspec.json.encode(CONFIRMED), type=Transaction)
+    assert isinstance(confirmed, ConfirmedTransaction)
+    assert (confirmed.status, confirmed.block_height, confirmed.fee) == ("confirmed", 7, 21_000 * 10**9)
+    assert confirmed.cost == confirmed.value + confirmed.fee
+
+
+@pytest.mark.parametrize("wire", [PENDING, CONFIRMED])
+def test_it_is_written_as_it_was_read(wire: dict[str, object]) -> None:
+    assert msgspec.to_builtins(msgspec.convert(wire, Transaction)) == wire
+
+
+def test_fields_of_a_later_node_are_ignored() -> None:
+    assert msgspec.convert(PENDING | {"mood": "good"}, Transaction) == msgspec.convert(PENDING, Transaction)
+
+
+def test_an_outcome_is_told_by_its_event() -> None:
+    confirmed = msgspec.convert({"event": "txConfirmed", "txHash": "0x1", "blockHeight": 3}, Outcome)
+    assert confirmed == Confirmed("0x1", 3)
+    dropped = msgspec.convert({"event": "txDropped", "txHash": "0x1", "reason": "nonce used"}, Outcome)
+    assert dropped == Dropped("0x1", "nonce used")
+
+
+def test_a_block_hash_is_computed_from_the_header() -> None:
+    block = Block(**msgspec.structs.asdict(header()), transactions=[])
+    assert block.computed_hash() == block.hash == header().hash
+    assert header(timestamp=1).hash != block.hash
+
+
+@pytest.mark.parametrize("index", range(len(HASHES)))
+def test_a_true_proof_verifies(index: int) -> None:
+    proof(index).verify()
+    proof(index).verify(header().hash.upper().replace("0X", "0x"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"tx_hash": "0x" + "99" * 32}, "does not lead"),
+        ({"transaction_index": 3}, "does not lead"),
+        ({"transaction_index": 5}, "does not lead"),
+        ({"proof": []}, "does not lead"),
+        ({"header": header(root=bytes(32))}, "does not lead"),
+        ({"header": header(hash="0x" + "ee" * 32)}, "fields give"),
+        ({"header": header(chain_id=1, hash=header().hash)}, "fields give"),
+        ({"tx_hash": "11" * 32}, "cannot be read"),
+        ({"proof": ["0xzz"]}, "cannot be read"),
+    ],
+)
+def test_a_false_proof_does_not(changes: dict[str, object], why: str) -> None:
+    with pytest.raises(InvalidProof, match=why):
+        proof(**changes).verify()  # type: ignore[arg-type]
+
+
+def test_a_proof_for_another_block_does_not_verify() -> None:
+    with pytest.raises(InvalidProof, match="not for"):
+        proof().verify("0x" + "77" * 32)

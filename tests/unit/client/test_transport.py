@@ -1,0 +1,225 @@
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cairn.client import Account, AsyncClient, SignedTransfer
+from cairn.client.errors import (
+    ApiError,
+    ClientError,
+    Internal,
+    MempoolFull,
+    NodeUnreachable,
+    NonceTooLow,
+    Starting,
+    UnexpectedAnswer,
+)
+from cairn.client.models import ConfirmedTransaction, Probe, Submitted
+from tests.support.scripted_server import RESET, SILENCE, ScriptedServer, answer, problem, scripted
+
+TX_HASH = "0x" + "11" * 32
+SUBMITTED = answer(200, {"status": "pending", "txHash": TX_HASH})
+PENDING = {
+    "txHash": TX_HASH,
+    "status": "pending",
+    "from": "0x" + "aa" * 20,
+    "to": "0x" + "bb" * 20,
+    "value": 1,
+    "nonce": 0,
+    "gas": 21_000,
+    "gasPrice": 1,
+}
+CONFIRMED = PENDING | {"status": "confirmed", "blockHeight": 1, "blockHash": "0x", "transactionIndex": 0, "fee": 21_000}
+UNSIGNED = {"from": "0x" + "aa" * 20, "to": "0x" + "bb" * 20, "value": 1, "gas": 21_000}
+
+Use = Callable[[AsyncClient], Awaitable[object]]
+
+
+def transfer(nonce: int = 0) -> SignedTransfer:
+    return Account.dev(0).sign(Account.dev(1).address, 1, nonce=nonce, chain_id=1337, gas_price=1)
+
+
+def run(use: Use, *script: bytes | str, timeout_s: float = 30.0) -> tuple[object, ScriptedServer]:
+    """What the client gives, or raises on purpose, when its requests are answered by the script."""
+
+    async def main() -> tuple[object, ScriptedServer]:
+        async with scripted(*script) as server, AsyncClient(server.url, timeout_s=timeout_s) as client:
+            try:
+                return await use(client), server
+            except ClientError as error:
+                return error, server
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RESET,
+        problem(503, "STARTING"),
+        problem(429, "RATE_LIMITED"),
+        answer(502, "a proxy's own words"),
+        problem(503, "FROM_THE_FUTURE"),
+    ],
+)
+def test_a_signed_submission_is_sent_again_until_it_is_taken(failure: bytes | str) -> None:
+    result, server = run(lambda client: client.submit(transfer()), failure, failure, SUBMITTED)
+    assert result == Submitted("pending", TX_HASH)
+    assert len(server.requests) == 3
+    assert len(set(server.requests)) == 1
+
+
+def test_the_node_says_when_to_ask_again() -> None:
+    started = time.monotonic()
+    result, server = run(lambda client: client.submit(transfer()), problem(503, "STARTING", Retry_After="1"), SUBMITTED)
+    assert result == Submitted("pending", TX_HASH)
+    assert time.monotonic() - started >= 1
+    assert len(server.requests) == 2
+
+
+def test_a_refusal_is_raised_at_once() -> None:
+    result, server = run(lambda client: client.submit(transfer()), problem(409, "NONCE_TOO_LOW", "it is used"))
+    assert isinstance(result, NonceTooLow)
+    assert (result.detail, result.status) == ("it is used", 409)
+    assert len(server.requests) == 1
+
+
+def test_a_failure_of_the_node_is_not_repeated() -> None:
+    result, server = run(lambda client: client.chain(), problem(500, "INTERNAL"))
+    assert isinstance(result, Internal)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"), [(problem(503, "STARTING", Retry_After="30"), Starting), (RESET, NodeUnreachable)]
+)
+def test_all_attempts_together_end_in_time(failure: bytes | str, kind: type[ClientError]) -> None:
+    started = time.monotonic()
+    result, _ = run(lambda client: client.submit(transfer()), failure, timeout_s=2.0)
+    assert isinstance(result, kind)
+    assert time.monotonic() - started < 20
+    if isinstance(result, NodeUnreachable):
+        assert result.was_sent
+        assert result.tx_hash == transfer().tx_hash
+
+
+def test_silence_is_not_waited_for_longer_than_allowed() -> None:
+    result, server = run(lambda client: client.chain(), SILENCE, timeout_s=1.0)
+    assert isinstance(result, NodeUnreachable)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("failure", [RESET, problem(503, "STARTING")])
+def test_what_would_be_another_transfer_each_time_is_sent_once(failure: bytes | str) -> None:
+    result, server = run(lambda client: client.submit(UNSIGNED), failure, SUBMITTED)
+    assert isinstance(result, NodeUnreachable | Starting)
+    assert len(server.requests) == 1
+    result, server = run(lambda client: client.submit(UNSIGNED | {"nonce": 0}), failure, SUBMITTED)
+    assert result == Submitted("pending", TX_HASH)
+
+
+def test_a_node_that_nobody_runs_is_unreachable() -> None:
+    async def main() -> None:
+        async with scripted(RESET) as server:
+            url = server.url
+        async with AsyncClient(url, timeout_s=0.3) as client:
+            with pytest.raises(NodeUnreachable, match=r"does not answer") as failed:
+                await client.submit(UNSIGNED)
+            assert not failed.value.was_sent
+            with pytest.raises(NodeUnreachable):
+                await client.ready()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("body", ["nothing like it", [], {"status": 1}])
+def test_what_is_no_node_is_told_apart(body: object) -> None:
+    result, _ = run(lambda client: client.submit(transfer()), answer(200, body))
+    assert isinstance(result, UnexpectedAnswer)
+
+
+def test_a_refusal_in_other_words_keeps_its_status() -> None:
+    result, _ = run(lambda client: client.chain(), answer(401, "who are you?"))
+    assert isinstance(result, ApiError)
+    assert (result.code, result.status) == ("UNKNOWN", 401)
+
+
+def test_a_probe_is_one_attempt_and_its_503_an_answer() -> None:
+    result, server = run(lambda client: client.startup(), answer(503, {"status": "starting"}))
+    assert result == Probe("starting")
+    assert len(server.requests) == 1
+
+
+def test_of_a_batch_only_what_could_not_be_taken_is_sent_again() -> None:
+    full = {"type": "", "title": "", "status": 503, "detail": "full", "code": "MEMPOOL_FULL"}
+    used = full | {"status": 409, "detail": "used", "code": "NONCE_TOO_LOW"}
+    taken = {"status": "pending", "txHash": TX_HASH}
+    script = answer(200, [taken, full, used]), answer(200, [full]), answer(200, [taken])
+    result, server = run(lambda client: client.submit_all([transfer(nonce) for nonce in range(3)]), *script)
+    assert isinstance(result, list)
+    assert [type(item) for item in result] == [Submitted, Submitted, NonceTooLow]
+    assert [body.count(b"signature") for _, body in server.requests] == [3, 1, 1]
+
+
+def test_a_batch_that_stays_refused_says_so() -> None:
+    full = {"type": "", "title": "", "status": 503, "detail": "full", "code": "MEMPOOL_FULL"}
+    result, _ = run(lambda client: client.submit_all([transfer()]), answer(200, [full]), timeout_s=2.0)
+    assert isinstance(result, list)
+    assert [type(item) for item in result] == [MempoolFull]
+
+
+def test_a_large_batch_goes_in_requests_that_the_node_takes() -> None:
+    taken = {"status": "pending", "txHash": TX_HASH}
+    transfers = [transfer(nonce) for nonce in range(150)]
+    result, server = run(
+        lambda client: client.submit_all(transfers), answer(200, [taken] * 100), answer(200, [taken] * 50)
+    )
+    assert isinstance(result, list)
+    assert len(result) == 150
+    assert [body.count(b"signature") for _, body in server.requests] == [100, 50]
+
+
+def test_waiting_asks_again_after_an_outage_and_while_it_is_pending() -> None:
+    script = RESET, problem(503, "STARTING"), answer(200, PENDING), answer(200, CONFIRMED)
+    result, server = run(lambda client: client.wait(TX_HASH), *script)
+    assert isinstance(result, ConfirmedTransaction)
+    assert len(server.requests) == 4
+
+
+def test_pages_are_read_as_they_are_needed() -> None:
+    block = {
+        "blockHeight": 1,
+        "hash": "0x",
+        "previousHash": "0x",
+        "timestamp": 0,
+        "transactionsRoot": "0x",
+        "stateRoot": "0x",
+        "gasUsed": 0,
+        "proposer": "0x",
+        "chainId": 1,
+        "transactionCount": 0,
+    }
+    first = answer(200, [block] * 3, Link='</blocks?limit=5&after=a%26b>; rel="next"')
+
+    async def take(client: AsyncClient, limit: int | None) -> int:
+        return len([block async for block in client.recent_blocks(limit)])
+
+    result, server = run(lambda client: take(client, 5), first, answer(200, [block] * 2))
+    assert result == 5
+    assert [line.split()[1] for line, _ in server.requests] == ["/blocks?limit=5", "/blocks?limit=2&after=a%26b"]
+    result, server = run(lambda client: take(client, None), first, answer(200, [block]))
+    assert result == 4
+    assert server.requests[0][0].split()[1] == "/blocks?limit=1000"
+    result, server = run(lambda client: take(client, 0), first)
+    assert (result, server.requests) == (0, [])
+
+
+def test_a_name_stays_in_its_place_of_the_path() -> None:
+    _, server = run(lambda client: client.block("../chain?x#y"), problem(404, "BLOCK_NOT_FOUND"))
+    assert server.requests[0][0].split()[1] == "/block/..%2Fchain%3Fx%23y"
+
+
+def test_a_url_must_be_one_of_http() -> None:
+    with pytest.raises(ValueError, match="http://"):
+        AsyncClient("127.0.0.1:8645")

@@ -1,0 +1,252 @@
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cairn.client import Account, AsyncWallet
+from cairn.client.errors import (
+    GasPriceTooLow,
+    GasTooHigh,
+    GasTooLow,
+    InsufficientFunds,
+    InvalidField,
+    NodeUnreachable,
+    SenderLimit,
+)
+from cairn.client.wallet import MAX_TOGETHER
+from cairn.domain.genesis import DEV_KEYS
+from cairn.mempool.policy import PoolLimits
+from tests.support.pool_node import CHAIN_ID, GAS_PRICE, PoolNode
+
+SENDER = DEV_KEYS[0][0]
+TO = Account.dev(1).address
+FEE = 21_000 * GAS_PRICE
+
+Use = Callable[[PoolNode, AsyncWallet], Awaitable[None]]
+
+
+def run(use: Use, node: PoolNode | None = None) -> PoolNode:
+    """Use a wallet, then mine all there is. Nothing may be left behind a missing nonce."""
+    node = node or PoolNode()
+
+    async def main() -> None:
+        wallet = AsyncWallet(node, Account.dev(0))
+        await use(node, wallet)
+        await wallet.close()
+
+    asyncio.run(main())
+    node.mine()
+    assert node.pool.pending_count == node.pool.queued_count == 0
+    return node
+
+
+def sign(nonce: int, value: int = 10**6, gas_price: int = GAS_PRICE) -> "Callable[[PoolNode], object]":
+    """Another program that has the same key."""
+    transfer = Account.dev(0).sign(TO, value, nonce=nonce, chain_id=CHAIN_ID, gas_price=gas_price)
+    return lambda node: node.admit(transfer)
+
+
+def test_concurrent_sends_are_confirmed_in_the_order_of_their_calls() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        hashes = await asyncio.gather(*(wallet.send(TO, value) for value in range(200)))
+        assert len(set(hashes)) == 200
+
+    node = run(use)
+    assert node.values_of(SENDER) == list(range(200))
+    assert node.requests == [MAX_TOGETHER] * 3 + [200 - 3 * MAX_TOGETHER]
+
+
+def test_sends_one_after_the_other() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        for value in range(5):
+            await wallet.send(TO, value)
+            if value == 2:
+                node.mine()
+
+    assert run(use).values_of(SENDER) == list(range(5))
+
+
+def test_one_that_is_refused_leaves_no_hole() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sends = [wallet.send(TO, 10**30 if value % 7 == 0 else value) for value in range(100)]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(result) is InsufficientFunds for result in results] == [value % 7 == 0 for value in range(100)]
+
+    assert run(use).values_of(SENDER) == [value for value in range(100) if value % 7]
+
+
+def test_what_the_rules_refuse_takes_no_nonce() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        results = await asyncio.gather(
+            wallet.send(TO, 1),
+            wallet.send("0x12", 2),
+            wallet.send(TO, -1),
+            wallet.send(TO, 3, gas=20_999),
+            wallet.send(TO, 4, gas=10**15),
+            wallet.send(TO, 5, gas_price=GAS_PRICE - 1),
+            wallet.send(TO, 6, gas_price=GAS_PRICE + 1, gas=30_000),
+            return_exceptions=True,
+        )
+        refused = [InvalidField, InvalidField, GasTooLow, GasTooHigh, GasPriceTooLow]
+        assert [type(result) for result in results] == [str, *refused, str]
+
+    assert run(use).values_of(SENDER) == [1, 6]
+
+
+def test_the_balance_is_known_to_the_last_wei() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        results = await wallet.send_all([(TO, 1)] * 12)
+        assert [type(result) for result in results] == [str] * 10 + [InsufficientFunds] * 2
+
+    node = run(use, PoolNode(balance=10 * (FEE + 1)))
+    assert node.state.account(SENDER).balance == 0
+
+
+def test_money_that_came_in_can_be_spent() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        await wallet.send_all([(TO, 1)] * 10)
+        node.mine()
+        node.state.put(SENDER, 5 * (FEE + 1), node.state.account(SENDER).nonce)
+        assert [type(result) for result in await wallet.send_all([(TO, 2)] * 4)] == [str] * 4
+
+    assert run(use, PoolNode(balance=10 * (FEE + 1))).values_of(SENDER) == [1] * 10 + [2] * 4
+
+
+def test_it_goes_on_behind_what_is_pending_already() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sign(0)(node)
+        await asyncio.gather(*(wallet.send(TO, value) for value in range(10)))
+
+    assert run(use).values_of(SENDER) == [10**6, *range(10)]
+
+
+@pytest.mark.parametrize("is_mined", [True, False])
+def test_a_nonce_that_another_program_took_is_given_up(is_mined: bool) -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        await wallet.send(TO, 1)
+        sign(1)(node)
+        if is_mined:
+            node.mine()
+        await asyncio.gather(wallet.send(TO, 2), wallet.send(TO, 3))
+
+    # Only their order may suffer.
+    assert sorted(run(use).values_of(SENDER)) == [1, 2, 3, 10**6]
+
+
+def test_a_hole_that_another_program_left_is_filled() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sign(1)(node)
+        await asyncio.gather(*(wallet.send(TO, value) for value in range(3)))
+
+    assert sorted(run(use).values_of(SENDER)) == [0, 1, 2, 10**6]
+
+
+def test_after_a_lost_answer_it_asks_where_the_account_stands() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.lost_answers = 1
+        with pytest.raises(NodeUnreachable) as lost:
+            await wallet.send(TO, 1)
+        assert lost.value.tx_hash == (await wallet.sign(TO, 1, nonce=0)).tx_hash
+        await wallet.send(TO, 2)
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
+def test_each_payment_of_a_lost_request_names_its_own_transaction() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.lost_answers = 1
+        results = await wallet.send_all([(TO, 1), (TO, 2)])
+        hashes = [result.tx_hash for result in results if isinstance(result, NodeUnreachable)]
+        assert hashes == [(await wallet.sign(TO, 1 + nonce, nonce=nonce)).tx_hash for nonce in range(2)]
+
+    run(use)
+
+
+def test_a_full_lane_refuses_from_its_end() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        results = await wallet.send_all([(TO, value) for value in range(15)])
+        assert [type(result) for result in results] == [str] * 10 + [SenderLimit] * 5
+        node.mine()
+        await wallet.send(TO, 99)
+
+    assert run(use, PoolNode(limits=PoolLimits(per_sender=10))).values_of(SENDER) == [*range(10), 99]
+
+
+def test_a_send_that_is_cancelled_in_line_does_not_happen() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sends = [asyncio.create_task(wallet.send(TO, value)) for value in range(5)]
+        await asyncio.sleep(0)
+        sends[2].cancel()
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(result) for result in results] == [str, str, asyncio.CancelledError, str, str]
+
+    assert run(use).values_of(SENDER) == [0, 1, 3, 4]
+
+
+def test_closing_leaves_nobody_waiting() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sends = [asyncio.create_task(wallet.send(TO, value)) for value in range(5)]
+        await asyncio.sleep(0)
+        await wallet.close()
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert all(isinstance(result, str | asyncio.CancelledError) for result in results)
+
+    run(use)
+
+
+def test_signing_reserves_nothing() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        assert wallet.account == Account.dev(0)
+        first, second = await wallet.sign(TO, 1), await wallet.sign(TO, 1)
+        assert first == second
+        assert (first.nonce, first.gas_price, first.sender) == (0, GAS_PRICE, wallet.address.lower())
+        assert (await wallet.sign(TO, 1, nonce=7, gas_price=99)).gas_price == 99
+        await wallet.send(TO, 1)
+
+    assert run(use).values_of(SENDER) == [1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_each_payment_is_made_once_or_refused(seed: int) -> None:
+    """Blocks, lost answers, another program and payments that are too large, at random."""
+    chance = random.Random(seed)
+    paid: list[int] = []
+    unknown: list[int] = []
+
+    async def pay(wallet: AsyncWallet, value: int) -> None:
+        is_too_large = chance.random() < 0.1
+        await asyncio.sleep(0)
+        try:
+            await wallet.send(TO, value + 10**30 if is_too_large else value)
+            paid.append(value)
+        except NodeUnreachable:
+            unknown.append(value)
+        except InsufficientFunds:
+            if not is_too_large:
+                raise
+
+    async def disturb(node: PoolNode) -> None:
+        for _ in range(30):
+            await asyncio.sleep(0)
+            match chance.randrange(4):
+                case 0:
+                    node.mine()
+                case 1:
+                    node.lost_answers = 1
+                case 2:
+                    sign(node.pool.next_nonce(SENDER))(node)
+
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        for start in range(0, 300, 60):
+            sends = [pay(wallet, value) for value in range(start, start + 60)]
+            await asyncio.gather(disturb(node), *sends)
+        node.lost_answers = 0
+        # Whatever is missing now is what the next payments are for.
+        while node.pool.queued_count:
+            await pay(wallet, 1_000 + len(paid))
+
+    node = run(use)
+    own = [value for value in node.values_of(SENDER) if value != 10**6]
+    assert len(own) == len(set(own))
+    assert set(paid) <= set(own) <= set(paid) | set(unknown)

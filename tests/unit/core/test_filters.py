@@ -1,0 +1,190 @@
+"""Filters and arrivals: each thing once, nothing for nobody, and bounds on what is remembered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cairn.core import filters as filters_module
+from cairn.core.arrivals import Arrivals
+from cairn.core.filters import LIFETIME_S, Filters
+from cairn.core.gateway import FilterChanges
+from cairn.domain.types import Tx
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from tests.support.core_fixtures import make_block, opened_core, signed
+from tests.support.linked_core import linked
+from tests.support.transfers import RULES, Accounts, address, transfer
+
+
+class Bench:
+    def __init__(self) -> None:
+        state = Accounts()
+        state.put(address(1), 10**18, 0)
+        self.pool = Mempool(RULES, PoolLimits(), state)
+        self.arrivals = Arrivals(self.pool, asyncio.get_running_loop())
+        self.head = 5
+        self.now = 0.0
+        self.filters = Filters(lambda: self.head, self.arrivals, lambda: self.now)
+
+    def admit(self, nonce: int) -> Tx:
+        tx = transfer(1, nonce)
+        self.pool.admit(tx, 1)
+        return tx
+
+    def changes(self, name: str) -> FilterChanges:
+        changes = self.filters.find_changes(name)
+        assert changes is not None
+        return changes
+
+
+def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        bench = Bench()
+        try:
+            await scenario(bench)
+        finally:
+            bench.arrivals.close()
+
+    asyncio.run(main())
+
+
+def test_blocks_from_one_look_to_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        name = bench.filters.create("blocks")
+        looks = []
+        for bench.head in (5, 7, 7, 8):
+            changes = bench.changes(name)
+            looks.append(list(range(changes.first_height, changes.last_height + 1)))
+        assert looks == [[], [6, 7], [], [8]]
+
+    run(scenario)
+
+
+def test_transactions_from_one_look_to_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.admit(0)
+        first = bench.filters.create("transactions")
+        second_tx = bench.admit(1)
+        second = bench.filters.create("transactions")
+        third_tx = bench.admit(2)
+        assert bench.changes(first).tx_hashes == [second_tx.hash, third_tx.hash]
+        assert bench.changes(first).tx_hashes == []
+        assert third_tx.hash in bench.changes(second).tx_hashes
+
+    run(scenario)
+
+
+def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters_module, "REMEMBERED_TXS", 3)
+
+    async def scenario(bench: Bench) -> None:
+        name = bench.filters.create("transactions")
+        hashes = [bench.admit(nonce).hash for nonce in range(5)]
+        assert bench.changes(name).tx_hashes == hashes[-3:]
+
+    run(scenario)
+
+
+def test_logs_never_come() -> None:
+    async def scenario(bench: Bench) -> None:
+        name = bench.filters.create("logs")
+        bench.admit(0)
+        assert bench.changes(name) == FilterChanges("logs")
+
+    run(scenario)
+
+
+def test_a_filter_that_nobody_asks_for_goes() -> None:
+    async def scenario(bench: Bench) -> None:
+        asked, forgotten = bench.filters.create("blocks"), bench.filters.create("blocks")
+        bench.now = LIFETIME_S - 1
+        bench.changes(asked)
+        bench.now = LIFETIME_S + 1
+        assert bench.filters.find_changes(forgotten) is None
+        bench.changes(asked)
+        assert bench.filters.remove(asked)
+        assert not bench.filters.remove(asked)
+
+    run(scenario)
+
+
+def test_the_longest_unasked_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters_module, "MAX_FILTERS", 2)
+
+    async def scenario(bench: Bench) -> None:
+        first, second = bench.filters.create("blocks"), bench.filters.create("logs")
+        bench.changes(first)
+        bench.filters.create("transactions")
+        assert bench.filters.find_changes(second) is None
+        bench.changes(first)
+
+    run(scenario)
+
+
+def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
+    async def scenario(bench: Bench) -> None:
+        heard: list[Tx] = []
+
+        def listener(txs: Sequence[Tx]) -> None:
+            heard.extend(txs)
+
+        bench.admit(0)
+        bench.arrivals.tell()
+        bench.arrivals.listen(listener)
+        bench.arrivals.listen(listener)
+        expected = [bench.admit(1), bench.admit(2)]
+        bench.arrivals.tell()
+        bench.arrivals.tell()
+        assert heard == expected
+        # Those that nobody submits here are told a moment later, without being asked for.
+        expected.append(bench.admit(3))
+        async with asyncio.timeout(10):
+            while heard != expected:
+                await asyncio.sleep(0.01)
+        bench.arrivals.forget(listener)
+        bench.admit(4)
+        bench.arrivals.tell()
+        assert heard == expected
+
+    run(scenario)
+
+
+def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        heard: list[Tx] = []
+        async with opened_core(tmp_path) as core:
+            core.on_arrived(heard.extend)
+            core.watch_arrivals(True)
+            submitted = core.submit(signed(0))
+            make_block(core)
+            await submitted
+            core.watch_arrivals(False)
+            await core.submit(signed(1))
+        assert [tx.hash for tx in heard] == [signed(0).hash]
+
+    asyncio.run(main())
+
+
+def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with linked(tmp_path) as (client, heard, _):
+            await client.submit(signed(0))
+            client.watch_arrivals(True)
+            await client.submit(signed(1))
+            await heard.until("arrived", signed(1).hash)
+            client.watch_arrivals(False)
+            await client.submit(signed(2))
+            await client.status()
+            arrived = [notice[1] for notice in heard.notices if notice[0] == "arrived"]
+            assert arrived == [signed(1).hash]
+            name = await client.create_filter("transactions")
+            await client.submit(signed(3))
+            changes = await client.find_changes(name)
+            assert changes is not None
+            assert changes.tx_hashes == [signed(3).hash]
+            assert await client.remove_filter(name)
+            assert await client.find_changes(name) is None
+
+    asyncio.run(main())

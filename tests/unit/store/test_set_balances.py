@@ -1,0 +1,95 @@
+"""Blocks that set balances: stored with what they set, followed, audited, and sound on a dev chain only."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt
+from cairn.domain.genesis import COIN, DEV_KEYS, Genesis, dev_genesis
+from cairn.domain.transition import BlockOutcome, build_block
+from cairn.domain.types import ZERO_ADDRESS, Account, Address
+from cairn.store import keys
+from cairn.store.chain import ChainStore
+from cairn.store.follower import FollowerStore
+from cairn.store.rocks import Batch
+from tests.support.blocks import store_genesis
+
+RICH = DEV_KEYS[0][0]
+NEW = Address(b"\x77" * 20)
+
+
+@pytest.fixture
+def chain(directory: Path) -> Iterator[ChainStore]:
+    store = ChainStore.open(directory, dev_genesis())
+    yield store
+    store.close()
+
+
+def set_balances(chain: ChainStore, balances: dict[Address, int]) -> BlockOutcome:
+    header, rules = chain.head_header, chain.genesis.rules
+    outcome = build_block(
+        header, chain.head_hash, chain.lattice, chain, (), header.timestamp, ZERO_ADDRESS, rules, None, balances
+    )
+    chain.commit(outcome)
+    return outcome
+
+
+def test_they_are_the_accounts_from_then_on_and_after_an_opening(chain: ChainStore, directory: Path) -> None:
+    set_balances(chain, {RICH: 3, NEW: 5 * COIN})
+    assert chain.account(NEW) == Account(5 * COIN, 0)
+    chain.close()
+    chain = ChainStore.open(directory, dev_genesis())
+    assert (chain.account(RICH), chain.account(NEW)) == (Account(3, 0), Account(5 * COIN, 0))
+    assert chain.history(NEW, None, 10) == [], "nobody sent it"
+    assert chain.audit() == 0
+    chain.close()
+
+
+def test_the_audit_replays_them(chain: ChainStore) -> None:
+    set_balances(chain, {NEW: 1})
+    set_balances(chain, {NEW: 1})
+    set_balances(chain, {NEW: 0})
+    chain.audit()
+    batch = Batch(chain._database)
+    batch.put(keys.META, keys.balances_key(1), keys.encode_balances({NEW: 2}))
+    chain._database.write(batch)
+    with pytest.raises(Corrupt, match="state_root"):
+        chain.audit()
+
+
+def test_the_audit_takes_them_from_no_other_chain(tmp_path: Path) -> None:
+    other: Genesis = store_genesis()
+    chain = ChainStore.open(tmp_path / "other", other)
+    set_balances(chain, {NEW: 1})
+    with pytest.raises(Corrupt, match="only a block of a dev chain may"):
+        chain.audit()
+    chain.close()
+
+
+def test_a_follower_shows_them(chain: ChainStore, tmp_path: Path) -> None:
+    follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    set_balances(chain, {NEW: 9})
+    set_balances(chain, {NEW: 9, RICH: 10_000 * COIN})
+    assert follower.catch_up() == 2
+    assert follower.account(NEW).balance == 9
+    follower.close()
+
+
+def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: Path) -> None:
+    set_balances(chain, {NEW: 9})
+    follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
+    assert follower._is_whole(1)
+    for family, key in ((keys.ACCOUNTS, keys.version_key(NEW, 1)), (keys.META, keys.balances_key(1))):
+        batch = Batch(chain._database)
+        batch.delete(family, key)
+        chain._database.write(batch)
+        follower._database.catch_up()
+        assert not follower._is_whole(1), family
+    follower.close()
+
+
+def test_a_record_of_another_length_is_damage() -> None:
+    for length in (0, 51, 53):
+        with pytest.raises(Corrupt, match=f"have {length} bytes"):
+            keys.decode_balances(bytes(length))

@@ -1,0 +1,110 @@
+"""The REST reference: the OpenAPI document of a dev chain as a page."""
+
+from collections.abc import Iterator
+
+from cairn.api.errors import ANSWERS
+from cairn.api.openapi import COMMON_STATUSES, codes_of, openapi_document
+from cairn.domain.genesis import DEV_KEYS
+from tools.reference.wording import Json, example, fields_table, schema_anchor, table, type_of
+
+DOCUMENT = openapi_document([address for address, _ in DEV_KEYS])
+
+
+def endpoints() -> str:
+    """Every operation, by tag."""
+    return "\n\n".join(part for tag in DOCUMENT["tags"] for part in tag_parts(tag))
+
+
+def tag_parts(tag: Json) -> Iterator[str]:
+    operations = [
+        (method, path, operation)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        if tag["name"] in operation["tags"]
+    ]
+    if operations:
+        yield f"### {tag['name'].capitalize()} {{ #tag-{tag['name']} }}"
+        yield tag["description"]
+    for method, path, operation in operations:
+        yield from operation_parts(f"{method.upper()} {path}", operation)
+
+
+def operation_parts(signature: str, operation: Json) -> Iterator[str]:
+    yield f"#### `{signature}` {{ #{operation['operationId'].lower()} }}"
+    yield operation["summary"]
+    if "description" in operation:
+        yield operation["description"]
+    if "parameters" in operation:
+        yield table(("parameter", "in", "type", "meaning"), [parameter_row(each) for each in operation["parameters"]])
+    if "requestBody" in operation:
+        yield f"Body: {body_of(operation['requestBody'])}"
+    yield table(("status", "body", "meaning"), answer_rows(operation["responses"]))
+
+
+def parameter_row(parameter: Json) -> tuple[str, str, str, str]:
+    schema = parameter["schema"]
+    default = f" Default {schema['default']}." if "default" in schema else ""
+    return f"`{parameter['name']}`", parameter["in"], type_of(schema), parameter["description"] + default
+
+
+def body_of(described: Json) -> str:
+    """The schema of each form of a body; JSON goes without saying."""
+    return ", ".join(
+        type_of(content["schema"]) + ("" if media_type.endswith("json") else f" (`{media_type}`)")
+        for media_type, content in described.get("content", {}).items()
+    )
+
+
+def answer_rows(responses: Json) -> Iterator[tuple[str, str, str]]:
+    """What the operation answers; the problems that any request can meet are told once for all."""
+    for status, response in responses.items():
+        if "$ref" not in response:
+            yield status, body_of(response), response["description"]
+        elif int(status) not in COMMON_STATUSES:
+            yield status, type_of({"$ref": "Problem"}), codes(int(status))
+
+
+def codes(status: int) -> str:
+    return ", ".join(f"[`{code}`](errors.md#{code.lower()})" for code in codes_of(status))
+
+
+def common_problems() -> str:
+    return table(("status", "codes"), [(str(status), codes(status)) for status in COMMON_STATUSES])
+
+
+def schemas() -> str:
+    return "\n\n".join(
+        part
+        for name, schema in sorted(DOCUMENT["components"]["schemas"].items())
+        for part in schema_parts(name, schema)
+    )
+
+
+def schema_parts(name: str, schema: Json) -> Iterator[str]:
+    yield f"### {name} {{ #{schema_anchor(name)} }}"
+    if "description" in schema:
+        yield schema["description"]
+    if "properties" in schema:
+        yield fields_table(schema)
+    else:
+        yield f"Is: {type_of(schema)}."
+    for value in schema.get("examples", []):
+        yield example(value)
+
+
+def errors() -> str:
+    """Every code that a node can answer with."""
+    rows = [
+        (
+            f"`{error.code}`{{ #{error.code.lower()} }}",
+            str(answer.status),
+            answer.title + ".",
+            wait(answer.retry_after_s),
+        )
+        for error, answer in ANSWERS.items()
+    ]
+    return table(("code", "status", "meaning", "`Retry-After`"), sorted(set(rows), key=lambda row: (row[1], row[0])))
+
+
+def wait(seconds: int | None) -> str:
+    return "" if seconds is None else f"{seconds} s"
