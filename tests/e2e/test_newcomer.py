@@ -34,7 +34,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
             yield second_terminal
     else:
         with NodeProcess.start_dev() as node:
-            yield with_examples(Terminal(directory, node.url))
+            # Whatever is installed on the way is in this environment already.
+            yield with_examples(Terminal(directory, node.url, {"PIP_NO_INDEX": "1"}))
 
 
 @contextmanager

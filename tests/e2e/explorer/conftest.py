@@ -11,6 +11,7 @@ from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account
 
 Visit = Callable[..., Visitor]
+EMPTY_BLOCKS = 30
 TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
 
@@ -32,8 +33,10 @@ def process() -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="module")
 def node(process: NodeProcess) -> Iterator[PublicNode]:
-    """A chain with two blocks that hold transfers, the second one many."""
+    """A chain of more than a page of blocks; the newest hold transfers, one of them many."""
     public = PublicNode(process.url)
+    mining = {"jsonrpc": "2.0", "id": 1, "method": "hardhat_mine", "params": [hex(EMPTY_BLOCKS)]}
+    assert public.http.post("/rpc", json=mining).json()["result"] is True
     first, second = dev_account(0).address, dev_account(1).address
     transfer = {"from": first, "to": second, "value": str(COIN // 8 + 1), "gas": 21_000}
     public.await_confirmed(public.post(transfer).json()["txHash"])

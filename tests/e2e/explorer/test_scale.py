@@ -15,8 +15,8 @@ from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 from tests.support.wallet import dev_account
 
-BLOCKS = int(os.environ.get("EXPLORER_BLOCKS", "1500"))
-PENDING = int(os.environ.get("EXPLORER_PENDING", "1500"))
+BLOCKS = int(os.environ.get("EXPLORER_BLOCKS", "600"))
+PENDING = int(os.environ.get("EXPLORER_PENDING", "600"))
 MINED_AT_ONCE = 2_000
 BATCH = 100
 TIMEOUT_S = 300 + BLOCKS // 40
