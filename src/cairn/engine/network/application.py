@@ -230,12 +230,14 @@ class NetworkApplication:
 
     def _check_transfer(self, tx: Tx, recheck: bool) -> None:
         try:
-            validate_tx(tx, self._rules)
             self._overlay.check(tx)
-            if recheck and self._events.must_go_round_again(tx):
-                raise TxRejected(_SENT_AGAIN)
-            if not recheck and self._pool.find(tx.hash) is None:
-                self._list(tx)
+            if recheck:
+                if self._events.must_go_round_again(tx):
+                    raise TxRejected(_SENT_AGAIN)
+            else:
+                validate_tx(tx, self._rules)
+                if self._pool.find(tx.hash) is None:
+                    self._list(tx)
         except (Rejected, MempoolFull) as refusal:
             self._give_up(tx, refusal)
             raise

@@ -28,7 +28,10 @@ RESEND_AFTER_S = 3.0
 STALE_AFTER_S = 20.0
 """Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
 GATHER_S = 0.05
-"""How long after a sending the next one waits: under load more follows meanwhile, and goes on the same ticket."""
+"""How long after a sending the next one waits: what follows meanwhile goes on the same ticket."""
+BUSY = 8
+"""When a ticket carried so many, the next one waits longer: every ticket costs every node a check after each block."""
+GATHER_BUSY_S = 0.25
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words for a transaction that it knows."""
 FULL = "mempool is full"
@@ -54,7 +57,8 @@ class Broadcaster:
         """When each was handed over last."""
         self._due: dict[TxHash, Tx] = {}
         """To be sent, each sender's by nonce."""
-        self._sent_last = 0.0
+        self._send_at = 0.0
+        """Not before it, unless CometBFT restarts or makes room."""
         self._scan_at = 0.0
         self._blocked = False
         """CometBFT's mempool was full; it may have room again after a block."""
@@ -116,7 +120,7 @@ class Broadcaster:
                 # A large pool takes long to look through: that must stay a small share of the time.
                 self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
             elif not self._blocked:
-                await asyncio.sleep(self._sent_last + GATHER_S - now)
+                await asyncio.sleep(self._send_at - now)
                 self._gather(self._new())
             if self._due:
                 await self._send_due()
@@ -177,7 +181,7 @@ class Broadcaster:
             start += self._most
             if not taken:
                 return
-        self._sent_last = asyncio.get_running_loop().time()
+        self._send_at = asyncio.get_running_loop().time() + (GATHER_BUSY_S if len(due) >= BUSY else GATHER_S)
 
     def _still_wanted(self, txs: Iterable[Tx]) -> list[Tx]:
         """Without what left the pool while others were sent, and what another node's CometBFT gave to ours."""

@@ -6,16 +6,17 @@ After a commit it is empty, and CometBFT checks all that its mempool still holds
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import StateView
-from cairn.domain.types import Address, Tx
+from cairn.domain.types import Account, Address, Tx
 
 
 class _Lane:
     """One sender's transactions, without a hole, from the confirmed nonce on."""
 
-    __slots__ = ("cost", "nonce", "txs")
+    __slots__ = ("account", "cost", "txs")
 
-    def __init__(self, nonce: int) -> None:
-        self.nonce = nonce
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        """As confirmed: what the first one's nonce and the cost of all are held against."""
         self.txs: list[Tx] = []
         self.cost = 0
 
@@ -35,24 +36,23 @@ class Overlay:
         lane = self._lanes.get(tx.sender)
         if lane is None:
             return False
-        place = tx.nonce - lane.nonce
+        place = tx.nonce - lane.account.nonce
         return 0 <= place < len(lane.txs) and lane.txs[place].hash == tx.hash
 
     def is_past(self, tx: Tx) -> bool:
         """Whether its nonce is used: it was confirmed, or another one in its place."""
-        return tx.nonce < self._state.account(tx.sender).nonce
+        return tx.nonce < self._lane_of(tx.sender).account.nonce
 
     def check(self, tx: Tx) -> None:
         """Raise `TxRejected` unless `tx` is its sender's next one, or a better paid one in place of another."""
-        account = self._state.account(tx.sender)
-        lane = self._lanes.get(tx.sender)
-        held = () if lane is None else lane.txs
+        lane = self._lane_of(tx.sender)
+        account, held = lane.account, lane.txs
         place = tx.nonce - account.nonce
         if place < 0:
             raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
         if place > len(held):
             raise NonceTooHigh(f"nonce is {tx.nonce}; the sender's next one is {account.nonce + len(held)}")
-        cost = tx.cost + (0 if lane is None else lane.cost)
+        cost = lane.cost + tx.cost
         if place < len(held):
             old = held[place]
             cost -= old.cost
@@ -71,16 +71,24 @@ class Overlay:
 
     def add(self, tx: Tx) -> None:
         """Count `tx`, which `check` let pass."""
-        lane = self._lanes.get(tx.sender)
-        if lane is None:
-            lane = self._lanes[tx.sender] = _Lane(self._state.account(tx.sender).nonce)
-        place = tx.nonce - lane.nonce
+        lane = self._lane_of(tx.sender)
+        place = tx.nonce - lane.account.nonce
         if place < len(lane.txs):
             lane.cost -= lane.txs[place].cost
             lane.txs[place] = tx
         else:
             lane.txs.append(tx)
         lane.cost += tx.cost
+        self._lanes[tx.sender] = lane
+
+    def _lane_of(self, sender: Address) -> _Lane:
+        lane = self._lanes.get(sender)
+        if lane is None:
+            lane = _Lane(self._state.account(sender))
+            # Without money, it is kept only with something in it: anybody can name such senders.
+            if lane.account.balance:
+                self._lanes[sender] = lane
+        return lane
 
     def check_update(self, update: ValidatorUpdate) -> None:
         """One at a time: the next one builds on its outcome."""

@@ -16,8 +16,8 @@ Parsed = Meaning | Rejected
 
 REMEMBERED = 32_768
 THREADS = 2
-FEW = 4
-"""So many are recovered sooner than a thread would have woken up."""
+FEW = 128
+"""So many are recovered at once: handing them to a thread and back costs more than the moment that the loop waits."""
 CHUNK = 64
 """How many a thread takes at once."""
 
