@@ -23,7 +23,7 @@ from cairn.cli.lookups import Names, collected
 from cairn.cli.remote import connect, explained_errors
 from cairn.cli.screen import ago, print_json
 from cairn.client import AsyncClient
-from cairn.client.errors import ApiError, ChainChanged, NodeUnreachable
+from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
 from cairn.client.models import Block, Chain, MempoolItem
 
 POLL_S = 1.0
@@ -42,6 +42,9 @@ class View(Protocol):
     def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None: ...
 
     def lost_node(self, why: str) -> None: ...
+
+    def reverted_chain(self, height: int) -> None:
+        """The blocks above `height` are no more; others will be seen in their place."""
 
     def changed_chain(self, why: str, head: int) -> int:
         """The height to start over from."""
@@ -117,8 +120,11 @@ async def follow_blocks(node: AsyncClient, from_height: int, view: View) -> None
             async with aclosing(node.blocks(from_height=start)) as blocks:
                 async for block in blocks:
                     view.saw_block(block)
+        except ChainReverted as reverted:
+            view.reverted_chain(reverted.height)
+            start = reverted.height + 1
         except ChainChanged as changed:
-            # A dev chain that was started anew, or set back.
+            # A dev chain that was started anew.
             start = view.changed_chain(str(changed), (await node.chain()).head.block_height)
 
 
@@ -166,6 +172,9 @@ class Lines:
             self._is_away = True
             self._note(f"{why}; waiting for it")
 
+    def reverted_chain(self, height: int) -> None:
+        self._note(f"the chain was reverted to block {height}: other blocks follow it now")
+
     def changed_chain(self, why: str, head: int) -> int:
         self._note(f"another chain: {why}; starting over with its first block")
         return 0
@@ -196,6 +205,11 @@ class Screen:
     def lost_node(self, why: str) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
+
+    def reverted_chain(self, height: int) -> None:
+        while self._blocks and self._blocks[0].block_height > height:
+            self._blocks.popleft()
+        self._note = f"The chain was reverted to block {height}."
 
     def changed_chain(self, why: str, head: int) -> int:
         self._blocks.clear()

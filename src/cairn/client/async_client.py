@@ -1,7 +1,7 @@
 """The client: every read and every submission, with the retries that are safe."""
 
 import ssl
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
@@ -229,10 +229,11 @@ class AsyncClient:
 
         Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
         after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
-        longer than `outage_timeout_s`; `ChainChanged` when another chain is in its place; `BlockNotFound` when the
-        node does not keep blocks as old as that.
+        longer than `outage_timeout_s`; `BlockNotFound` when the node does not keep blocks as old as that;
+        `ChainReverted` when a dev chain went back behind a block that was given, and `ChainChanged`, which that one is
+        too, when another chain is in its place.
         """
-        async with aclosing(self._followed(from_height)) as blocks:
+        async with aclosing(self._followed(from_height, lambda: None)) as blocks:
             async for block in blocks:
                 yield block
 
@@ -241,7 +242,7 @@ class AsyncClient:
     ) -> AsyncGenerator[ConfirmedTransaction, None]:
         """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
         follower = PaymentFollower(self._patient, address)
-        async with aclosing(follower.payments(self._followed(from_height))) as payments:
+        async with aclosing(follower.payments(self._followed(from_height, follower.forget))) as payments:
             async for payment in payments:
                 yield payment
 
@@ -249,13 +250,15 @@ class AsyncClient:
         """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
 
         Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
+        Raises `ChainReverted` whenever a dev chain goes back meanwhile: what was confirmed above its `height` is so no
+        more, and what was pending may be gone.
         """
         async with aclosing(self._channel.outcomes(tx_hashes)) as outcomes:
             async for outcome in outcomes:
                 yield outcome
 
-    def _followed(self, from_height: int | None) -> AsyncGenerator[Block, None]:
-        return BlockFollower(self._patient, self._channel).blocks(from_height)
+    def _followed(self, from_height: int | None, on_rejoin: Callable[[], None]) -> AsyncGenerator[Block, None]:
+        return BlockFollower(self._patient, self._channel, on_rejoin).blocks(from_height)
 
     # Probes: one attempt each, since they tell how things are now.
 

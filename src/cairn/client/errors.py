@@ -5,6 +5,7 @@
     ├── UnexpectedAnswer      something answers, but not as a node does
     ├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
     ├── ChainChanged          the node's chain is not the one that was followed
+    │   └── ChainReverted     a dev chain went back, and what was told is void above `height`
     ├── InvalidProof          a proof does not show what it claims
     └── ApiError              the node's own refusal, with its `code`, `status` and `detail`
         ├── Rejected          the request is wrong (4xx)
@@ -57,6 +58,18 @@ class ConfirmationTimeout(ClientError, TimeoutError):
 
 class ChainChanged(ClientError):
     """The node's chain is not the one that was followed: a dev chain that was started anew or set back."""
+
+
+class ChainReverted(ChainChanged):
+    """A dev chain went back to a snapshot (`evm_revert`): what was told of the blocks above `height` is void.
+
+    Forget it, and follow the chain again from `height` + 1.
+    """
+
+    def __init__(self, height: int) -> None:
+        super().__init__(f"the chain was reverted to block {height}")
+        self.height = height
+        """The newest block that is still there."""
 
 
 class InvalidProof(ClientError):

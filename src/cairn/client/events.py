@@ -4,6 +4,7 @@ The node tells its events from the store, by height, so what was told last is al
 """
 
 import asyncio
+import re
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -15,7 +16,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from cairn.client.backoff import Deadline, delays
-from cairn.client.errors import ApiError, FollowLimit, NodeUnreachable, Problem, UnexpectedAnswer, error_of
+from cairn.client.errors import (
+    ApiError,
+    ChainReverted,
+    FollowLimit,
+    NodeUnreachable,
+    Problem,
+    UnexpectedAnswer,
+    error_of,
+)
 from cairn.client.models import Confirmed, Dropped, Outcome
 from cairn.client.transport import problem_error
 
@@ -27,6 +36,11 @@ MAX_FOLLOWED = 1_000
 MAX_UNANSWERED = 64
 """Requests that are sent before their answers are read, so that neither side waits for the other to read."""
 BUFFERED_MESSAGES = 256
+CHAIN_REVERTED = 4205
+"""Ends a socket whose node went back to a snapshot; the reason names the block that is the newest then."""
+
+Rejoin = Callable[[int | None], Awaitable[None]]
+"""Called before a socket takes over from another, with the height that the chain was reverted to if that ended it."""
 
 
 class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
@@ -69,10 +83,8 @@ class EventChannel:
         """A ping, and as long again for its answer."""
         self._tls = (tls or True) if url.startswith("https:") else None
 
-    async def blocks(
-        self, from_height: int | None, rejoin: Callable[[], Awaitable[None]]
-    ) -> AsyncGenerator[NewBlock, None]:
-        """Each height once and in order; `rejoin` is called before a socket takes over from another."""
+    async def blocks(self, from_height: int | None, rejoin: Rejoin) -> AsyncGenerator[NewBlock, None]:
+        """Each height once and in order. After a revert it goes on above the block that is the newest then."""
         next_height = from_height
         async with aclosing(self._sockets(rejoin)) as sockets:
             async for socket in sockets:
@@ -93,13 +105,16 @@ class EventChannel:
                                 raise error_of(refused)
                             case other:
                                 raise UnexpectedAnswer(f"{self._url} says {other} when asked for blocks")
+                height = _reverted_to(socket)
+                if height is not None and next_height is not None:
+                    next_height = max(from_height or 0, min(next_height, height + 1))
 
     async def outcomes(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
-        """The end of each transaction once, until all have ended."""
+        """The end of each transaction once, until all have ended. Raises `ChainReverted`."""
         unsettled = dict.fromkeys(tx_hash.lower() for tx_hash in tx_hashes)
         if not unsettled:
             return
-        async with aclosing(self._sockets(_nothing_to_rejoin)) as sockets:
+        async with aclosing(self._sockets(_refuse_revert)) as sockets:
             async for socket in sockets:
                 following = _Following(unsettled)
                 with suppress(ConnectionClosed):
@@ -119,7 +134,7 @@ class EventChannel:
                                 raise UnexpectedAnswer(f"{self._url} says {other} when asked for transactions")
                     return
 
-    async def _sockets(self, rejoin: Callable[[], Awaitable[None]]) -> AsyncGenerator[ClientConnection, None]:
+    async def _sockets(self, rejoin: Rejoin) -> AsyncGenerator[ClientConnection, None]:
         """One open socket after the other; each is closed before the next is opened."""
         deadline = Deadline(self._timeout_s)
         while True:
@@ -128,7 +143,7 @@ class EventChannel:
             # Not at once: a node that closes every socket as it comes must not be stormed.
             await asyncio.sleep(next(delays()))
             deadline = Deadline(self._outage_timeout_s)
-            await rejoin()
+            await rejoin(_reverted_to(socket))
 
     @asynccontextmanager
     async def _open(self, deadline: Deadline) -> AsyncGenerator[ClientConnection, None]:
@@ -215,5 +230,13 @@ def _follow(tx_hash: str) -> bytes:
     return _encode({"action": "subscribe", "event": "txConfirmed", "txHash": tx_hash, "id": tx_hash})
 
 
-async def _nothing_to_rejoin() -> None:
-    """A transaction that is confirmed stays so: there is no place to find again."""
+def _reverted_to(ended: ClientConnection) -> int | None:
+    """The height that the chain was reverted to, if that is why the socket ended."""
+    named = re.search(r"\d+", ended.close_reason or "")
+    return int(named[0]) if ended.close_code == CHAIN_REVERTED and named else None
+
+
+async def _refuse_revert(reverted_to: int | None) -> None:
+    """What was confirmed may be void, and what was pending may be gone, which could be waited for in vain."""
+    if reverted_to is not None:
+        raise ChainReverted(reverted_to)

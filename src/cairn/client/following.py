@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from msgspec.json import Decoder
 
 from cairn.client.backoff import delays
-from cairn.client.errors import ChainChanged
-from cairn.client.events import EventChannel
+from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted
+from cairn.client.events import EventChannel, NewBlock
 from cairn.client.models import Block, Chain, ConfirmedTransaction
 from cairn.client.paging import listed
 from cairn.client.transport import Transport, path_of
@@ -25,28 +25,47 @@ _HISTORY = Decoder(list[ConfirmedTransaction])
 class BlockFollower:
     """Each block from a height on, once and in order, and each the child of the one before.
 
-    `transport` is one whose time limit is that of an outage: a node that restarts is waited for.
+    `transport` is one whose time limit is that of an outage: a node that restarts is waited for. `on_rejoin` is called
+    whenever a connection was lost: what is known of blocks that are still to come may be wrong from there on.
     """
 
-    def __init__(self, transport: Transport, channel: EventChannel) -> None:
+    def __init__(self, transport: Transport, channel: EventChannel, on_rejoin: Callable[[], None]) -> None:
         self._transport = transport
         self._channel = channel
+        self._on_rejoin = on_rejoin
         self._last: Block | None = None
 
     async def blocks(self, from_height: int | None) -> AsyncGenerator[Block, None]:
         async with aclosing(self._channel.blocks(from_height, self._rejoin)) as announced:
             async for announcement in announced:
-                block = await self._transport.get(path_of("block", announcement.hash), _BLOCK)
+                block = await self._find(announcement)
+                if block is None:
+                    # The socket ends too, and says how far the chain went back.
+                    continue
                 if self._last is not None and block.previous_hash != self._last.hash:
                     raise ChainChanged(f"block {block.block_height} does not follow {self._last.hash}")
                 self._last = block
                 yield block
 
-    async def _rejoin(self) -> None:
+    async def _find(self, announced: NewBlock) -> Block | None:
+        """None when a revert has taken it back since. Raises `BlockNotFound` when it is too old to be kept."""
+        try:
+            return await self._transport.get(path_of("block", announced.hash), _BLOCK)
+        except BlockNotFound:
+            head = (await self._transport.get("/chain", _CHAIN)).head
+            if head.block_height < announced.block_height:
+                return None
+            block = await self._transport.get(path_of("block", announced.block_height), _BLOCK)
+            return block if block.hash == announced.hash else None
+
+    async def _rejoin(self, reverted_to: int | None) -> None:
         """Return once the node has the block that was seen last. Raises `ChainChanged` when it never will."""
+        self._on_rejoin()
         last = self._last
         if last is None:
             return
+        if reverted_to is not None and reverted_to < last.block_height:
+            raise ChainReverted(reverted_to)
         for delay_s in delays():
             head = (await self._transport.get("/chain", _CHAIN)).head
             if head.block_height >= last.block_height:
@@ -78,6 +97,11 @@ class PaymentFollower:
                     await self._read_history(block.block_height)
                 while self._due and self._due[0].block_height <= block.block_height:
                     yield self._due.popleft()
+
+    def forget(self) -> None:
+        """Read the history again for the next block: what was read ahead may have been taken back."""
+        self._due.clear()
+        self._known_height = -1
 
     async def _read_history(self, from_height: int) -> None:
         """From its newest end down to `from_height`: a replay reads it once, not once for each block."""

@@ -187,8 +187,9 @@ class Client:
 
         Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
         after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
-        longer than `outage_timeout_s`; `ChainChanged` when another chain is in its place; `BlockNotFound` when the
-        node does not keep blocks as old as that.
+        longer than `outage_timeout_s`; `BlockNotFound` when the node does not keep blocks as old as that;
+        `ChainReverted` when a dev chain went back behind a block that was given, and `ChainChanged`, which that one is
+        too, when another chain is in its place.
         """
         return self._loop.iterate(self._async.blocks(from_height))
 
@@ -200,6 +201,8 @@ class Client:
         """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
 
         Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
+        Raises `ChainReverted` whenever a dev chain goes back meanwhile: what was confirmed above its `height` is so no
+        more, and what was pending may be gone.
         """
         return self._loop.iterate(self._async.confirmations(tx_hashes))
 

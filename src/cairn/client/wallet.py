@@ -6,7 +6,7 @@ free, and a payment that is refused leaves no hole in front of those that come a
 
 - what the rules refuse (an address, the gas, the price) is found here, before a nonce is used;
 - what the balance may not cover goes alone, when all before it is settled: refused, its nonce is still the next one;
-- after any other refusal the node is asked again where the account stands.
+- after any other refusal, and after a pause, the node is asked again where the account stands.
 """
 
 import asyncio
@@ -144,15 +144,15 @@ class AsyncWallet:
 
     async def _send_waiting(self) -> None:
         """One request at a time, until nobody waits."""
-        while self._waiting:
-            try:
+        try:
+            await self._check_place()
+            while self._waiting:
                 batch = await self._next_batch()
-            except ClientError as failure:
-                # None of them is signed yet, so none has happened.
-                self._refuse_waiting(failure)
-                return
-            if batch:
-                await self._submit(batch)
+                if batch:
+                    await self._submit(batch)
+        except ClientError as failure:
+            # None of them is signed yet, so none has happened.
+            self._refuse_waiting(failure)
 
     def _ended(self, sending: "asyncio.Task[None]") -> None:
         """Leave nobody waiting for an answer that will not come."""
@@ -246,6 +246,17 @@ class AsyncWallet:
         self._waiting.extendleft(reversed(again))
         if all(isinstance(result, Submitted) for result in results):
             self._next_nonce = batch[-1][1].nonce + 1
+
+    async def _check_place(self) -> None:
+        """Notice, after a pause, that the account is not where it was left.
+
+        On a dev chain that was reverted, the next nonce would be one that is early: taken, and never mined.
+        """
+        if self._next_nonce is not None:
+            state = await self._node.account(self.address)
+            self._available = min(self._available, state.balance)
+            if state.pending_nonce != self._next_nonce:
+                self._next_nonce = None
 
     async def _synchronise(self) -> int:
         """Ask where the account stands: its next nonce, and what it can spend."""

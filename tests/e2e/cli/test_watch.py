@@ -16,6 +16,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import User
 from tests.support.node_process import NodeProcess, command
+from tests.support.rpc import rpc
 from tests.support.terminal import CTRL_C
 
 pytestmark = pytest.mark.timeout(300)
@@ -136,6 +137,36 @@ def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path) -> N
                 assert watching.out().startswith("block 0 ")
                 assert watching.out().startswith("block 1 ")
             assert watching.end(signal.SIGINT) == 0
+        finally:
+            watching.end()
+
+
+def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
+    """In a pipe and on the screen: the blocks that are gone are gone, and others come in their place."""
+    with NodeProcess.start_dev("--block-time", "0.1", "--workers", "1") as node:
+        user = User(tmp_path, node.url)
+        pay(user.url)
+        snapshot = rpc(user.url, "evm_snapshot")
+        pay(user.url)
+        watching = Lines(user)
+        terminal = user.at_terminal("watch")
+        try:
+            with terminal:
+                assert watching.out().startswith("block 2 ")
+                terminal.expect(httpx.get(f"{user.url}/block/2").json()["hash"])
+                assert rpc(user.url, "evm_revert", snapshot) is True
+                watching.wait_for_note("cairn: the chain was reverted to block 1: ")
+                terminal.expect("The chain was reverted to block 1.")
+                # With another time it is another block.
+                rpc(user.url, "evm_increaseTime", 60)
+                pay(user.url)
+                replacing = httpx.get(f"{user.url}/block/2").json()["hash"]
+                assert replacing in watching.out()
+                terminal.expect(replacing)
+                terminal.enter(CTRL_C)
+                assert terminal.wait() == 0
+                assert "Traceback" not in terminal.text
+            assert watching.end(signal.SIGTERM) == 0
         finally:
             watching.end()
 

@@ -9,10 +9,17 @@ from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_base_port
 from tests.support.public import PublicNode
+from tests.support.rpc import rpc
 from tests.support.wallet import dev_account
 
 RICH = dev_account(0).address
 BLOCKS = 5
+RECORD_CONNECTION = """() => {
+    const place = document.querySelector("#connection");
+    globalThis.connections = [];
+    new MutationObserver(() => globalThis.connections.push(place.textContent.trim()))
+        .observe(place, { childList: true, subtree: true });
+}"""
 
 
 def start(port: int, data_dir: Path) -> NodeProcess:
@@ -83,25 +90,30 @@ def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser)
 
 @pytest.mark.timeout(180)
 def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser) -> None:
-    """evm_revert takes blocks back: the page must not go on showing them."""
+    """evm_revert takes blocks back: the page must not go on showing them, nor say that the node is away."""
     with start(free_base_port(1), tmp_path / "chain") as node:
-        public = PublicNode(node.url)
-
-        def rpc(method: str, *params: object) -> object:
-            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-            return public.http.post("/rpc", json=body).json()["result"]
-
         kept = make_blocks(node, 2)
-        snapshot = rpc("evm_snapshot")
+        snapshots = [rpc(node.url, "evm_snapshot")]
         head = make_blocks(node, BLOCKS)
         visitor = Visitor(browser, node.url)
         page = visitor.open()
         expect(page.locator("h1")).to_contain_text(str(head))
-        assert rpc("evm_revert", snapshot) is True
+        visitor.run(RECORD_CONNECTION)
+        assert rpc(node.url, "evm_revert", snapshots.pop()) is True
         expect(page.locator("h1")).to_have_text(f"Newest block {kept}")
+        expect(page.locator("#connection")).to_have_text("Live")
+        assert visitor.run("() => globalThis.connections[0]") == "Connecting"
+        snapshots.append(rpc(node.url, "evm_snapshot"))
         head = make_blocks(node, 1)
         expect(page.locator("h1")).to_have_text(f"Newest block {head}")
         assert shown_heights(page) == list(range(head, -1, -1))
-        public.close()
+        void = rpc(node.url, "eth_getBlockByNumber", "latest", False)["hash"]
+        visitor.go(f"/block/{head}")
+        expect(page.locator("main")).to_contain_text(void)
+        assert rpc(node.url, "evm_revert", snapshots.pop()) is True
+        # None of the newest blocks is at a height that the page has seen.
+        rpc(node.url, "hardhat_mine", hex(100))
+        expect(page.locator("main")).not_to_contain_text(void)
+        expect(page.locator("h1")).to_have_text(f"Block {head}")
         visitor.close()
     assert visitor.complaints == []

@@ -13,6 +13,7 @@ from websockets.http11 import Request, Response
 
 from cairn.client.errors import (
     BlockNotFound,
+    ChainReverted,
     FollowLimit,
     ForbiddenHost,
     InvalidHash,
@@ -94,8 +95,12 @@ def part(expected_from: int | None, heights: range, end: Callable[[ServerConnect
     return play
 
 
-def closing(code: int) -> Callable[[ServerConnection], Awaitable[None]]:
-    return lambda socket: socket.close(code, "because")
+def closing(code: int, reason: str = "because") -> Callable[[ServerConnection], Awaitable[None]]:
+    return lambda socket: socket.close(code, reason)
+
+
+def reverting(height: int) -> Callable[[ServerConnection], Awaitable[None]]:
+    return closing(4205, f"the chain was reverted to block {height}")
 
 
 async def cutting(socket: ServerConnection) -> None:
@@ -125,6 +130,48 @@ def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
     async def main() -> None:
         async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
             assert await take_heights(channel(url), None, 2) == [9, 10]
+
+    asyncio.run(main())
+
+
+def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
+    async def main() -> None:
+        parts = (
+            part(5, range(5, 9), reverting(6)),
+            part(7, range(7, 8), reverting(10)),
+            # Nothing below what was asked for.
+            part(8, range(8, 8), reverting(2)),
+            part(5, range(5, 6), closing(4205, "no height")),
+            part(6, range(6, 7), staying),
+        )
+        async with playing(*parts) as url:
+            assert await take_heights(channel(url), 5, 7) == [5, 6, 7, 8, 7, 5, 6]
+
+    asyncio.run(main())
+
+
+def test_without_a_height_a_revert_moves_the_place_back() -> None:
+    async def main() -> None:
+        async with playing(part(None, range(9, 9), reverting(3)), part(4, range(4, 5), staying)) as url:
+            assert await take_heights(channel(url), None, 1) == [4]
+
+    asyncio.run(main())
+
+
+def test_a_revert_is_told_to_whoever_rejoins() -> None:
+    ended_by: list[int | None] = []
+
+    async def rejoin(reverted_to: int | None) -> None:
+        ended_by.append(reverted_to)
+
+    async def main() -> None:
+        async with playing(
+            part(1, range(1, 2), closing(1001)), part(2, range(2, 3), reverting(1)), part(2, range(2, 3), staying)
+        ) as url:
+            async for block in channel(url).blocks(1, rejoin):
+                if ended_by == [None, 1]:
+                    assert block.block_height == 2
+                    break
 
     asyncio.run(main())
 
@@ -267,6 +314,20 @@ def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: in
         async with playing(play) as url:
             with pytest.raises(kind):
                 await anext(channel(url).outcomes(HASHES[:1]))
+
+    asyncio.run(main())
+
+
+def test_a_revert_ends_the_following_of_transactions() -> None:
+    async def play(socket: ServerConnection) -> None:
+        await read(socket)
+        await reverting(7)(socket)
+
+    async def main() -> None:
+        async with playing(play) as url:
+            with pytest.raises(ChainReverted) as reverted:
+                await anext(channel(url).outcomes(HASHES[:1]))
+        assert reverted.value.height == 7
 
     asyncio.run(main())
 

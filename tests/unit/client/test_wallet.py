@@ -76,6 +76,23 @@ def test_one_that_is_refused_leaves_no_hole() -> None:
     assert run(use).values_of(SENDER) == [value for value in range(100) if value % 7]
 
 
+def test_a_chain_that_was_set_back_is_noticed() -> None:
+    """The nonces and the money are those of before."""
+
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        await wallet.send_all([(TO, 1)] * 5)
+        node.mine()
+        node.state.put(SENDER, 2 * (FEE + 2), 1)
+        results = await wallet.send_all([(TO, 10**6), (TO, 2), (TO, 2)])
+        assert [type(result) for result in results] == [InsufficientFunds, str, str]
+        node.mine()
+        node.state.put(SENDER, FEE + 3, 3)
+        results = await wallet.send_all([(TO, 10**6), (TO, 3)])
+        assert [type(result) for result in results] == [InsufficientFunds, str]
+
+    assert run(use).values_of(SENDER) == [1] * 5 + [2, 2, 3]
+
+
 def test_what_the_rules_refuse_takes_no_nonce() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await asyncio.gather(

@@ -4,15 +4,19 @@ import { parseExact } from "./exact.js";
 
 const FIRST_RETRY_MS = 300;
 const LAST_RETRY_MS = 8_000;
+/** Closes the socket of a dev chain that went back to a snapshot: the node is there, and some blocks are not. */
+const CHAIN_REVERTED = 4205;
 
 export class BlockEvents {
     #socket = null;
     #retryMs = FIRST_RETRY_MS;
     #timer = null;
+    #isReverted = false;
 
     /**
-     * `resume` is asked at every connection for the height to be told from: one above what the page shows.
-     * `onBlock` then gets every block from there on, in order. `onState` hears "live" or "offline".
+     * `resume` is asked at every connection for the height to be told from: one above what the page shows. It is told
+     * whether the chain was reverted since the last. `onBlock` then gets every block from there on, in order.
+     * `onState` hears "live", "offline", or "connecting" while there is only another chain to read.
      */
     constructor({ resume, onBlock, onState }) {
         this.resume = resume;
@@ -25,7 +29,7 @@ export class BlockEvents {
         const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/events`);
         this.#socket = socket;
         socket.addEventListener("open", () => this.#subscribe(socket));
-        socket.addEventListener("close", () => this.#retry(socket));
+        socket.addEventListener("close", ({ code }) => this.#retry(socket, code === CHAIN_REVERTED));
         socket.addEventListener("message", (message) => {
             const event = parseExact(message.data);
             if (event.event === "newBlock" && socket === this.#socket) this.onBlock(event);
@@ -43,8 +47,9 @@ export class BlockEvents {
 
     async #subscribe(socket) {
         try {
-            const fromHeight = await this.resume();
+            const fromHeight = await this.resume(this.#isReverted);
             if (socket !== this.#socket || socket.readyState !== WebSocket.OPEN) return;
+            this.#isReverted = false;
             // Written by hand: JSON.stringify takes no BigInt.
             socket.send(`{"action":"subscribe","event":"newBlock","fromHeight":${fromHeight}}`);
             this.#retryMs = FIRST_RETRY_MS;
@@ -54,9 +59,10 @@ export class BlockEvents {
         }
     }
 
-    #retry(socket) {
+    #retry(socket, isReverted) {
         if (socket !== this.#socket) return;
-        this.onState("offline");
+        this.#isReverted ||= isReverted;
+        this.onState(isReverted ? "connecting" : "offline");
         // Not all pages at the same moment: a node that has just started would meet them all at once.
         this.#timer = setTimeout(() => this.connect(), this.#retryMs * (0.75 + Math.random() / 2));
         this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 1.7);

@@ -18,7 +18,7 @@ export class Live extends EventTarget {
     loaded = new Promise((resolve) => this.addEventListener("blocks", resolve, { once: true }));
 
     #events = new BlockEvents({
-        resume: () => this.#resume(),
+        resume: (isReverted) => this.#resume(isReverted),
         onBlock: (event) => this.#hear(event),
         onState: (state) => this.#become(state),
     });
@@ -48,8 +48,8 @@ export class Live extends EventTarget {
     }
 
     /** Read what is newest, and say from where to be told more: nothing is missed in between, however long it took. */
-    async #resume() {
-        await this.#load();
+    async #resume(isReverted) {
+        await this.#load(isReverted);
         return this.blocks[0].blockHeight + 1n;
     }
 
@@ -78,7 +78,7 @@ export class Live extends EventTarget {
         }
     }
 
-    async #load() {
+    async #load(isReverted = false) {
         const chain = await getChain();
         const [newest] = this.blocks;
         const missing = newest ? chain.head.blockHeight - newest.blockHeight : BigInt(RECENT);
@@ -88,7 +88,7 @@ export class Live extends EventTarget {
         const joint = newest ? items.findIndex((block) => block.hash === newest.hash) : -1;
         if (joint < 0 && isNear) ({ items } = await listBlocks({ limit: RECENT }));
         // A chain that began anew, or went back to a snapshot, has other blocks at the same heights.
-        const isOther = Boolean(newest) && joint < 0 && this.#contradicts(items);
+        const isOther = isReverted || (Boolean(newest) && joint < 0 && this.#contradicts(items));
         this.blocks = (joint < 0 ? items : [...items.slice(0, joint), ...this.blocks]).slice(0, RECENT);
         this.chain = chain;
         this.#tell("chain");

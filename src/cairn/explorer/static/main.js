@@ -99,6 +99,7 @@ async function start() {
     showConnection(live);
     prepareSearch();
     prepareSkipLink();
+    live.on("reset", () => announce("The chain has changed; this is how it is now"));
     live.start();
     const router = new Router({ outlet: document.querySelector("main"), views: VIEWS, live, onShown: markCurrent });
     await router.start();

@@ -1,0 +1,156 @@
+"""A dev chain goes back under a client that follows it: what was taken back never mixes with what replaces it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from cairn.client import Account, AsyncClient, Confirmed
+from cairn.client.errors import ChainReverted, TxNotFound
+from cairn.client.models import Block
+from tests.support.node_process import NodeProcess
+from tests.support.rpc import rpc
+
+TO = Account.dev(9).address
+PATIENCE_S = 60.0
+
+
+class Chain:
+    """A client, and the controls of its node; each payment is in a block of its own."""
+
+    def __init__(self, client: AsyncClient, to: str) -> None:
+        self.client = client
+        self.to = to
+        self.wallet = client.wallet(Account.dev(0))
+
+    async def control(self, method: str, *params: object) -> object:
+        return await asyncio.to_thread(rpc, self.client.url, method, *params)
+
+    async def height(self) -> int:
+        return (await self.client.chain()).head.block_height
+
+    async def pay(self, *values: int) -> list[str]:
+        hashes = []
+        for value in values:
+            hashes.append(await self.wallet.send(self.to, value))
+            await self.client.wait(hashes[-1])
+        return hashes
+
+
+def run(node: NodeProcess, use: Callable[[Chain], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with AsyncClient(node.url) as client:
+            await asyncio.wait_for(use(Chain(client, Account.create().address)), PATIENCE_S)
+
+    asyncio.run(main())
+
+
+async def take(blocks: AsyncGenerator[Block, None], count: int) -> list[Block]:
+    return [await anext(blocks) for _ in range(count)]
+
+
+def test_blocks_that_were_given_and_taken_back_are_an_error(node: NodeProcess) -> None:
+    async def use(chain: Chain) -> None:
+        await chain.pay(1)
+        height, snapshot = await chain.height(), await chain.control("evm_snapshot")
+        async with aclosing(chain.client.blocks(from_height=height)) as blocks:
+            await chain.pay(2, 3)
+            kept, *void = await take(blocks, 3)
+            assert await chain.control("evm_revert", snapshot) is True
+            with pytest.raises(ChainReverted) as reverted:
+                await anext(blocks)
+        assert reverted.value.height == height == kept.block_height
+        sent = await chain.pay(4, 5)
+        async with aclosing(chain.client.blocks(from_height=reverted.value.height + 1)) as blocks:
+            replacing = await take(blocks, 2)
+        assert [block.transactions for block in replacing] == [[tx_hash] for tx_hash in sent]
+        assert replacing[0].previous_hash == kept.hash
+        assert not {block.hash for block in replacing} & {block.hash for block in void}
+
+    run(node, use)
+
+
+def test_who_was_given_nothing_of_it_goes_on(node: NodeProcess) -> None:
+    """Be it behind the block that is the newest then, or waiting for a height."""
+
+    async def use(chain: Chain) -> None:
+        start = await chain.height()
+        await chain.pay(1, 2)
+        height, snapshot = await chain.height(), await chain.control("evm_snapshot")
+        await chain.pay(3)
+        behind, later = chain.client.blocks(start), chain.client.blocks(height + 2)
+        payments = chain.client.payments(chain.to, start)
+        waiting = asyncio.create_task(take(later, 1))
+        [first] = await take(behind, 1)
+        # With it all payments are read, also the one that is taken back.
+        assert (await anext(payments)).value == 1
+        assert await chain.control("evm_revert", snapshot) is True
+        sent = await chain.pay(4, 5)
+        given = [first, *await take(behind, height + 2 - start)]
+        assert [block.block_height for block in given] == list(range(start, height + 3))
+        assert [block.transactions for block in given[-2:]] == [[tx_hash] for tx_hash in sent]
+        assert [(await anext(payments)).value for _ in range(3)] == [2, 4, 5]
+        assert await waiting == given[-1:]
+        for stream in (behind, later, payments):
+            await stream.aclose()
+
+    run(node, use)
+
+
+def test_payments_that_were_given_and_taken_back_are_an_error(node: NodeProcess) -> None:
+    async def use(chain: Chain) -> None:
+        height, snapshot = await chain.height(), await chain.control("evm_snapshot")
+        async with aclosing(chain.client.payments(chain.to, height)) as payments:
+            await chain.pay(1)
+            assert (await anext(payments)).value == 1
+            assert await chain.control("evm_revert", snapshot) is True
+            with pytest.raises(ChainReverted) as reverted:
+                await anext(payments)
+        await chain.pay(2)
+        async with aclosing(chain.client.payments(chain.to, reverted.value.height + 1)) as payments:
+            assert (await anext(payments)).value == 2
+
+    run(node, use)
+
+
+def test_nobody_waits_for_a_transaction_that_is_gone(node: NodeProcess) -> None:
+    async def use(chain: Chain) -> None:
+        height, snapshot = await chain.height(), await chain.control("evm_snapshot")
+        [confirmed] = await chain.pay(1)
+        early = await chain.wallet.sign(TO, 1, nonce=(await chain.client.account(chain.wallet.address)).nonce + 2)
+        await chain.client.submit(early)
+        async with aclosing(chain.client.confirmations([early.tx_hash, confirmed])) as outcomes:
+            assert isinstance(await anext(outcomes), Confirmed)
+            waiting = asyncio.create_task(chain.client.wait(early.tx_hash, timeout_s=PATIENCE_S))
+            assert await chain.control("evm_revert", snapshot) is True
+            with pytest.raises(ChainReverted) as reverted:
+                await anext(outcomes)
+        assert reverted.value.height == height
+        with pytest.raises(TxNotFound):
+            await waiting
+        # The account's nonce is lower again, and the wallet finds that out.
+        await chain.pay(2)
+
+    run(node, use)
+
+
+def test_more_transactions_than_a_socket_follows() -> None:
+    """The node follows 1,000 at once; the one that is confirmed tells when all before it are followed."""
+
+    async def use(chain: Chain) -> None:
+        payers = [chain.client.wallet(Account.dev(number)) for number in range(1, 10)]
+        confirmed = await chain.wallet.send(TO, 1)
+        await chain.control("evm_mine")
+        results = await asyncio.gather(*(payer.send_all([(TO, value) for value in range(120)]) for payer in payers))
+        hashes = [str(result) for sent in results for result in sent]
+        hashes.insert(999, confirmed)
+        async with aclosing(chain.client.confirmations(hashes)) as outcomes:
+            assert await anext(outcomes) == Confirmed(confirmed, 1)
+            await chain.control("evm_mine")
+            ended = [outcome async for outcome in outcomes]
+        assert all(isinstance(outcome, Confirmed) for outcome in ended)
+        assert sorted([confirmed, *(outcome.tx_hash for outcome in ended)]) == sorted(hashes)
+
+    with NodeProcess.start_dev("--block-time", "86400", "--workers", "2") as idle:
+        run(idle, use)
