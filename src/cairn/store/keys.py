@@ -19,10 +19,10 @@
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
 
-Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a height,
-which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key after a flush
-(facebook/rocksdb#15051); a key that has one value for ever cannot be stale, and what is removed is below the base,
-where nobody looks.
+Outside `meta` no key is ever written twice, at most it is removed; of `meta` followers read only what ends in a
+height, which is not written twice either. A RocksDB secondary may go on showing an old value of an overwritten key
+after a flush (facebook/rocksdb#15051); a key that has one value for ever cannot be stale, and what is removed is below
+the base, where nobody looks.
 So an account is not one record that changes: each block that touches it adds a version, the newest one first.
 
 `positions` of a version are those of the block's transactions that the account sends or receives: the versions are the
