@@ -1,4 +1,4 @@
-"""A browser for all tests, a chain with something to see for each file, and a fresh visitor for each test."""
+"""A browser and a chain with something to see for each file, and a fresh visitor for each test."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,8 +16,9 @@ TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for longer: while it is open an event loop runs in this thread, and other tests run their own."""
     executable = find_chromium()
     if executable is None:
         pytest.skip("no browser here: run `make browser`")
