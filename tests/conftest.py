@@ -16,6 +16,7 @@ settings.load_profile("cairn")
 
 
 RECURSION_LIMIT = 1_000
+LONG_FILES = ("test_crash.py", "test_schemathesis.py", "test_cli_page.py", "test_bench.py", "test_watch.py")
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 
 
@@ -23,6 +24,11 @@ JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
 def _recursion_limit_of_the_node() -> None:
     # A library that only tests use raises it so far that input nested too deeply overflows the C stack.
     sys.setrecursionlimit(RECURSION_LIMIT)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: of two workers that share the files out, the last one's would run alone."""
+    items.sort(key=lambda item: LONG_FILES.index(item.path.name) if item.path.name in LONG_FILES else len(LONG_FILES))
 
 
 @pytest.hookimpl(wrapper=True)
