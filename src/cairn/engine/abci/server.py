@@ -16,6 +16,8 @@ from cairn.engine.abci.handler import AbciHandler
 
 MAX_WAITING = 4_096
 """Requests read ahead of an unfinished one on the same connection; then reading pauses."""
+MAX_WAITING_BYTES = 16 * 1024 * 1024
+"""The same in bytes, as requests differ in size; but one larger request is always taken in."""
 
 _T = TypeVar("_T")
 log = structlog.get_logger("cairn.abci")
@@ -131,6 +133,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._out: list[bytes] = []
         self._waiting: deque[bytes | _Later | m.Request | Exception] = deque()
+        self._waiting_bytes = 0
+        """What was read since something first had to wait."""
         self._draining: asyncio.Task[None] | None = None
         self._unread = False
         """CometBFT does not read our answers fast enough."""
@@ -175,6 +179,8 @@ class _Connection(asyncio.Protocol):
                 self._refuse(error)
             else:
                 self._waiting.append(error)
+        if self._draining is not None:
+            self._waiting_bytes += len(data)
         self._write()
         self._balance()
 
@@ -206,6 +212,7 @@ class _Connection(asyncio.Protocol):
                     self._loop.call_soon(self._write)
                 self._out.append(answer)
             self._draining = None
+            self._waiting_bytes = 0
         except Exception as error:
             self._refusing = True
             self._abandon()
@@ -234,7 +241,7 @@ class _Connection(asyncio.Protocol):
 
     def _balance(self) -> None:
         """Read no more than can be answered, so that memory stays bounded."""
-        full = self._unread or len(self._waiting) > MAX_WAITING
+        full = self._unread or len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES
         if full == self._paused or self._transport.is_closing():
             return
         self._paused = full

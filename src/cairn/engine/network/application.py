@@ -5,6 +5,7 @@ the state, so validators sign public block hashes, and a block without transacti
 """
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +42,8 @@ from cairn.mempool.pool import Mempool
 
 APP_VERSION = 1
 """Of the rules: nodes with different ones cannot agree on blocks."""
-CHECKED_AT_ONCE = 512
+CHECKED_AT_ONCE_BYTES = 64 * 1024
+"""Some hundred transfers, however they are bundled."""
 NS_PER_S = 1_000_000_000
 
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
@@ -178,7 +180,7 @@ class NetworkApplication:
         """Check what waits, in the order of arrival: nonces depend on it."""
         checks = self._checks
         while checks:
-            batch = [checks[position] for position in range(min(len(checks), CHECKED_AT_ONCE))]
+            batch = self._next_checks()
             parsed = await self._senders.resolve([request.tx for request, _ in batch])
             for (request, answer), item in zip(batch, parsed, strict=True):
                 checks.popleft()
@@ -190,6 +192,15 @@ class NetworkApplication:
                 except Exception as failure:
                     answer.set_exception(failure)
         self._checking = None
+
+    def _next_checks(self) -> list[tuple[m.CheckTxRequest, asyncio.Future[m.TxResult]]]:
+        batch, size_bytes = [], 0
+        for check in self._checks:
+            batch.append(check)
+            size_bytes += len(check[0].tx)
+            if size_bytes >= CHECKED_AT_ONCE_BYTES:
+                break
+        return batch
 
     def _check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
         try:
@@ -211,22 +222,61 @@ class NetworkApplication:
         self._overlay.add_update(update)
 
     def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
-        """It stays as long as one of its transfers can be mined. Raises the last one's refusal when none can."""
-        refusal: Rejected | MempoolFull = NonceTooLow("all of its transactions have had their turn")
         waiting = [tx for tx in bundle.txs if not self._overlay.is_past(tx)]
-        if recheck and any(self._events.must_go_round_again(tx) for tx in waiting):
+        if recheck:
+            self._recheck_bundle(waiting)
+        else:
+            self._take_bundle(waiting)
+
+    def _recheck_bundle(self, waiting: Sequence[Tx]) -> None:
+        """It stays as long as one of its transfers can be mined. Raises the last one's refusal when none can."""
+        if any(self._events.must_go_round_again(tx) for tx in waiting):
             for tx in waiting:
-                self._events.refused(tx)
+                self._return(tx)
             raise TxRejected(_SENT_AGAIN)
+        refusal: Rejected | MempoolFull = NonceTooLow("all of its transactions have had their turn")
         taken = False
         for tx in waiting:
             try:
-                self._check_transfer(tx, recheck)
+                self._check_transfer(tx, recheck=True)
                 taken = True
             except (Rejected, MempoolFull) as refused:
                 refusal = refused
         if not taken:
             raise refusal
+
+    def _take_bundle(self, waiting: Sequence[Tx]) -> None:
+        """One that brings more that cannot be mined than what can is refused whole, and has no effect.
+
+        Whoever makes bundles looks at each transfer first; few of them can have lost their place on the way. What is
+        here already does not count: else one transfer that pays would carry any number of bundles in.
+        """
+        trial = self._overlay.branch()
+        taken: list[Tx] = []
+        refused: list[tuple[Tx, Rejected]] = []
+        for tx in waiting:
+            if trial.holds(tx):
+                continue
+            try:
+                validate_tx(tx, self._rules)
+                trial.check(tx)
+            except Rejected as refusal:
+                refused.append((tx, refusal))
+                continue
+            trial.add(tx)
+            taken.append(tx)
+        for tx, why in refused:
+            self._give_up(tx, why)
+        if not taken or len(refused) > len(taken):
+            for tx in taken:
+                self._return(tx)
+            raise refused[-1][1] if refused else TxRejected("it brings nothing new")
+        self._overlay.merge(trial)
+        for tx in taken:
+            if self._pool.find(tx.hash) is None:
+                # Without room in the list it is in CometBFT's mempool all the same.
+                with contextlib.suppress(TxRejected, MempoolFull):
+                    self._list(tx)
 
     def _check_transfer(self, tx: Tx, recheck: bool) -> None:
         try:
@@ -249,9 +299,13 @@ class NetworkApplication:
         if admitted.dropped:
             self._events.dropped(admitted.dropped)
 
+    def _return(self, tx: Tx) -> None:
+        self._overlay.let_go(tx)
+        self._events.refused(tx)
+
     def _give_up(self, tx: Tx, refusal: Rejected | MempoolFull) -> None:
         """CometBFT lets `tx` go; one of another node's leaves the pool too, unless it only came out of turn."""
-        self._events.refused(tx)
+        self._return(tx)
         entry = self._pool.find(tx.hash)
         if entry is None or entry.local:
             return
@@ -265,7 +319,7 @@ class NetworkApplication:
         return self._prepare_later(request) if parsed is None else self._prepare(request, parsed)
 
     async def _prepare_later(self, request: m.PrepareProposalRequest) -> Sequence[bytes]:
-        return self._prepare(request, await self._senders.resolve(request.txs))
+        return self._prepare(request, await self._senders.resolve(request.txs, for_block=True))
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
         return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._apply_update)
@@ -275,7 +329,7 @@ class NetworkApplication:
         return self._process_later(request) if parsed is None else self._process(request, parsed)
 
     async def _process_later(self, request: m.ProcessProposalRequest) -> bool:
-        return self._process(request, await self._senders.resolve(request.txs))
+        return self._process(request, await self._senders.resolve(request.txs, for_block=True))
 
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
         try:
@@ -299,7 +353,7 @@ class NetworkApplication:
         return self._finalize_later(request) if parsed is None else self._finalize(request, parsed)
 
     async def _finalize_later(self, request: m.FinalizeBlockRequest) -> m.FinalizeBlockResponse:
-        return self._finalize(request, await self._senders.resolve(request.txs))
+        return self._finalize(request, await self._senders.resolve(request.txs, for_block=True))
 
     def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
         return self._hold(*self._apply(request, parsed))

@@ -7,14 +7,15 @@ CometBFT's mempool is not known to hold is sent again. What comes in quickly goe
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum, auto
 
 import structlog
 
 from cairn.domain.codec import encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_bundle
+from cairn.engine.network.bundle import FEWEST, MOST, encode_bundle
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
@@ -40,6 +41,16 @@ TOO_LARGE = "Tx too large"
 log = structlog.get_logger("cairn.network")
 
 
+class Taken(Enum):
+    """What became of a ticket."""
+
+    YES = auto()
+    NO = auto()
+    """CometBFT takes no more now."""
+    IN_PARTS = auto()
+    """It was too much at once and must be sent again in smaller parts."""
+
+
 class Broadcaster:
     def __init__(self, pool: Mempool, overlay: Overlay, senders: Senders, rpc: Rpc, chain_id: int) -> None:
         self._pool = pool
@@ -55,6 +66,8 @@ class Broadcaster:
         """All that came in before it has been looked at."""
         self._sent: dict[TxHash, float] = {}
         """When each was handed over last."""
+        self._returned: set[TxHash] = set()
+        """Those that came back and have not been sent again."""
         self._due: dict[TxHash, Tx] = {}
         """To be sent, each sender's by nonce."""
         self._send_at = 0.0
@@ -73,6 +86,7 @@ class Broadcaster:
     def committed(self, outcome: BlockOutcome) -> None:
         for tx in outcome.block.txs:
             self._sent.pop(tx.hash, None)
+            self._returned.discard(tx.hash)
         # A block may close a gap in front of what waits here, or make room.
         if self._blocked:
             self._blocked = False
@@ -90,7 +104,8 @@ class Broadcaster:
 
     def returned(self, tx: Tx) -> None:
         """CometBFT's mempool refused it or threw it out."""
-        self._sent.pop(tx.hash, None)
+        if self._sent.pop(tx.hash, None) is not None:
+            self._returned.add(tx.hash)
 
     def is_stale(self, tx: Tx) -> bool:
         """Whether one of ours has waited so long that all peers may have missed it."""
@@ -103,6 +118,7 @@ class Broadcaster:
     def restarted(self) -> None:
         """CometBFT starts with an empty mempool."""
         self._sent.clear()
+        self._returned.clear()
         self._scan_at = 0.0
         self._woken.set()
 
@@ -166,25 +182,33 @@ class Broadcaster:
 
     async def _send_due(self) -> None:
         """Send all that is due, in order, as far as CometBFT takes it; the rest is found by the next scan."""
-        due, self._due = list(self._due.values()), {}
-        start = 0
-        while start < len(due) and not self._stopped:
-            together = self._still_wanted(due[start : start + self._most])
+        due, self._due = self._still_wanted(self._due.values()), {}
+        at = 0
+        while at < len(due) and not self._stopped:
+            # What left the pool while others were sent need not go out any more.
+            together = [tx for tx in self._next_ticket(due, at) if self._pool.find(tx.hash) is not None]
             try:
-                taken = not together or await self._send(together)
+                taken = await self._send(together) if together else Taken.YES
             except RpcAway as away:
                 self._forget(together)
                 log.debug("cannot broadcast", reason=str(away))
                 return
-            if taken is None:
-                continue
-            start += self._most
-            if not taken:
+            if taken is Taken.NO:
                 return
+            if taken is Taken.YES:
+                at += len(self._next_ticket(due, at))
+        self._returned.difference_update(tx.hash for tx in due)
         self._send_at = asyncio.get_running_loop().time() + (GATHER_BUSY_S if len(due) >= BUSY else GATHER_S)
 
+    def _next_ticket(self, due: Sequence[Tx], at: int) -> Sequence[Tx]:
+        """What goes out together, from `at` on: one that came back goes alone, since it may have spoiled its bundle."""
+        for end in range(at, min(at + self._most, len(due))):
+            if due[end].hash in self._returned:
+                return due[at : max(end, at + 1)]
+        return due[at : at + self._most]
+
     def _still_wanted(self, txs: Iterable[Tx]) -> list[Tx]:
-        """Without what left the pool while others were sent, and what another node's CometBFT gave to ours."""
+        """Without what left the pool, and what another node's CometBFT gave to ours."""
         now = asyncio.get_running_loop().time()
         wanted = []
         for tx in txs:
@@ -194,34 +218,30 @@ class Broadcaster:
                 wanted.append(tx)
         return wanted
 
-    async def _send(self, txs: list[Tx]) -> bool | None:
-        """Whether CometBFT takes more; None when it was too much at once and must be sent again in smaller parts."""
+    async def _send(self, txs: list[Tx]) -> "Taken":
         now = asyncio.get_running_loop().time()
         raws = [encode_tx(tx, self._chain_id) for tx in txs]
         # Our own CheckTx then has nothing to recover.
         for tx, raw in zip(txs, raws, strict=True):
             self._senders.remember(raw, tx)
             self._sent[tx.hash] = now
-        ticket = raws[0]
-        if len(raws) >= FEWEST:
-            ticket = encode_bundle(raws)
-            self._senders.remember(ticket, Bundle(tuple(raws), tuple(txs)))
-        error = await self._rpc.broadcast(ticket)
+        error = await self._rpc.broadcast(encode_bundle(raws) if len(raws) >= FEWEST else raws[0])
         if error is None or IN_CACHE in error.data:
-            return True
+            return Taken.YES
         self._forget(txs)
         return self._judge(error, len(txs))
 
-    def _judge(self, error: RpcError, count: int) -> bool | None:
+    def _judge(self, error: RpcError, count: int) -> "Taken":
         if TOO_LARGE in error.data and count >= FEWEST:
-            self._most = count // 2
+            self._most = max(1, count // 2)
             log.warning("CometBFT takes only small transactions: raise mempool.max_tx_bytes", together=self._most)
-            return None
+            return Taken.IN_PARTS
         if FULL in error.data:
             self._blocked = True
-        else:
-            log.warning("CometBFT does not take a transaction", reason=str(error))
-        return False
+            return Taken.NO
+        log.warning("CometBFT does not take a transaction", reason=str(error))
+        # One alone must not keep others back.
+        return Taken.YES if TOO_LARGE in error.data else Taken.NO
 
     def _forget(self, txs: Iterable[Tx]) -> None:
         for tx in txs:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidField
+from cairn.domain.governance import is_update
 from cairn.domain.types import Tx
 
 BUNDLE_PREFIX = b"\x02"
@@ -39,6 +40,8 @@ def is_bundle(raw: bytes) -> bool:
 def open_bundle(raw: bytes) -> list[bytes]:
     """The transfers in a bundle of anybody's making. Raises `InvalidField`; what each one says is not looked at."""
     raws = list(_cut(raw))
+    if any(is_bundle(inner) or is_update(inner) for inner in raws):
+        raise InvalidField("bundle", "holds what is no transfer")
     if not FEWEST <= len(raws) <= MOST:
         raise InvalidField("bundle", f"holds {len(raws)} transactions, not {FEWEST} to {MOST}")
     if len(set(raws)) < len(raws):

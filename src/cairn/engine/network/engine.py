@@ -119,7 +119,7 @@ class NetworkEngine:
     # What CometBFT brings about.
 
     def _connected(self) -> None:
-        self._overlay.reset()
+        self._overlay.clear()
         self._broadcaster.restarted()
         self._watch.restarted()
 
@@ -131,7 +131,7 @@ class NetworkEngine:
 
     def _restored(self) -> None:
         """The chain starts from a snapshot: what was pending against the state before may have no place in it."""
-        self._overlay.reset()
+        self._overlay.clear()
         self._on_dropped(self._pool.settle_all())
         self._blocks.jump()
         self._watch.committed()

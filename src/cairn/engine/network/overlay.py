@@ -3,10 +3,12 @@
 After a commit it is empty, and CometBFT checks all that its mempool still holds again, in order.
 """
 
+from collections.abc import Mapping
+
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import StateView
-from cairn.domain.types import Account, Address, Tx
+from cairn.domain.types import Account, Address, Tx, TxHash
 
 
 class _Lane:
@@ -20,24 +22,56 @@ class _Lane:
         self.txs: list[Tx] = []
         self.cost = 0
 
+    def copy(self) -> "_Lane":
+        lane = _Lane(self.account)
+        lane.txs = self.txs.copy()
+        lane.cost = self.cost
+        return lane
+
 
 class Overlay:
-    def __init__(self, state: StateView, price_bump_percent: int) -> None:
+    def __init__(self, state: StateView, price_bump_percent: int, base: Mapping[Address, _Lane] | None = None) -> None:
+        """With `base`, what is added here leaves those lanes as they are."""
         self._state = state
         self._price_bump_percent = price_bump_percent
+        self._base = base or {}
         self._lanes: dict[Address, _Lane] = {}
+        self._before: set[TxHash] = set()
+        """What it held before the last block; CometBFT may still be about to ask for it again."""
         self._update: ValidatorUpdate | None = None
 
     def reset(self) -> None:
-        self._lanes.clear()
+        """A block was committed: all that stays comes again."""
+        self._before = {tx.hash for lane in self._lanes.values() for tx in lane.txs}
+        self._lanes = {}
         self._update = None
 
+    def clear(self) -> None:
+        """CometBFT's mempool is empty."""
+        self.reset()
+        self._before = set()
+
+    def branch(self) -> "Overlay":
+        """One to try things on; `merge` makes them count."""
+        return Overlay(self._state, self._price_bump_percent, self._lanes)
+
+    def merge(self, trial: "Overlay") -> None:
+        self._lanes.update(trial._lanes)
+
     def holds(self, tx: Tx) -> bool:
-        lane = self._lanes.get(tx.sender)
+        """Whether CometBFT's mempool is known to have it."""
+        return tx.hash in self._before or self._counts(tx)
+
+    def _counts(self, tx: Tx) -> bool:
+        lane = self._lanes.get(tx.sender) or self._base.get(tx.sender)
         if lane is None:
             return False
         place = tx.nonce - lane.account.nonce
         return 0 <= place < len(lane.txs) and lane.txs[place].hash == tx.hash
+
+    def let_go(self, tx: Tx) -> None:
+        """CometBFT's mempool refused it or threw it out."""
+        self._before.discard(tx.hash)
 
     def is_past(self, tx: Tx) -> bool:
         """Whether its nonce is used: it was confirmed, or another one in its place."""
@@ -84,7 +118,8 @@ class Overlay:
     def _lane_of(self, sender: Address) -> _Lane:
         lane = self._lanes.get(sender)
         if lane is None:
-            lane = _Lane(self._state.account(sender))
+            base = self._base.get(sender)
+            lane = _Lane(self._state.account(sender)) if base is None else base.copy()
             # Without money, it is kept only with something in it: anybody can name such senders.
             if lane.account.balance:
                 self._lanes[sender] = lane

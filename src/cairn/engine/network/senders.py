@@ -10,11 +10,12 @@ from cairn.domain.governance import ValidatorUpdate, decode_update, is_update
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, is_bundle, open_bundle
 
-Meaning = Tx | ValidatorUpdate | Bundle
-Parsed = Meaning | Rejected
+Meaning = Tx | ValidatorUpdate
+Parsed = Meaning | Bundle | Rejected
 """A transfer, a validator update, a bundle of transfers, or the reason why the bytes are none of them."""
 
-REMEMBERED = 32_768
+REMEMBERED = 131_072
+"""More than the mempool holds: what is checked again after every block must not be recovered again."""
 THREADS = 2
 FEW = 128
 """So many are recovered at once: handing them to a thread and back costs more than the moment that the loop waits."""
@@ -22,7 +23,7 @@ CHUNK = 64
 """How many a thread takes at once."""
 
 
-def parse(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+def parse(raw: bytes, chain_id: int) -> Meaning | Rejected:
     """Read bytes of anybody's making that are no bundle."""
     try:
         return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id)
@@ -31,7 +32,10 @@ def parse(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
 
 
 class Senders:
-    """A bounded memory of transactions by their bytes. What is refused is not remembered: it may be anything."""
+    """A bounded memory of transactions by their bytes. What is no transaction is not remembered: it may be anything.
+
+    Bundles are not remembered either, only what is in them: the same transfers make any number of bundles.
+    """
 
     def __init__(self, chain_id: int, remembered: int = REMEMBERED) -> None:
         self._chain_id = chain_id
@@ -39,9 +43,19 @@ class Senders:
         self._known: dict[bytes, Meaning] = {}
         # libsecp256k1 runs without the interpreter lock, so the event loop goes on meanwhile.
         self._threads = ThreadPoolExecutor(THREADS, "senders")
+        # A block must never stand in a line behind whatever peers put into the mempool.
+        self._block_threads = ThreadPoolExecutor(THREADS, "block-senders")
 
-    def find(self, raw: bytes) -> Meaning | None:
-        return self._known.get(raw)
+    def find(self, raw: bytes) -> Meaning | Bundle | None:
+        """What the bytes mean, when that needs no recovery."""
+        if not is_bundle(raw):
+            return self._known.get(raw)
+        try:
+            opened = open_bundle(raw)
+        except Rejected:
+            return None
+        found = _gathered(opened, self._known)
+        return found if isinstance(found, Bundle) else None
 
     def remember(self, raw: bytes, meaning: Meaning) -> None:
         known = self._known
@@ -50,75 +64,78 @@ class Senders:
             del known[next(iter(known))]
 
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
-        """What all of them mean, when every one is remembered."""
-        known = self._known
+        """What all of them mean, when no recovery is needed for any."""
         found: list[Parsed] = []
         for raw in raws:
-            meaning = known.get(raw)
+            meaning = self.find(raw)
             if meaning is None:
                 return None
             found.append(meaning)
         return found
 
-    async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
-        """What each of them means, in their order."""
+    async def resolve(self, raws: Sequence[bytes], for_block: bool = False) -> list[Parsed]:
+        """What each of them means, in their order. `for_block` does not wait for others' turns."""
         resolved: dict[bytes, Parsed] = {}
         inside: dict[bytes, list[bytes]] = {}
+        single: list[bytes] = []
         for raw in raws:
-            known = self._known.get(raw)
-            if known is not None:
-                # Its own copy: what is remembered may be forgotten while others are recovered.
-                resolved[raw] = known
-            elif is_bundle(raw):
-                try:
-                    inside[raw] = open_bundle(raw)
-                except Rejected as refusal:
-                    resolved[raw] = refusal
-        single = [raw for raw in raws if raw not in resolved and raw not in inside]
-        resolved |= await self._recover(dict.fromkeys(single + [raw for opened in inside.values() for raw in opened]))
+            if not is_bundle(raw):
+                single.append(raw)
+                continue
+            try:
+                inside[raw] = open_bundle(raw)
+            except Rejected as refusal:
+                resolved[raw] = refusal
+        needed = dict.fromkeys(single + [raw for opened in inside.values() for raw in opened])
+        meanings = await self._recover(needed, self._block_threads if for_block else self._threads)
+        resolved |= meanings
         for raw, opened in inside.items():
-            resolved[raw] = self._gathered(raw, opened, resolved)
+            resolved[raw] = _gathered(opened, meanings) or InvalidField("bundle", "holds what is no transfer")
         return [resolved[raw] for raw in raws]
 
-    async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Parsed]:
+    async def _recover(self, raws: Iterable[bytes], threads: ThreadPoolExecutor) -> dict[bytes, Meaning | Rejected]:
         known = self._known
-        resolved: dict[bytes, Parsed] = {}
+        # Its own copy: what is remembered may be forgotten while others are recovered.
+        resolved: dict[bytes, Meaning | Rejected] = {}
         missing = []
         for raw in raws:
             if (meaning := known.get(raw)) is None:
                 missing.append(raw)
             else:
                 resolved[raw] = meaning
-        for raw, parsed in zip(missing, await self._parse_all(missing), strict=True):
+        for raw, parsed in zip(missing, await self._parse_all(missing, threads), strict=True):
             resolved[raw] = parsed
             if not isinstance(parsed, Rejected):
                 self.remember(raw, parsed)
         return resolved
 
-    def _gathered(self, raw: bytes, opened: list[bytes], resolved: Mapping[bytes, Parsed]) -> Parsed:
-        """A bundle is what all in it are: one that is no transfer spoils it, since whoever made it must have known."""
-        txs = []
-        for inner in opened:
-            meaning = resolved[inner]
-            if not isinstance(meaning, Tx):
-                return meaning if isinstance(meaning, Rejected) else InvalidField("bundle", "holds no mere transfers")
-            txs.append(meaning)
-        bundle = Bundle(tuple(opened), tuple(txs))
-        self.remember(raw, bundle)
-        return bundle
-
-    async def _parse_all(self, raws: list[bytes]) -> list[Tx | ValidatorUpdate | Rejected]:
+    async def _parse_all(self, raws: list[bytes], threads: ThreadPoolExecutor) -> list[Meaning | Rejected]:
         if len(raws) <= FEW:
             return self._parse_chunk(raws)
         loop = asyncio.get_running_loop()
         chunks = [raws[start : start + CHUNK] for start in range(0, len(raws), CHUNK)]
-        parsed = await asyncio.gather(
-            *(loop.run_in_executor(self._threads, self._parse_chunk, chunk) for chunk in chunks)
-        )
+        parsed = await asyncio.gather(*(loop.run_in_executor(threads, self._parse_chunk, chunk) for chunk in chunks))
         return [item for chunk in parsed for item in chunk]
 
-    def _parse_chunk(self, raws: list[bytes]) -> list[Tx | ValidatorUpdate | Rejected]:
+    def _parse_chunk(self, raws: list[bytes]) -> list[Meaning | Rejected]:
         return [parse(raw, self._chain_id) for raw in raws]
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._threads, self._block_threads):
+            threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _gathered(opened: list[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> Bundle | Rejected | None:
+    """A bundle is what all in it are: one that is refused spoils it, since whoever made it must have known.
+
+    None when something is not known, or is no transfer.
+    """
+    txs = []
+    for raw in opened:
+        meaning = meanings.get(raw)
+        if isinstance(meaning, Rejected):
+            return meaning
+        if not isinstance(meaning, Tx):
+            return None
+        txs.append(meaning)
+    return Bundle(tuple(opened), tuple(txs))

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from cairn.domain.codec import encode_tx
-from cairn.domain.errors import Fatal, InvalidSignature, UpdateRefused, WrongGenesis
+from cairn.domain.crypto import address_of_key
+from cairn.domain.errors import Fatal, InsufficientFunds, InvalidSignature, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance import Admins, Validator, ValidatorUpdate, decode_governance, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, DropReason, Tx, TxHash
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Draft, DropReason, Tx, TxHash
 from cairn.engine.abci import messages as m
 from cairn.engine.application import Application
 from cairn.engine.network.application import APP_VERSION, NetworkApplication
@@ -256,6 +258,14 @@ def _awaitable(answer: m.TxResult | Awaitable[m.TxResult]) -> "asyncio.Future[m.
     return answer
 
 
+POOR = [bytes([number + 1]) * 32 for number in range(3)]
+
+
+def draft_of_poor(number: int) -> Draft:
+    sender = address_of_key(POOR[number])
+    return Draft(sender=sender, to=ACCOUNTS[0], value=1, gas=TRANSFER_GAS, gas_price=GWEI, nonce=0)
+
+
 def bundle(*nonces: int, sender: int = 0) -> bytes:
     return encode_bundle([raw(nonce, sender=sender) for nonce in nonces])
 
@@ -275,6 +285,25 @@ def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
     node.app.commit()
     refused = node.check(bundle(0, 1), recheck=True)
     assert (refused.code, refused.log) == (7, "all of its transactions have had their turn")
+
+
+def test_one_transfer_that_pays_carries_in_one_bundle_only(node: Node) -> None:
+    assert node.check(encode_bundle([raw(0), raw(1)])).code == 0
+    again = node.check(encode_bundle([raw(1), raw(0)]))
+    assert (again.code, again.log) == (REFUSED, "it brings nothing new")
+    # Behind it nothing else comes in.
+    poor = [encode_tx(sign_draft(draft_of_poor(number), POOR[number], CHAIN_ID), CHAIN_ID) for number in range(3)]
+    assert node.check(encode_bundle([raw(0), *poor])).code == code_of(InsufficientFunds(""))
+
+
+def test_a_bundle_of_mostly_rubbish_is_refused_and_has_no_effect(node: Node) -> None:
+    mostly = encode_bundle([raw(0), raw(7), raw(8)])
+    assert node.check(mostly).code == 8
+    assert node.pool.pending_count == 0
+    assert node.events.refusals == [signed(7), signed(8), signed(0)]
+    # As much that can be mined as what cannot: honest nodes may see things differently for a moment.
+    assert node.check(encode_bundle([raw(0), raw(7)])).code == 0
+    assert node.pool.pending_count == 1
 
 
 def test_a_bundle_behind_a_gap_is_refused(node: Node) -> None:

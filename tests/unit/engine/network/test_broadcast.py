@@ -164,7 +164,12 @@ def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene, monkeypa
         rescan(scene)
         await asyncio.sleep(0.05)
         assert not scene.rpc.tickets
+        # After a block CometBFT asks for all that it still holds: until then nothing is lost.
         scene.overlay.reset()
+        rescan(scene)
+        await asyncio.sleep(0.05)
+        assert not scene.rpc.tickets
+        scene.overlay.clear()
         rescan(scene)
         await scene.until_sent(0, 1)
 
@@ -243,6 +248,30 @@ def test_tickets_shrink_to_what_cometbft_takes(scene: Scene) -> None:
         scene.admit(*range(5))
         await asyncio.sleep(0.1)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
+
+    play(scene, story)
+
+
+def test_one_alone_that_is_too_large_keeps_nobody_back(scene: Scene) -> None:
+    async def story() -> None:
+        scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
+        scene.admit(0, 1, 2)
+        await asyncio.sleep(0.1)
+        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2], [0], [1], [2]]
+
+    play(scene, story)
+
+
+def test_what_came_back_goes_out_alone(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0, 1, 2, 3)
+        await scene.until_sent(0, 1, 2, 3)
+        for nonce in range(4):
+            scene.broadcaster.returned(signed(nonce))
+        scene.admit(4)
+        rescan(scene)
+        await asyncio.sleep(0.1)
+        assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0], [1], [2], [3], [4]]
 
     play(scene, story)
 

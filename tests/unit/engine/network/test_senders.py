@@ -1,6 +1,7 @@
 """Bytes of anybody's making, read once."""
 
 import asyncio
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -103,8 +104,8 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
         ([], "bundle: holds 0 transactions, not 2 to 512"),
         ([raw_of(0)], "bundle: holds 1 transactions, not 2 to 512"),
         ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
-        ([raw_of(0), encode_update(UPDATE)], "bundle: holds no mere transfers"),
-        ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "raw: "),
+        ([raw_of(0), encode_update(UPDATE)], "bundle: holds what is no transfer"),
+        ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "bundle: holds what is no transfer"),
         ([raw_of(0), b""], "raw: "),
         ([raw_of(0), raw_of(1)[:-1]], "raw: "),
         ([raw_of(nonce) for nonce in range(513)], "bundle: holds 513 transactions"),
@@ -118,6 +119,29 @@ def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], re
     assert found.detail.startswith(refusal)
     assert senders.find(ticket) is None
     senders.close()
+
+
+def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
+    senders = Senders(CHAIN_ID, remembered=4)
+    raws = [raw_of(nonce) for nonce in range(4)]
+    for order in permutations(raws):
+        assert isinstance(resolved(senders, encode_bundle(order))[0], Bundle)
+    # Nothing was pushed out.
+    assert senders.find_all(raws) == [signed(nonce) for nonce in range(4)]
+    senders.close()
+
+
+def test_a_block_does_not_wait_behind_what_fills_the_mempool() -> None:
+    async def scenario() -> None:
+        senders = Senders(CHAIN_ID)
+        flood = asyncio.create_task(senders.resolve([raw_of(nonce) for nonce in range(3_000)]))
+        await asyncio.sleep(0)
+        await senders.resolve([raw_of(nonce) for nonce in range(10_000, 10_000 + module.FEW + 1)], for_block=True)
+        assert not flood.done()
+        await flood
+        senders.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_bundle_that_ends_too_soon_is_refused() -> None:
