@@ -13,7 +13,8 @@ from typing import Any
 
 from bench.load import Request
 from cairn.cometbft import CHECKOUT_BINARY
-from tests.support.network import Network, free_ports
+from tests.support.network import Network
+from tests.support.ports import free_ports
 
 START_TIMEOUT_S = 30
 _MOST_HEADERS = 20

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cairn.cli.join import trust
-from tests.support.network import Network, free_ports
+from tests.support.network import Network
 from tests.support.node_process import wait_until
+from tests.support.ports import free_ports
 from tests.support.wallet import dev_account, new_account, sign_transfer
 
 INTERVAL = 5

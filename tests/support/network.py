@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import signal
-import socket
 import subprocess
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesi
 from tests.support.abci_grammar import Call, check_run, read_runs
 from tests.support.links import Links, State
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.ports import free_ports
 from tests.support.public import PublicNode
 from tests.support.wallet import DEV_CHAIN_ID
 
@@ -40,18 +40,6 @@ QUICK: dict[str, TomlValue] = {
     "p2p.flush_throttle_timeout": "5ms",
 }
 """Rounds that a test can wait for."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has, different from each other."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 class NetworkNode:

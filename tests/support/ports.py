@@ -1,4 +1,4 @@
-"""Ports for networks whose nodes count theirs from one base."""
+"""Ports that a test may give to processes which it is about to start."""
 
 import random
 import socket
@@ -7,6 +7,16 @@ from cairn.cli.network import PORTS_BETWEEN_NODES
 
 FIRST, LAST = 15_000, 32_000
 """Below those that systems hand out to clients."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, different from each other."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(FIRST, LAST)
+        if is_free(port):
+            found.add(port)
+    return list(found)
 
 
 def free_base_port(nodes: int) -> int:

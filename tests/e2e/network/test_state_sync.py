@@ -12,9 +12,10 @@ from cairn.cometbft import TomlValue
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 from tests.support.follower import Follower
-from tests.support.network import Network, NetworkNode, free_ports
+from tests.support.network import Network, NetworkNode
 from tests.support.node_process import wait_until
 from tests.support.pace import MOST_STARVED, Pace
+from tests.support.ports import free_ports
 from tests.support.promises import assert_goes_on
 from tests.support.steady_load import sign_dev_transfer
 

@@ -108,12 +108,16 @@ def test_a_stop_ends_every_process_of_every_node_within_5_s(nodes: list[NodeProc
     assert [pid for pid in pids if is_alive(pid)] == []
 
 
+def head_at(port: int) -> int:
+    return int(httpx.get(f"http://127.0.0.1:{port}/chain").json()["head"]["blockHeight"])
+
+
 def test_run_starts_all_and_stops_them_when_told(cometbft_tools: Path, tmp_path: Path) -> None:
     base = free_base_port(2)
     options = ["--validators", "2", "--base-port", str(base), "--run"]
     with NodeProcess.start(["testnet", str(tmp_path / "net"), *options]) as network:
         wait_until(lambda: network.stdout.count(": ready") >= 2, START_TIMEOUT_S, network.stdout + network.stderr)
-        assert httpx.get(f"http://127.0.0.1:{base}/chain").json()["head"]["blockHeight"] >= 1
+        wait_until(lambda: head_at(base) >= 1, START_TIMEOUT_S, "the first block")
         supervisors = sorted(network.children())
         assert len(supervisors) == 2
         network.process.send_signal(signal.SIGINT)
