@@ -3,7 +3,6 @@
 import http.client
 import json
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from bench.machine import Memory, cpu_seconds, memory
 from cairn.domain.genesis import Genesis, encode_genesis
 from tests.support.node_process import NodeProcess, clean_environment, command
+from tests.support.ports import free_ports
 
 READY_TIMEOUT_S = 60
 QUIET_TIMEOUT_S = 120
@@ -37,18 +37,11 @@ def _link_or_copy(source: str, target: str) -> str:
     return shutil.copy2(source, target)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
     def __init__(self, home: Path) -> None:
-        self.port = _free_port()
+        [self.port] = free_ports(1)
         started = time.perf_counter()
         self._node = NodeProcess.start(["run", "--home", str(home), "--port", str(self.port)])
         try:
