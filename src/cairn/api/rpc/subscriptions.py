@@ -32,8 +32,8 @@ class Subscriptions:
         self._subscriber = hub.attach(connection, self._head_frames)
         self._new: dict[str, tuple[str, bool]] = {}
         """Kind and detail of those whose ids the client has not been told yet."""
-        self._heads: dict[str, int] = {}
-        """The first height that each is told of."""
+        self._heads: set[str] = set()
+        """All are at the socket's one cursor: one that joins later begins where the others are."""
         self._pending: dict[str, bool] = {}
         """Whether each is told of whole transactions."""
         self._silent: set[str] = set()
@@ -62,8 +62,8 @@ class Subscriptions:
         new, self._new = self._new, {}
         for subscription, (kind, is_full) in new.items():
             if kind == "newHeads":
-                first = self._hub.subscribe_blocks(self._subscriber, None)
-                self._heads[subscription] = first
+                self._hub.subscribe_blocks(self._subscriber, None)
+                self._heads.add(subscription)
             elif kind == "newPendingTransactions":
                 self._pending[subscription] = is_full
                 self._arrivals.join(self._tell_pending)
@@ -75,7 +75,8 @@ class Subscriptions:
         subscription = params[0]
         if not isinstance(subscription, str):
             raise InvalidParams("invalid argument 0: expected the id of a subscription")
-        if self._heads.pop(subscription, None) is not None:
+        if subscription in self._heads:
+            self._heads.remove(subscription)
             if not self._heads:
                 self._hub.unsubscribe_blocks(self._subscriber)
         elif self._pending.pop(subscription, None) is not None:
@@ -93,9 +94,7 @@ class Subscriptions:
 
     def _head_frames(self, height: int) -> bytes:
         text = self._head_texts.text(height)
-        return b"".join(
-            notification(subscription, text) for subscription, first in self._heads.items() if first <= height
-        )
+        return b"".join(notification(subscription, text) for subscription in self._heads)
 
     def _tell_pending(self, arrived: ArrivedTxs) -> None:
         for subscription, is_full in self._pending.items():

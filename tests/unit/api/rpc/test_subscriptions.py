@@ -117,6 +117,25 @@ def test_a_full_socket_misses_no_head() -> None:
     run(scenario)
 
 
+def test_after_a_revert_the_heads_go_on_at_the_block_after_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        for _ in range(9):
+            bench.commit()
+        socket, subscriptions = bench.join()
+        old = await subscribed(subscriptions, "newHeads")
+        start = bench.chain.height + 1
+        bench.commit()
+        await settle()
+        bench.hub.on_reverted(5)
+        young = await subscribed(subscriptions, "newHeads")
+        bench.hub.on_commit(7)
+        await settle()
+        assert told(socket, old) == [start, 6, 7]
+        assert told(socket, young) == [6, 7]
+
+    run(scenario)
+
+
 def test_nothing_comes_before_the_id_is_told() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
