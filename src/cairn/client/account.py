@@ -91,6 +91,8 @@ class Account:
             # A float would be signed as another number than the one that was meant.
             if type(number) is not int:
                 raise InvalidField(f"{field}: is not an integer", field=field)
+        if not isinstance(to, str):
+            raise InvalidField("to: is not a string", field="to")
         try:
             draft = Draft(self._address, parse_address(to, "to"), value, gas, gas_price, nonce)
             tx = sign_draft(draft, self._key, chain_id)

@@ -202,22 +202,25 @@ class AsyncWallet:
             return None
         try:
             return self._sign(payment, nonce, chain)
-        except ClientError as refused:
+        except Exception as refused:
+            # Whatever is wrong with one payment, those that go with it must not be lost.
             payment.refuse(refused)
             return None
 
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
         """Raises what the node would refuse with."""
         price = chain.gas_price if payment.gas_price is None else payment.gas_price
+        # First, since it finds what is no number at all.
+        signed = self._account.sign(
+            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
+        )
         if payment.gas < TRANSFER_GAS:
             raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
         if payment.gas > chain.block_gas_limit:
             raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
         if price < chain.gas_price:
             raise GasPriceTooLow(f"gasPrice is {price}; this chain takes {chain.gas_price} or more")
-        return self._account.sign(
-            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
-        )
+        return signed
 
     async def _submit(self, batch: list[_Signed]) -> None:
         # Until there is an answer, only the node knows what has become of these nonces.

@@ -72,6 +72,8 @@ def test_a_dev_chain_has_ten_accounts(index: int) -> None:
     ("field", "given"),
     [
         ("to", {"to": "0x12"}),
+        ("to", {"to": None}),
+        ("to", {"to": 5}),
         ("to", {"to": TO.replace("C", "c", 1)}),
         ("value", {"value": -1}),
         ("value", {"value": 2**256}),

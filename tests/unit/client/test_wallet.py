@@ -111,6 +111,31 @@ def test_what_the_rules_refuse_takes_no_nonce() -> None:
     assert run(use).values_of(SENDER) == [1, 6]
 
 
+def test_what_has_the_wrong_type_is_refused_and_takes_no_other_along() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        wrong: list[dict[str, object]] = [{"to": None}, {"to": 5}, {"value": "1"}, {"gas": "21000"}, {"gas_price": 1.5}]
+        sends = [wallet.send(**({"to": TO, "value": 9} | fields)) for fields in wrong]  # type: ignore[arg-type]
+        results = await asyncio.gather(wallet.send(TO, 1), *sends, wallet.send(TO, 2), return_exceptions=True)
+        assert [type(result) for result in results] == [str, *[InvalidField] * len(wrong), str]
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
+def test_a_mistake_with_one_payment_is_told_to_the_one_who_made_it() -> None:
+    class Careless(str):
+        """An address that cannot be read."""
+
+        def __getitem__(self, index: object) -> str:
+            raise RuntimeError("careless")
+
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sends = wallet.send(TO, 1), wallet.send(Careless(TO), 9), wallet.send(TO, 2)
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(result) for result in results] == [str, RuntimeError, str]
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
 def test_the_balance_is_known_to_the_last_wei() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await wallet.send_all([(TO, 1)] * 12)
