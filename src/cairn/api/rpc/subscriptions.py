@@ -12,8 +12,8 @@ from cairn.api.subscriber import Connection
 
 MAX_SUBSCRIPTIONS = 64
 """On one socket."""
-MAX_LISTENERS = 256
-"""Sockets of a worker that hear of pending transactions: each costs a frame for every one of them."""
+MAX_PENDING = 4
+"""Subscriptions to pending transactions on one socket: a few sockets shall not take all the places of a worker."""
 SILENT = frozenset({"logs", "syncing"})
 """Nothing here logs or falls behind; libraries may subscribe all the same."""
 
@@ -51,11 +51,19 @@ class Subscriptions:
         is_full = kind == "newPendingTransactions" and parse_flag(given(params, 1), "full")
         if len(self._new) + len(self._heads) + len(self._pending) + len(self._silent) >= MAX_SUBSCRIPTIONS:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
-        if kind == "newPendingTransactions" and not self._pending and self._arrivals.listeners >= MAX_LISTENERS:
-            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many sockets follow pending transactions")
         subscription = quantity(secrets.randbits(128))
+        if kind == "newPendingTransactions":
+            self._reserve_pending(subscription)
         self._new[subscription] = (kind, is_full)
         return subscription
+
+    def _reserve_pending(self, subscription: str) -> None:
+        """At once, not when it begins: others may be asking meanwhile. Raises `RpcError`."""
+        unbegun = sum(kind == "newPendingTransactions" for kind, _ in self._new.values())
+        if unbegun + len(self._pending) >= MAX_PENDING:
+            raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket follows pending transactions {MAX_PENDING} times")
+        if not self._arrivals.reserve(subscription):
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many subscriptions to pending transactions")
 
     def begin(self) -> None:
         """Start those whose ids have been written to the socket: no event may come before its subscription's id."""
@@ -86,9 +94,12 @@ class Subscriptions:
             self._silent.remove(subscription)
         elif self._new.pop(subscription, None) is None:
             raise RpcError(SERVER_ERROR, "subscription not found")
+        self._arrivals.release(subscription)
         return True
 
     def close(self) -> None:
+        for subscription in (*self._new, *self._pending):
+            self._arrivals.release(subscription)
         self._arrivals.leave(self._tell_pending)
         self._hub.detach(self._subscriber)
 
