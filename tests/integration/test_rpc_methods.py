@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cairn.core import filters
 from cairn.domain.types import MAX_UINT256
 from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
 from tests.support.described import assert_described
@@ -262,6 +265,18 @@ def test_filters_tell_each_thing_once(tmp_path: Path) -> None:
         assert await call(node, "eth_uninstallFilter", blocks) is True
         assert await call(node, "eth_uninstallFilter", blocks) is False
         assert await refusal(node, "eth_getFilterChanges", blocks) == (-32000, "filter not found")
+
+    run(tmp_path, scenario)
+
+
+def test_too_many_filters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MAX_FILTERS", 1)
+
+    async def scenario(node: RestNode) -> None:
+        name = await call(node, "eth_newBlockFilter")
+        for method in ("eth_newBlockFilter", "eth_newPendingTransactionFilter"):
+            assert await refusal(node, method) == (-32005, "limit exceeded: too many filters")
+        assert await call(node, "eth_getFilterChanges", name) == []
 
     run(tmp_path, scenario)
 

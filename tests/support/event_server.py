@@ -111,7 +111,7 @@ class KnownStandings(CoreGateway):
     def watch_arrivals(self, on: bool) -> None:
         raise StoreUnavailable("not here")
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         raise StoreUnavailable("not here")
 
     async def find_changes(self, filter_name: str) -> FilterChanges | None:

@@ -9,7 +9,9 @@ from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
-"""The one that was not asked for the longest makes room."""
+"""When there are so many, one that nobody seems to use makes room, but none that is in use."""
+IDLE_S = 60.0
+"""Clients ask every few seconds: one that was not asked for so long may make room."""
 LIFETIME_S = 300.0
 """Without being asked for, as in geth."""
 REMEMBERED_TXS = 10_000
@@ -37,10 +39,15 @@ class Filters:
         self._tx_count = 0
         """How many have come in; the newest of them are in `_txs`."""
 
-    def create(self, kind: FilterKind) -> str:
+    def create(self, kind: FilterKind) -> str | None:
+        """The new filter's name; None when there are too many in use."""
         self._expire()
         if len(self._filters) >= MAX_FILTERS:
-            self._filters.popitem(last=False)
+            oldest, unasked = next(iter(self._filters.items()))
+            # The newcomer is refused rather than somebody's lost: one client could take away everybody's.
+            if unasked.asked_at > self._clock() - IDLE_S:
+                return None
+            self.remove(oldest)
         if kind == "transactions":
             self._arrivals.listen(self._arrived)
         name = hex(secrets.randbits(128))

@@ -180,8 +180,11 @@ class CoreGateway(DevGateway, Protocol):
     def watch_arrivals(self, on: bool) -> None:
         """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
-    async def create_filter(self, kind: FilterKind) -> str:
-        """Begin to remember what is new, for a client that will ask for it. Returns the filter's name."""
+    async def create_filter(self, kind: FilterKind) -> str | None:
+        """Begin to remember what is new, for a client that will ask for it.
+
+        Returns the filter's name; None when there are too many.
+        """
 
     async def find_changes(self, filter_name: str) -> FilterChanges | None:
         """What is new since the filter was asked for the last time; None when there is no such filter."""

@@ -225,7 +225,7 @@ class CoreProcess:
         if self._core is not None:
             self._core.watch_arrivals(on)
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         return await self._open_core().create_filter(kind)
 
     async def find_changes(self, filter_name: str) -> FilterChanges | None:

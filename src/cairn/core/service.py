@@ -362,7 +362,7 @@ class Core:
         page = self._pool.page(limit, after, sender)
         return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         return self._filters.create(kind)
 
     async def find_changes(self, filter_name: str) -> FilterChanges | None:

@@ -2,9 +2,9 @@
 
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
-from cairn.core.gateway import FilterChanges
+from cairn.core.gateway import FilterChanges, FilterKind
 
 MAX_BLOCKS = 10_000
 """Hashes in one answer; a client that comes back after more gets the newest."""
@@ -37,15 +37,21 @@ class FilterMethods:
 
     async def new_log_filter(self, params: Params) -> str:
         last_named(params)
-        return await self._gateway.create_filter("logs")
+        return await self._create("logs")
 
     async def new_block_filter(self, params: Params) -> str:
         check_count(params, 0, 0)
-        return await self._gateway.create_filter("blocks")
+        return await self._create("blocks")
 
     async def new_pending_filter(self, params: Params) -> str:
         check_count(params, 0, 1)
-        return await self._gateway.create_filter("transactions")
+        return await self._create("transactions")
+
+    async def _create(self, kind: FilterKind) -> str:
+        name = await self._gateway.create_filter(kind)
+        if name is None:
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
+        return name
 
     async def get_changes(self, params: Params) -> list[str]:
         changes = await self._changes(params)
