@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cairn.core import filters
+from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import MAX_UINT256
 from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
 from tests.support.described import assert_described
@@ -267,6 +268,23 @@ def test_filters_tell_each_thing_once(tmp_path: Path) -> None:
         assert await refusal(node, "eth_getFilterChanges", blocks) == (-32000, "filter not found")
 
     run(tmp_path, scenario)
+
+
+def test_a_failed_answer_loses_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(height: int) -> None:
+        raise StoreUnavailable(f"this worker cannot read block {height} yet")
+
+    async def scenario(node: RestNode) -> None:
+        name = await call(node, "eth_newBlockFilter")
+        node.mine()
+        with monkeypatch.context() as patched:
+            patched.setattr(node.view, "reach", unreachable)
+            code, _ = await refusal(node, "eth_getFilterChanges", name)
+        assert code == -32002
+        mined = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
+        assert await call(node, "eth_getFilterChanges", name) == [mined]
+
+    run_on_node(tmp_path, scenario, settings(), notice_delay_s=0.05)
 
 
 def test_too_many_filters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ class KnownStandings(CoreGateway):
     async def create_filter(self, kind: FilterKind) -> str | None:
         raise StoreUnavailable("not here")
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         raise StoreUnavailable("not here")
 
     async def remove_filter(self, filter_name: str) -> bool:

@@ -186,8 +186,11 @@ class CoreGateway(DevGateway, Protocol):
         Returns the filter's name; None when there are too many.
         """
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        """What is new since the filter was asked for the last time; None when there is no such filter."""
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        """What is new since the filter was asked for the last time; None when there is no such filter.
+
+        Blocks above `shown`, which the caller cannot read yet, are left for the next time.
+        """
 
     async def remove_filter(self, filter_name: str) -> bool:
         """False when there is no such filter."""

@@ -228,8 +228,8 @@ class CoreProcess:
     async def create_filter(self, kind: FilterKind) -> str | None:
         return await self._open_core().create_filter(kind)
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        return await self._open_core().find_changes(filter_name)
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        return await self._open_core().find_changes(filter_name, shown)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return await self._open_core().remove_filter(filter_name)

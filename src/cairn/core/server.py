@@ -219,7 +219,7 @@ class _Connection(asyncio.Protocol):
             case wire.CreateFilter():
                 return await self._core.create_filter(call.kind)
             case wire.FindChanges():
-                return await self._core.find_changes(call.filter_name)
+                return await self._core.find_changes(call.filter_name, call.shown)
             case wire.RemoveFilter():
                 return await self._core.remove_filter(call.filter_name)
             case _:

@@ -365,8 +365,8 @@ class Core:
     async def create_filter(self, kind: FilterKind) -> str | None:
         return self._filters.create(kind)
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        return self._filters.find_changes(filter_name)
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        return self._filters.find_changes(filter_name, shown)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return self._filters.remove(filter_name)

@@ -38,8 +38,8 @@ class Bench:
         assert name is not None
         return name
 
-    def changes(self, name: str) -> FilterChanges:
-        changes = self.filters.find_changes(name)
+    def changes(self, name: str, shown: int | None = None) -> FilterChanges:
+        changes = self.filters.find_changes(name, self.head if shown is None else shown)
         assert changes is not None
         return changes
 
@@ -63,6 +63,18 @@ def test_blocks_from_one_look_to_the_next() -> None:
             changes = bench.changes(name)
             looks.append(list(range(changes.first_height, changes.last_height + 1)))
         assert looks == [[], [6, 7], [], [8]]
+
+    run(scenario)
+
+
+def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
+    async def scenario(bench: Bench) -> None:
+        name = bench.create("blocks")
+        looks = []
+        for bench.head, shown in ((7, 6), (8, 5), (8, 9), (9, 9)):
+            changes = bench.changes(name, shown)
+            looks.append(list(range(changes.first_height, changes.last_height + 1)))
+        assert looks == [[6], [], [7, 8], [9]]
 
     run(scenario)
 
@@ -107,7 +119,7 @@ def test_a_filter_that_nobody_asks_for_goes() -> None:
         bench.now = LIFETIME_S - 1
         bench.changes(asked)
         bench.now = LIFETIME_S + 1
-        assert bench.filters.find_changes(forgotten) is None
+        assert bench.filters.find_changes(forgotten, 0) is None
         bench.changes(asked)
         assert bench.filters.remove(asked)
         assert not bench.filters.remove(asked)
@@ -125,7 +137,7 @@ def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
         bench.now = IDLE_S + 1
         bench.changes(used)
         bench.create("transactions")
-        assert bench.filters.find_changes(idle) is None
+        assert bench.filters.find_changes(idle, 0) is None
         assert bench.filters.create("blocks") is None
         bench.changes(used)
 
@@ -191,10 +203,10 @@ def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> 
             name = await client.create_filter("transactions")
             assert name is not None
             await client.submit(signed(3))
-            changes = await client.find_changes(name)
+            changes = await client.find_changes(name, 0)
             assert changes is not None
             assert changes.tx_hashes == [signed(3).hash]
             assert await client.remove_filter(name)
-            assert await client.find_changes(name) is None
+            assert await client.find_changes(name, 0) is None
 
     asyncio.run(main())
