@@ -139,6 +139,16 @@ def test_who_cannot_sign_is_named(key: str, exit_code: int, message: str) -> Non
     assert message in result.stderr
 
 
+@pytest.mark.parametrize("signer", ["bob", checksum_address(DEV_KEYS[1][0])])
+def test_a_file_that_names_the_address_of_another_key_signs_nothing(signer: str, own_keys: Path) -> None:
+    run("import", "bob", stdin=KEY, env=PASSWORD)
+    path = own_keys / "bob.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"address": DEV_KEYS[1][0].hex()}))
+    result = run("sign", signer, "hello", env=PASSWORD)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"key bob names the address 0x{DEV_KEYS[1][0].hex()}, but holds the key of {FIRST}" in result.stderr
+
+
 def test_with_json_an_error_is_json_too() -> None:
     result = run("sign", "nobody", "hello", "--json")
     error = json.loads(result.stderr)
