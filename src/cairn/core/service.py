@@ -60,6 +60,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
 from cairn.store.rewind import DevDirectory, DevState
+from cairn.store.seen import SeenHead
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
@@ -147,13 +148,15 @@ class Core:
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
         abci_socket: Path | None = None,
+        seen: SeenHead | None = None,
     ) -> "Core":
         """Open the store, then bring the mempool back from the journal.
 
-        `abci_socket` is where to listen for CometBFT, when that is the engine.
+        `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
+        this head is opened, and none is started.
         """
         with contextlib.ExitStack() as opened:
-            chain = ChainStore.open(data_dir, genesis)
+            chain = ChainStore.open(data_dir, genesis, seen)
             opened.callback(chain.close)
             journal = Journal.open(journal_path(data_dir))
             opened.callback(journal.close)
@@ -198,6 +201,11 @@ class Core:
     @property
     def head(self) -> int:
         return self._chain.head_header.height
+
+    def seen_head(self) -> SeenHead:
+        """What a later opening must find."""
+        reverts = 0 if self._kept is None else self._kept.state.reverts
+        return SeenHead(self.head, self._chain.head_hash, reverts)
 
     def info(self) -> ChainInfo:
         """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
