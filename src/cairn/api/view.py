@@ -91,6 +91,8 @@ class ChainView:
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id = info, info.chain_id
+        # It tells its head next: what was announced before may be of blocks that were taken back.
+        self._announced = -1
         if is_reverted:
             self._forget_all()
         self._advance()
@@ -115,7 +117,7 @@ class ChainView:
 
     def _forget_all(self) -> None:
         """The chain was reverted: nothing that was read of it counts any more."""
-        self.height = self._announced = -1
+        self.height = -1
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._block_hashes.clear()

@@ -141,7 +141,6 @@ class CoreProcess:
         try:
             if self._reverted is not None:
                 # No worker may look at the files while others take their place: they have the same names.
-                core.engine.stop()
                 await self._server.settle()
             await core.stop()
         finally:

@@ -55,6 +55,8 @@ class LinkServer:
         phase, reason, info, head = self._core.greeting()
         if info is not None:
             connection.write(wire.frame_of(0, wire.INFO, info))
+        # In the middle of a revert the head is still that of the old chain, of which it must not hear any more.
+        if info is not None and info.store_path:
             connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
         connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 

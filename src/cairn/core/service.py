@@ -425,6 +425,8 @@ class Core:
         """Decides it and ends this core; whoever runs it must open the chain anew."""
         decided = self._controls().decide_revert(snapshot)
         if decided:
+            # At once: no worker may hear of one more block of the old chain.
+            self.engine.stop()
             self.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
         return decided
 
