@@ -30,7 +30,7 @@ from cairn.api.turns import in_turns
 from cairn.api.view import ChainView, reverted_meanwhile, split_hashes
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Starting, StoreUnavailable, TxNotFound
+from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Reverting, Starting, StoreUnavailable, TxNotFound
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import Address, BlockHash, TxHash
 
@@ -55,7 +55,7 @@ async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
     if status.phase == "starting":
         raise Starting(status.reason)
     if status.phase == "unavailable":
-        raise StoreUnavailable(status.reason)
+        raise Reverting(status.reason) if view.is_reverting else StoreUnavailable(status.reason)
     await view.reach(status.head)
     return status
 

@@ -9,7 +9,7 @@ import pytest
 from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
-from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
@@ -307,7 +307,7 @@ def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
         view.on_info(under_way)
         view.on_commit(1)
         assert view.height == -1
-        with pytest.raises(StoreUnavailable, match="the chain goes back"):
+        with pytest.raises(Reverting, match="the chain goes back"):
             view.account(ACCOUNTS[0])
 
     run(tmp_path, scenario)
