@@ -112,18 +112,11 @@ class Core:
     def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
         settings = self._settings
         if settings.engine == "embedded":
-            clock = time.time if self._kept is None else DevClock(self._kept)
-            embedded = EmbeddedEngine(
-                application,
-                self._pool,
-                self._committed,
-                block_time_s=settings.block_time_s,
-                empty_blocks=settings.empty_blocks,
-                proposer=settings.proposer,
-                clock=clock,
-            )
-            if self._kept is not None and isinstance(clock, DevClock):
-                self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
+            if self._kept is None:
+                return self._build_embedded(application, time.time)
+            clock = DevClock(self._kept)
+            embedded = self._build_embedded(application, clock)
+            self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
             return embedded
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
@@ -138,6 +131,17 @@ class Core:
             price_bump_percent=pool_limits(settings).price_bump_percent,
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
+        )
+
+    def _build_embedded(self, application: Application, clock: Callable[[], float]) -> EmbeddedEngine:
+        return EmbeddedEngine(
+            application,
+            self._pool,
+            self._committed,
+            block_time_s=self._settings.block_time_s,
+            empty_blocks=self._settings.empty_blocks,
+            proposer=self._settings.proposer,
+            clock=clock,
         )
 
     @classmethod
