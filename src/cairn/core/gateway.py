@@ -17,7 +17,7 @@ from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 Phase = Literal["starting", "ready", "unavailable", "draining"]
 
 
-MOST_BLOCKS = 100
+MOST_BLOCKS_AT_ONCE = 100
 """That one call makes: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
 FAUCET_DEFAULT = 100 * COIN
 FAUCET_MOST = 1_000 * COIN
@@ -124,9 +124,9 @@ class DevGateway(Protocol):
     """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        """Make blocks now, `MOST_BLOCKS` at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
+        """Make blocks now, `interval_s` of the chain's time apart; the first one at `timestamp`.
 
-        Returns the new head's height. Raises `InvalidField`.
+        There may be `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
         """
         raise not_dev_chain()
 
