@@ -59,7 +59,18 @@ def test_no_two_keys_are_the_same() -> None:
 def test_a_key_is_taken_in_from_standard_input_or_a_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(text)
     for name, args, stdin in (("piped", [], text), ("dash", ["-"], text), ("filed", [str(tmp_path / "secret")], None)):
-        assert made(run("import", name, *args, "--json", stdin=stdin, env=PASSWORD))["address"] == FIRST
+        own = ["--keys", str(tmp_path / name)]
+        assert made(run("import", name, *args, *own, "--json", stdin=stdin, env=PASSWORD))["address"] == FIRST
+
+
+def test_a_key_that_is_here_gets_a_second_name_only_by_force(own_keys: Path) -> None:
+    run("import", "carl", stdin=KEY, env=PASSWORD)
+    # Before a password is asked for: none is given.
+    again = run("import", "karl", stdin=KEY)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert again.stderr == "cairn: this is the key of carl already; --force takes it in once more\n"
+    assert not (own_keys / "karl.json").exists()
+    assert made(run("import", "karl", "--force", "--json", stdin=KEY, env=PASSWORD))["address"] == FIRST
 
 
 def test_the_path_chooses_the_account_of_a_mnemonic() -> None:
