@@ -101,6 +101,10 @@ class DevControls:
         outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
         return outcome.block.header.height
 
+    @property
+    def now(self) -> float:
+        return self._clock.now
+
     def increase_time(self, seconds: int) -> int:
         return self._clock.increase(seconds)
 

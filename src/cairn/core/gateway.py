@@ -101,6 +101,8 @@ class Status(msgspec.Struct, frozen=True):
     queued: int
     """Transactions that wait for a missing nonce."""
     limit: int
+    now: int
+    """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
 
 
 class Checks(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ class CoreProcess:
 
     async def status(self) -> Status:
         if self._core is None:
-            return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size)
+            return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size, int(time.time()))
         return self._core.status_in(self._phase, self._reason)
 
     async def check(self) -> Checks:

@@ -394,6 +394,7 @@ class Core:
             pending=self._pool.pending_count,
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
+            now=int(time.time() if self._dev is None else self._dev.now),
         )
 
     async def validators(self) -> ValidatorSet:

@@ -78,20 +78,21 @@ class ReadingMethods:
             return None
         block_hash, header = self._view.get_header(height)
         if named.tag == "pending":
-            txs = await self._next_txs()
+            txs, now = await self._next_txs()
             shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
-            return pending_block_object(block_hash, header, gas_limit, shown)
+            return pending_block_object(block_hash, header, gas_limit, shown, now)
         if full:
             return block_object(block_hash, header, gas_limit, await self._transactions(height))
         hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
         return block_object(block_hash, header, gas_limit, hashes)
 
-    async def _next_txs(self) -> list[Tx]:
-        """Those that the next block could take, in its order."""
-        ready = min(PENDING_SHOWN, (await self._chain.gateway.status()).pending)
+    async def _next_txs(self) -> tuple[list[Tx], int]:
+        """Those that the next block could take, in its order, and the time by the chain's clock."""
+        status = await self._chain.gateway.status()
+        ready = min(PENDING_SHOWN, status.pending)
         page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
         # What waits for a nonce comes after them.
-        return [pending.tx for pending in page.items[:ready]]
+        return [pending.tx for pending in page.items[:ready]], status.now
 
     async def _transactions(self, height: int) -> list[Json]:
         block_hash, header = self._view.get_header(height)
