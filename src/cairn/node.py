@@ -25,6 +25,7 @@ from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
+from cairn.store.seen import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 
 BACKLOG = 2048
@@ -42,7 +43,7 @@ PROBE_TIMEOUT_S = 0.5
 
 log = structlog.get_logger("cairn.node")
 
-CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None], int]
+CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain], int]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int], None]
 
 
@@ -70,7 +71,7 @@ class Node:
         raise_file_limit(self.settings.max_connections)
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
-                core=partial(self._run_core, listener, runtime_dir),
+                core=partial(self._run_core, listener, runtime_dir, SeenChain()),
                 workers=[
                     partial(self._run_worker, index, listener, runtime_dir) for index in range(self.settings.workers)
                 ],
@@ -87,7 +88,7 @@ class Node:
             gc.set_threshold(GC_EVERY_OBJECTS, 20, 20)
             return supervisor.run()
 
-    def _run_core(self, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
+    def _run_core(self, listener: socket.socket, runtime_dir: Path, seen: SeenChain, lifeline: int) -> int:
         listener.close()
         return self.core(
             self.genesis,
@@ -97,6 +98,7 @@ class Node:
             self.dev_keys,
             lifeline,
             abci_socket_of(self.settings, runtime_dir),
+            seen,
         )
 
     def _engine(self, runtime_dir: Path) -> EngineChild | None:

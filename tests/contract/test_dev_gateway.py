@@ -11,7 +11,7 @@ import pytest
 from cairn.core.gateway import (
     FAUCET_DEFAULT,
     FAUCET_MOST,
-    MOST_BLOCKS,
+    MOST_BLOCKS_AT_ONCE,
     Admission,
     ConfirmedTx,
     CoreGateway,
@@ -65,7 +65,7 @@ def test_blocks_are_made_when_asked_for(tmp_path: Path) -> None:
         assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
         assert await core.mine(3) == 4
         assert [notice[1] for notice in heard.notices if notice[0] == "commit"] == [0, 1, 2, 3, 4]
-        for blocks in (0, MOST_BLOCKS + 1):
+        for blocks in (0, MOST_BLOCKS_AT_ONCE + 1):
             with pytest.raises(InvalidField, match="blocks"):
                 await core.mine(blocks)
 

@@ -3,8 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+from eth_account import Account as Wallet
+
+from cairn.core import filters
+from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import MAX_UINT256
-from tests.support.core_fixtures import ACCOUNTS, GWEI, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
 from tests.support.rpc_node import answer_of, call, raw, refusal
@@ -23,6 +28,14 @@ async def send(node: RestNode, nonce: int, **fields: Any) -> str:
     tx_hash: str = await call(node, "eth_sendRawTransaction", raw(signed(nonce, **fields)))
     assert tx_hash == hash_of(signed(nonce, **fields))
     return tx_hash
+
+
+def raw_ethereum(**changed: Any) -> str:
+    """A signed legacy transaction, as wallets make them for any chain."""
+    fields = {"to": ACCOUNTS[1], "value": 1, "gas": 90_000, "gasPrice": GWEI, "nonce": 0, "chainId": 1337} | changed
+    given: Any = {name: value for name, value in fields.items() if value is not None}
+    signed_by_wallet = Wallet.from_key(KEYS[ACCOUNTS[0]]).sign_transaction(given)
+    return "0x" + bytes(signed_by_wallet.raw_transaction).hex()
 
 
 def test_the_chain_names_itself(tmp_path: Path) -> None:
@@ -124,6 +137,19 @@ def test_what_is_not_kept_any_more(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_the_pending_block_has_the_time_of_the_chains_clock(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        newest = await call(node, "eth_getBlockByNumber", "latest", False)
+        await call(node, "evm_increaseTime", 100_000)
+        pending = await call(node, "eth_getBlockByNumber", "pending", False)
+        assert int(pending["timestamp"], 16) >= int(newest["timestamp"], 16) + 100_000
+        await call(node, "evm_setNextBlockTimestamp", 5_000_000_000)
+        for _ in range(2):
+            assert (await call(node, "eth_getBlockByNumber", "pending", False))["timestamp"] == hex(5_000_000_000)
+
+    run(tmp_path, scenario)
+
+
 def test_there_are_no_contracts(tmp_path: Path) -> None:
     transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
 
@@ -139,9 +165,48 @@ def test_there_are_no_contracts(tmp_path: Path) -> None:
             code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
             assert code == -32000
             assert message.startswith("insufficient funds for transfer")
+            code, message = await refusal(node, method, transfer | {"gas": "0x5207"})
+            assert (code, message) == (-32000, "intrinsic gas too low: have 20999, want 21000")
         _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
         assert message.startswith("overrides")
         assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
+
+    run(tmp_path, scenario)
+
+
+def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "gasPrice": hex(GWEI)}
+
+    async def scenario(node: RestNode) -> None:
+        for method in ("eth_call", "eth_estimateGas"):
+            await call(node, method, transfer | {"value": hex(FULL - FEE)})
+            code, message = await refusal(node, method, transfer | {"value": hex(FULL - FEE + 1)})
+            assert code == -32000
+            assert message.startswith("gas required exceeds allowance (20999)")
+            _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
+            assert message.startswith("gas required exceeds allowance (0)")
+        assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
+
+    run(tmp_path, scenario)
+
+
+def test_no_refusal_of_a_call_looks_like_a_contracts_revert(tmp_path: Path) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
+
+    async def scenario(node: RestNode) -> None:
+        refused = (
+            [transfer | {"value": hex(MAX_UINT256)}],
+            [transfer | {"gas": "0x1"}],
+            [transfer | {"data": "0x01"}],
+            [transfer | {"chainId": "0x1"}],
+            [{"from": SENDER}],
+            [transfer, "0x99"],
+        )
+        for method in ("eth_call", "eth_estimateGas"):
+            for params in refused:
+                error = (await answer_of(node, method, *params))["error"]
+                assert error["code"] == -32000
+                assert "data" not in error
 
     run(tmp_path, scenario)
 
@@ -155,7 +220,17 @@ def test_what_is_no_legacy_transfer_is_refused(tmp_path: Path) -> None:
         for rubbish in ("0xc0", "0xf8", "0xff" + "00" * 300, raw(signed(0)) + "00"):
             code, message = await refusal(node, "eth_sendRawTransaction", rubbish)
             assert code == -32000
-            assert message.startswith("transaction not supported: ")
+            assert message.startswith("rlp: ")
+        for changed, why in (
+            ({"to": ""}, "contract creation is not supported"),
+            ({"data": "0x01"}, "transactions with data"),
+        ):
+            _, message = await refusal(node, "eth_sendRawTransaction", raw_ethereum(**changed))
+            assert message.startswith(why)
+        _, message = await refusal(node, "eth_sendRawTransaction", raw_ethereum(chainId=1))
+        assert message == "invalid sender: invalid chain id for signer: have 1 want 1337"
+        _, message = await refusal(node, "eth_sendRawTransaction", raw_ethereum(chainId=None))
+        assert message.startswith("only replay-protected (EIP-155) transactions allowed over RPC")
         assert await refusal(node, "eth_sendRawTransaction", "0x") == (-32000, "typed transaction too short")
         assert (await refusal(node, "eth_sendRawTransaction", "0x1"))[0] == -32602
         assert (await node.read("/chain"))["mempool"]["pending"] == 0
@@ -179,6 +254,19 @@ def test_refusals_carry_the_code_that_rest_gives(tmp_path: Path) -> None:
         answer = await answer_of(node, "eth_sendRawTransaction", raw(signed(0, gas_price=1)))
         assert answer["error"]["message"].startswith("transaction underpriced: ")
         assert answer["error"]["data"] == {"code": "GAS_PRICE_TOO_LOW"}
+        transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
+        for refused in (
+            transfer | {"from": NOBODY},
+            transfer | {"data": "0x01"},
+            transfer | {"chainId": "0x1"},
+            transfer | {"type": 2},
+            {"from": SENDER},
+        ):
+            answer = await answer_of(node, "eth_sendTransaction", refused)
+            assert answer["error"]["data"] == {"code": "INVALID_FIELD"}
+        for refused_raw in ("0xc0", "0x", "0x02c0", raw_ethereum(to="")):
+            answer = await answer_of(node, "eth_sendRawTransaction", refused_raw)
+            assert answer["error"]["data"] == {"code": "INVALID_FIELD"}
 
     run(tmp_path, scenario)
 
@@ -189,14 +277,18 @@ def test_the_node_signs_for_its_own_accounts(tmp_path: Path) -> None:
         transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x5"}
         first = await call(node, "eth_sendTransaction", transfer)
         second = await call(node, "eth_sendTransaction", transfer | {"gas": "0x6000", "type": "0x0", "nonce": "0x1"})
+        third = await call(node, "eth_sendTransaction", transfer | {"type": 0})
         node.mine()
-        for nonce, tx_hash in enumerate((first, second)):
+        for nonce, tx_hash in enumerate((first, second, third)):
             assert (await call(node, "eth_getTransactionByHash", tx_hash))["nonce"] == hex(nonce)
         assert await refusal(node, "eth_sendTransaction", transfer | {"from": NOBODY}) == (-32000, "unknown account")
         typed = transfer | {"maxFeePerGas": "0x1"}
         assert "transaction type not supported: type 0x2" in (await refusal(node, "eth_sendTransaction", typed))[1]
         other = transfer | {"chainId": "0x1"}
-        assert "chainId does not match node's" in (await refusal(node, "eth_sendTransaction", other))[1]
+        _, message = await refusal(node, "eth_sendTransaction", other)
+        assert message == "chainId does not match node's (have=1, want=1337)"
+        for rubbish in (True, -1, 1.5, "2"):
+            assert (await refusal(node, "eth_sendTransaction", transfer | {"type": rubbish}))[0] == -32602
         misspelt = transfer | {"amount": "0x1"}
         assert (await refusal(node, "eth_sendTransaction", misspelt))[0] == -32602
 
@@ -262,6 +354,35 @@ def test_filters_tell_each_thing_once(tmp_path: Path) -> None:
         assert await call(node, "eth_uninstallFilter", blocks) is True
         assert await call(node, "eth_uninstallFilter", blocks) is False
         assert await refusal(node, "eth_getFilterChanges", blocks) == (-32000, "filter not found")
+
+    run(tmp_path, scenario)
+
+
+def test_a_failed_answer_loses_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(height: int) -> None:
+        raise StoreUnavailable(f"this worker cannot read block {height} yet")
+
+    async def scenario(node: RestNode) -> None:
+        name = await call(node, "eth_newBlockFilter")
+        node.mine()
+        with monkeypatch.context() as patched:
+            patched.setattr(node.view, "reach", unreachable)
+            code, _ = await refusal(node, "eth_getFilterChanges", name)
+        assert code == -32002
+        mined = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
+        assert await call(node, "eth_getFilterChanges", name) == [mined]
+
+    run_on_node(tmp_path, scenario, settings(), notice_delay_s=0.05)
+
+
+def test_too_many_filters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MAX_FILTERS", 1)
+
+    async def scenario(node: RestNode) -> None:
+        name = await call(node, "eth_newBlockFilter")
+        for method in ("eth_newBlockFilter", "eth_newPendingTransactionFilter"):
+            assert await refusal(node, method) == (-32005, "limit exceeded: too many filters")
+        assert await call(node, "eth_getFilterChanges", name) == []
 
     run(tmp_path, scenario)
 

@@ -1,10 +1,19 @@
 """What a wallet talks to, in process: the real mempool over a state that a test mines as it likes."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from cairn.client.account import SignedTransfer
-from cairn.client.errors import ApiError, NodeUnreachable, Problem, error_of
-from cairn.client.models import AccountState, Chain, Head, MempoolItem, MempoolSize, Submitted
+from cairn.client.errors import ApiError, MempoolFull, NodeUnreachable, Problem, TxDropped, TxNotFound, error_of
+from cairn.client.models import (
+    AccountState,
+    Chain,
+    ConfirmedTransaction,
+    Head,
+    MempoolItem,
+    MempoolSize,
+    Submitted,
+    Transaction,
+)
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
@@ -31,6 +40,13 @@ class PoolNode:
         """How many transfers each submission had."""
         self.lost_answers = 0
         """So many of the next submissions are taken, and their answers lost."""
+        self.before_repeat: Callable[[], None] | None = None
+        """The answer to the next submission is lost, this happens, and the client sends it again."""
+        self.dropped: set[str] = set()
+        self.is_pruned = False
+        """Whether confirmed transactions are known no more."""
+        self.full_for: set[int] = set()
+        """Nonces for which there is no room."""
 
     async def chain(self) -> Chain:
         head, size = Head(0, "0x", 0), MempoolSize(0, 0, 0)
@@ -58,12 +74,41 @@ class PoolNode:
     async def submit_all(self, transfers: Sequence[SignedTransfer]) -> list[Submitted | ApiError]:
         self.requests.append(len(transfers))
         results = [self.admit(transfer) for transfer in transfers]
+        if self.before_repeat is not None:
+            self.before_repeat()
+            self.before_repeat = None
+            results = [self.admit(transfer) for transfer in transfers]
+            for result in results:
+                if isinstance(result, ApiError):
+                    result.was_repeated = True
         if self.lost_answers:
             self.lost_answers -= 1
             raise NodeUnreachable("the answer was lost", was_sent=True)
         return results
 
+    async def transaction(self, tx_hash: str) -> Transaction:
+        if tx_hash in self.dropped:
+            raise TxDropped("it was dropped")
+        for tx in [] if self.is_pruned else self.confirmed:
+            if "0x" + tx.hash.hex() == tx_hash:
+                return ConfirmedTransaction(
+                    tx_hash=tx_hash,
+                    sender="0x" + tx.sender.hex(),
+                    to="0x" + tx.to.hex(),
+                    value=tx.value,
+                    nonce=tx.nonce,
+                    gas=tx.gas,
+                    gas_price=tx.gas_price,
+                    block_height=0,
+                    block_hash="0x",
+                    transaction_index=0,
+                    fee=TRANSFER_GAS * tx.gas_price,
+                )
+        raise TxNotFound("there is no such transaction")
+
     def admit(self, transfer: SignedTransfer) -> Submitted | ApiError:
+        if transfer.nonce in self.full_for:
+            return MempoolFull("there is no room")
         tx = build_tx(
             sender=parse_address(transfer.sender, "from"),
             to=parse_address(transfer.to, "to"),

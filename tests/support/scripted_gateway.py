@@ -74,10 +74,10 @@ class ScriptedGateway(CoreGateway):
     def watch_arrivals(self, on: bool) -> None:
         self.is_watched = on
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         raise StoreUnavailable("not here")
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         raise StoreUnavailable("not here")
 
     async def remove_filter(self, filter_name: str) -> bool:

@@ -1,7 +1,7 @@
 """An HTTP server whose answers a test writes, for what a real node does only when it is in trouble."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -32,6 +32,8 @@ class ScriptedServer:
         self.requests: list[tuple[str, bytes]] = []
         """The first line and the body of each."""
         self.url = ""
+        self.got_request = asyncio.Event()
+        self.stop_listening: Callable[[], None] = lambda: None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -48,6 +50,7 @@ class ScriptedServer:
         first, *lines = head.split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         self.requests.append((first, await reader.readexactly(int(headers.get("content-length", "0")))))
+        self.got_request.set()
         reply = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         if reply == SILENCE:
             await reader.read()
@@ -59,6 +62,7 @@ async def scripted(*script: bytes | str) -> AsyncGenerator[ScriptedServer, None]
     scripted_server = ScriptedServer(script)
     server = await asyncio.start_server(scripted_server.serve, "127.0.0.1", 0)
     scripted_server.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    scripted_server.stop_listening = server.close
     try:
         yield scripted_server
     finally:

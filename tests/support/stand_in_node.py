@@ -17,11 +17,12 @@ from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node
+from cairn.store.seen import SeenChain
 
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
-    lifeline: int, abci_socket: Path | None,
+    lifeline: int, abci_socket: Path | None, seen: SeenChain,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))

@@ -27,9 +27,13 @@ from pathlib import Path
 from cairn.config import Settings
 from cairn.core.process import run_core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
+from cairn.store.seen import SeenChain
 lifeline, directory = int(sys.argv[2]), Path(sys.argv[3])
 settings = Settings(block_time_s=float(sys.argv[4]))
-sys.exit(run_core(dev_genesis(), directory / "data", settings, directory / "core.sock", dict(DEV_KEYS), lifeline, None))
+core_socket = directory / "core.sock"
+sys.exit(
+    run_core(dev_genesis(), directory / "data", settings, core_socket, dict(DEV_KEYS), lifeline, None, SeenChain())
+)
 """
 
 

@@ -132,6 +132,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.ShuttingDown: Answer(503, "The node is shutting down", retry_after_s=5),
     errors.MempoolFull: Answer(503, "The mempool is full", retry_after_s=5),
     errors.StoreUnavailable: Answer(503, "The store is unavailable", retry_after_s=5),
+    errors.Reverting: Answer(503, "The chain is being reverted", retry_after_s=1),
     errors.EngineUnavailable: Answer(503, "The engine is unavailable", retry_after_s=5),
     TooManyConnections: Answer(503, "Too many connections", retry_after_s=1),
 }

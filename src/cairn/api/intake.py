@@ -9,6 +9,7 @@ from cairn.api.answers import hex_text
 from cairn.api.errors import Internal, problem_of
 from cairn.api.schemas import Problem, Submitted
 from cairn.api.submission import Submission, parse_submission, split_batch
+from cairn.api.turns import in_turns
 from cairn.api.view import ChainView
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
 from cairn.domain.codec import decode_tx
@@ -17,7 +18,7 @@ from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
 
 TURN_ITEMS = 8
-"""Signatures of a batch that are checked before other requests get their turn: about a millisecond."""
+"""Signatures of a batch that are checked before other requests get their turn."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -56,13 +57,11 @@ class Intake:
         """One result or problem for each item, in order. All go to the core before any is waited for: one sync."""
         self._accepting_info()
         begun: list[asyncio.Future[Admission] | NodeError] = []
-        for number, item in enumerate(split_batch(body), start=1):
+        async for item in in_turns(split_batch(body), TURN_ITEMS):
             try:
                 begun.append(self.admit_complete(item) or await self._begin(item))
             except NodeError as refused:
                 begun.append(refused)
-            if number % TURN_ITEMS == 0:
-                await asyncio.sleep(0)
         return [problem_of(item) if isinstance(item, NodeError) else await _result_of(item) for item in begun]
 
     async def _begin(self, body: bytes) -> asyncio.Future[Admission]:

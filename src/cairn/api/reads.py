@@ -26,10 +26,11 @@ from cairn.api.parameters import (
     wait_of,
 )
 from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView
+from cairn.api.turns import in_turns
 from cairn.api.view import ChainView, reverted_meanwhile, split_hashes
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Starting, StoreUnavailable, TxNotFound
+from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Reverting, Starting, StoreUnavailable, TxNotFound
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import Address, BlockHash, TxHash
 
@@ -39,7 +40,7 @@ PRESENCE_INTERVAL_S = 5.0
 """How often a waiting request looks whether its client is still there."""
 
 TURN_ITEMS = 50
-"""Records that are read before other requests get their turn: about a millisecond."""
+"""Records that are read before other requests get their turn."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -54,7 +55,7 @@ async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
     if status.phase == "starting":
         raise Starting(status.reason)
     if status.phase == "unavailable":
-        raise StoreUnavailable(status.reason)
+        raise Reverting(status.reason) if view.is_reverting else StoreUnavailable(status.reason)
     await view.reach(status.head)
     return status
 
@@ -213,7 +214,7 @@ class Reads:
         shown = found[:limit]
         cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
         items = []
-        for number, (height, position) in enumerate(shown, start=1):
+        async for height, position in in_turns(shown, TURN_ITEMS):
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
             # Others had their turn, and the oldest blocks may have been removed meanwhile.
@@ -221,8 +222,6 @@ class Reads:
                 cursor = None
                 break
             items.append(self._view.confirmed_at(height, position))
-            if number % TURN_ITEMS == 0:
-                await asyncio.sleep(0)
         path = f"/account/{hex_text(address)}/txs"
         return json_response(b"[" + b",".join(items) + b"]", next_link(path, query, cursor))
 

@@ -12,7 +12,16 @@ from cairn.api.answers import block_json, confirmed_json
 from cairn.api.cache import AnswerCache
 from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.codec import decode_record
-from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable, Unavailable
+from cairn.domain.errors import (
+    BlockNotFound,
+    Corrupt,
+    Fatal,
+    Reverting,
+    ShuttingDown,
+    Starting,
+    StoreUnavailable,
+    Unavailable,
+)
 from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 
@@ -91,6 +100,8 @@ class ChainView:
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id = info, info.chain_id
+        # It tells its head next: what was announced before may be of blocks that were taken back.
+        self._announced = -1
         if is_reverted:
             self._forget_all()
         self._advance()
@@ -115,7 +126,7 @@ class ChainView:
 
     def _forget_all(self) -> None:
         """The chain was reverted: nothing that was read of it counts any more."""
-        self.height = self._announced = -1
+        self.height = -1
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._block_hashes.clear()
@@ -231,11 +242,16 @@ class ChainView:
         """How often the chain was reverted, as far as this worker has heard."""
         return 0 if self.info is None else self.info.reverts
 
+    @property
+    def is_reverting(self) -> bool:
+        """Whether the chain is about to be replaced by an earlier one: that takes some tens of milliseconds."""
+        return self.info is not None and not self.info.store_path
+
     def why_unavailable(self) -> Unavailable:
         if self.phase == "draining":
             return ShuttingDown(self.reason)
         if self.phase == "unavailable":
-            return StoreUnavailable(self.reason)
+            return Reverting(self.reason) if self.is_reverting else StoreUnavailable(self.reason)
         return Starting(self.reason)
 
     def _reader(self) -> FollowerStore:
@@ -350,8 +366,8 @@ class ChainView:
         return answer
 
 
-def reverted_meanwhile() -> StoreUnavailable:
-    return StoreUnavailable("the chain was reverted meanwhile: ask again")
+def reverted_meanwhile() -> Reverting:
+    return Reverting("the chain was reverted meanwhile: ask again")
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:

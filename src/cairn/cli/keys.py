@@ -19,7 +19,7 @@ from cairn.cli.parties import find_party
 from cairn.cli.passwords import read_password, read_secret
 from cairn.cli.report import reported_errors
 from cairn.cli.screen import print_json, print_pairs, print_table
-from cairn.domain.crypto import CURVE_ORDER, checksum_address, keccak256, sign_digest
+from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, keccak256, sign_digest
 from cairn.domain.errors import InvalidConfig
 
 FIRST_PATH = "m/44'/60'/0'/0/0"
@@ -54,6 +54,7 @@ def import_key(
         ),
     ] = None,
     path: Annotated[str, typer.Option(help="Which account of a mnemonic.", metavar="PATH")] = FIRST_PATH,
+    force: Annotated[bool, typer.Option("--force", help="Also a key that is here under another name.")] = False,
     keys: KeysDirectory = None,
     password_file: PasswordFile = None,
     as_json: AsJson = False,
@@ -66,7 +67,11 @@ def import_key(
         keystore = keystore_in(keys)
         keystore.check_new(name)
         secret = read_secret(file, "Private key or mnemonic: ").strip()
-        key, password = open_secret(secret, name, path, password_file)
+        key, password = open_secret(secret, path, password_file)
+        if not force:
+            check_unknown(keystore, key)
+        if password is None:
+            password = read_password(password_file, f"New password for {name}: ", confirm=True)
         show_added(add_locked(keystore, name, key, password), as_json)
 
 
@@ -116,8 +121,8 @@ def sign(
             print(signature)
 
 
-def open_secret(secret: str, name: str, path: str, password_file: Path | None) -> tuple[bytes, str]:
-    """The key in what was given, and the password for it."""
+def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
+    """The key in what was given, and the password that it has already."""
     # Brings in the wallet library: only when a key is taken in.
     from cairn.cli.vault import key_from_words, unlock
 
@@ -127,8 +132,14 @@ def open_secret(secret: str, name: str, path: str, password_file: Path | None) -
             return unlock(json.loads(secret), password, "the keystore file"), password
         except ValueError:
             raise InvalidConfig("the keystore file is no JSON") from None
-    key = key_from_words(secret, path) if len(secret.split()) > 1 else parse_key(secret)
-    return key, read_password(password_file, f"New password for {name}: ", confirm=True)
+    return key_from_words(secret, path) if len(secret.split()) > 1 else parse_key(secret), None
+
+
+def check_unknown(keystore: Keystore, key: bytes) -> None:
+    """Raises `InvalidConfig` for a key that is here: with two names for one account, either hides the other."""
+    known = keystore.find_by_address(address_of_key(key))
+    if known is not None:
+        raise InvalidConfig(f"this is the key of {known.name} already; --force takes it in once more")
 
 
 def parse_key(text: str) -> bytes:

@@ -17,6 +17,7 @@ from cairn.cli.report import NotFound, warn
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField
 from cairn.domain.types import Address
+from cairn.store.directory import sync_directory
 
 SUFFIX = ".json"
 _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
@@ -97,7 +98,7 @@ class Keystore:
             with self._scratch_file(text) as written:
                 # Unlike a rename, a link fails when somebody else has just taken the name.
                 os.link(written, path)
-            _sync_directory(self.directory)
+            sync_directory(self.directory)
         except OSError as error:
             self.check_new(name)
             raise InvalidConfig(f"cannot write {path}: {error.strerror}") from None
@@ -136,11 +137,3 @@ def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, InvalidField):
         raise InvalidConfig(f"{label} is no keystore file (version 3) that names its address") from None
     return address, document
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -44,6 +44,7 @@ def tx(
 @app.command(rich_help_panel=PANEL)
 def block(
     name: Annotated[str, typer.Argument(help="A hash, a height, or latest.", metavar="[BLOCK]")] = "latest",
+    limit: Limit = 20,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
@@ -52,7 +53,7 @@ def block(
     from cairn.cli.lookups import Lookups
 
     with reported_errors(as_json):
-        Lookups(node, keystore_in(keys), as_json).show_block(name)
+        Lookups(node, keystore_in(keys), as_json).show_block(name, limit)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -94,7 +95,7 @@ def mempool(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """List the pending transactions, in the order in which they will be mined."""
+    """List the pending transactions in the order of mining; last the queued, which wait for a missing nonce."""
     from cairn.cli.lookups import Lookups
 
     with reported_errors(as_json):

@@ -1,13 +1,14 @@
 """What the commands that look fetch and show: tables for people, the interface's own JSON for scripts."""
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from cairn.cli.amounts import format_amount
 from cairn.cli.keystore import Keystore
+from cairn.cli.nonces import find_missing, find_queued, tell_missing, wait_confirmed
 from cairn.cli.parties import find_party
 from cairn.cli.remote import ask_node
 from cairn.cli.report import CommandFailed
@@ -29,8 +30,9 @@ class Names:
     """Addresses as people know them: by the name of a stored key, or as a dev account."""
 
     def __init__(self, keystore: Keystore) -> None:
-        self._names = {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
-        self._names |= {key.address: key.name for key in keystore.load_all()}
+        self._names = {key.address: key.name for key in keystore.load_all()}
+        # A dev account is the same for everybody, whatever somebody calls its key.
+        self._names |= {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
 
     def full(self, spelled: str) -> str:
         address = parse_address(spelled, "address")
@@ -58,27 +60,29 @@ class Lookups:
         if trusted_block is not None:
             check_hash(trusted_block, "--trusted-block")
 
-        async def fetch(node: AsyncClient) -> tuple[Transaction, Proof | None]:
-            tx = await (node.transaction(tx_hash) if wait_s is None else node.wait(tx_hash, wait_s))
-            return tx, await checked_proof(node, tx_hash, trusted_block) if with_proof else None
+        async def fetch(node: AsyncClient) -> tuple[Transaction, list[range], Proof | None]:
+            tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
+            is_pending = not isinstance(tx, ConfirmedTransaction)
+            missing = await find_missing(node, tx.sender, tx.nonce) if is_pending else []
+            return tx, missing, await checked_proof(node, tx_hash, trusted_block) if with_proof else None
 
-        tx, proof = ask_node(self._url, fetch)
+        tx, missing, proof = ask_node(self._url, fetch)
         if self._as_json:
             print_json(msgspec.to_builtins(tx if proof is None else proof))
             return
-        pairs = tx_pairs(tx, Names(self._keystore))
+        pairs = tx_pairs(tx, missing, Names(self._keystore))
         if proof is not None:
             pairs.append(("proof", proved_text(proof, trusted_block is not None)))
         print_pairs(pairs)
 
-    def show_block(self, name: str) -> None:
+    def show_block(self, name: str, limit: int) -> None:
         if name != "latest" and not _is_height(name):
             check_hash(name, "BLOCK", "a height, latest, or ")
         block = ask_node(self._url, lambda node: node.block(name))
         if self._as_json:
             print_json(msgspec.to_builtins(block))
         else:
-            print_pairs(block_pairs(block, Names(self._keystore)))
+            print_pairs(block_pairs(block, limit, Names(self._keystore)))
 
     def show_account(self, who: str) -> None:
         address = self._address_of(who)
@@ -108,16 +112,18 @@ class Lookups:
     def show_mempool(self, sender: str | None, limit: int) -> None:
         address = None if sender is None else self._address_of(sender)
 
-        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], int]:
+        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], set[str], int]:
             size = (await node.chain()).mempool
-            return await collected(node.pending(address, limit)), size.pending + size.queued
+            items = await collected(node.pending(address, limit))
+            queued = await find_queued(node, items) if size.queued and not self._as_json else set()
+            return items, queued, size.pending + size.queued
 
-        items, total = ask_node(self._url, fetch)
+        items, queued, total = ask_node(self._url, fetch)
         if self._as_json:
             print_json(msgspec.to_builtins(items))
             return
         if items:
-            print_pending(items, Names(self._keystore))
+            print_pending(items, queued, Names(self._keystore))
         else:
             print("No transaction is pending.")
         if address is None and total > len(items):
@@ -168,10 +174,10 @@ def proved_text(proof: Proof, is_trusted: bool) -> str:
     return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
 
 
-def tx_pairs(tx: Transaction, names: Names) -> list[tuple[str, Line]]:
+def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tuple[str, Line]]:
     pairs: list[tuple[str, Line]] = [
         ("transaction", tx.tx_hash),
-        ("status", tx.status),
+        ("status", f"queued: {tell_missing(missing)}" if missing else tx.status),
         ("from", names.full(tx.sender)),
         ("to", names.full(tx.to)),
         ("amount", format_amount(tx.value)),
@@ -184,8 +190,9 @@ def tx_pairs(tx: Transaction, names: Names) -> list[tuple[str, Line]]:
     return pairs
 
 
-def block_pairs(block: Block, names: Names) -> list[tuple[str, Line]]:
+def block_pairs(block: Block, limit: int, names: Names) -> list[tuple[str, Line]]:
     count = len(block.transactions)
+    more = [] if count <= limit else [("", f"and {count - limit:,} more; --limit shows them")]
     return [
         ("block", str(block.block_height)),
         ("hash", block.hash),
@@ -195,7 +202,8 @@ def block_pairs(block: Block, names: Names) -> list[tuple[str, Line]]:
         ("gas used", f"{block.gas_used:,}"),
         ("state root", block.state_root),
         ("transactions", f"{count:,}" if count else "none"),
-        *(("", tx_hash) for tx_hash in block.transactions),
+        *(("", tx_hash) for tx_hash in block.transactions[:limit]),
+        *more,
     ]
 
 
@@ -208,17 +216,18 @@ def print_history(history: Sequence[ConfirmedTransaction], address: str, names: 
     print_table(("block", "", "account", "amount", "transaction"), rows)
 
 
-def print_pending(items: Sequence[MempoolItem], names: Names) -> None:
+def print_pending(items: Sequence[MempoolItem], queued: Container[str], names: Names) -> None:
     rows = [
         (
             names.short(item.sender),
             names.short(item.to),
             format_amount(item.value),
             str(item.nonce),
+            "queued" if item.tx_hash in queued else "pending",
             format_amount(item.gas_price),
             ago(item.received_at),
             item.tx_hash,
         )
         for item in items
     ]
-    print_table(("from", "to", "amount", "nonce", "gas price", "received", "transaction"), rows)
+    print_table(("from", "to", "amount", "nonce", "status", "gas price", "received", "transaction"), rows)

@@ -17,6 +17,7 @@ import typer
 from cairn import __version__
 from cairn.cli import keys, look, validators, wallet
 from cairn.cli.banner import print_dev_banner, print_run_banner
+from cairn.cli.completion import answer_shells, completion
 from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
 from cairn.cli.join import join
@@ -31,6 +32,7 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A blockchain node with a plain REST and WebSocket interface.\n\n"
@@ -38,7 +40,7 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
-NODE, NETWORK = "Node", "Network"
+NODE, NETWORK, SHELL = "Node", "Network", "Shell"
 """Panels of --help; the commands of a module of their own have theirs there."""
 
 
@@ -141,6 +143,8 @@ app.add_typer(validators.app, name="validators", rich_help_panel=NETWORK)
 app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)
 app.add_typer(look.app)
+app.command(rich_help_panel=SHELL)(completion)
+answer_shells()
 
 
 def warn_of_lost_fees(proposer: Address) -> None:

@@ -32,7 +32,7 @@ class Party:
         return self.address in _PUBLIC
 
     def unlock(self, password_file: Path | None) -> bytes:
-        """The private key. Raises `NotFound` when it is not here, `WrongPassword`."""
+        """The private key of `address`. Raises `NotFound` when it is not here, `WrongPassword`, `InvalidConfig`."""
         if self.stored is None:
             if self.is_public:
                 return _PUBLIC[self.address]

@@ -61,6 +61,9 @@ def explained_errors(url: str) -> Iterator[None]:
         raise TimedOut(f"{error}; {advice}", tx_hash=error.tx_hash) from None
     except errors.NodeUnreachable as error:
         raise Unreachable(_no_answer(url, error), "NODE_UNREACHABLE", error.tx_hash) from None
+    except errors.OutcomeUnknown as error:
+        advice = f"before paying again, `cairn tx {error.tx_hash}` at a node that keeps every block tells"
+        raise Unreachable(f"{error}; {advice}", "OUTCOME_UNKNOWN", error.tx_hash) from None
     except errors.UnexpectedAnswer as error:
         raise Unreachable(f"{error}; check --node") from None
     except (errors.InvalidHash, errors.InvalidField, errors.InvalidQuery) as error:

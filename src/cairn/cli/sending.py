@@ -11,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from cairn.cli.amounts import format_amount
+from cairn.cli.nonces import find_missing, tell_missing, wait_confirmed
 from cairn.cli.remote import ask_node
 from cairn.cli.report import CommandFailed, warn
 from cairn.cli.screen import Output, print_json, print_lines
@@ -31,10 +32,12 @@ class Sending:
 
     def send(self, password_file: Path | None, is_sure: bool, wait_s: float | None) -> None:
         """Raises `CommandFailed` that says whether anything was sent."""
-        chain, state = ask_node(self._url, self._look)
+        chain, state, missing = ask_node(self._url, self._look)
         self._check_funds(chain, state)
         if self._order.to.is_public and chain.chain_id != DEV_CHAIN_ID:
             warn(f"the key of {self._order.to} is public, and this is no dev chain: anybody can take what it gets")
+        if missing and not self._as_json:
+            warn(f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can take it until they are sent")
         if not is_sure and sys.stdin.isatty():
             self._confirm(chain)
         account = Account(self._order.sender.unlock(password_file))
@@ -45,8 +48,10 @@ class Sending:
                 print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` tells what became of it", file=sys.stderr)
             raise
 
-    async def _look(self, node: AsyncClient) -> tuple[Chain, AccountState]:
-        return await node.chain(), await node.account(self._order.sender_address)
+    async def _look(self, node: AsyncClient) -> tuple[Chain, AccountState, list[range]]:
+        sender, nonce = self._order.sender_address, self._order.nonce
+        missing = [] if nonce is None else await find_missing(node, sender, nonce)
+        return await node.chain(), await node.account(sender), missing
 
     def _price(self, chain: Chain) -> int:
         return chain.gas_price if self._order.gas_price is None else self._order.gas_price
@@ -97,7 +102,7 @@ class Sending:
             return
         started = time.monotonic()
         with progress("waiting for its block"):
-            confirmed = await node.wait(submitted.tx_hash, wait_s)
+            confirmed = await wait_confirmed(node, submitted.tx_hash, wait_s)
         self._tell_confirmed(confirmed, time.monotonic() - started)
 
     def _tell_confirmed(self, tx: ConfirmedTransaction, waited_s: float) -> None:

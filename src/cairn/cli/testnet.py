@@ -22,7 +22,6 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 
 MOST_VALIDATORS = 100
 DEV_ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
-DEV_THRESHOLD = 2
 
 _MANY = "May be repeated."
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cairn.cli.amounts import format_amount, parse_amount
 from cairn.cli.keystore import Keystore
+from cairn.cli.lookups import Names
 from cairn.cli.parties import Party, find_party
 from cairn.cli.remote import ask_node, explained_errors
 from cairn.cli.screen import print_json, print_pairs
@@ -59,15 +60,15 @@ def sign_order(url: str, order: Order, chain_id: int | None, password_file: Path
         return account.sign(order.to_address, order.value, nonce=nonce, chain_id=chain_id, gas_price=gas_price)
 
 
-def show_signed(signed: SignedTransfer, as_json: bool) -> None:
+def show_signed(signed: SignedTransfer, names: Names, as_json: bool) -> None:
     if as_json:
         print_json(signed.body())
         return
     print_pairs(
         [
             ("transaction", signed.tx_hash),
-            ("from", signed.sender),
-            ("to", signed.to),
+            ("from", names.full(signed.sender)),
+            ("to", names.full(signed.to)),
             ("amount", format_amount(signed.value)),
             ("fee", format_amount(TRANSFER_GAS * signed.gas_price)),
             ("nonce", str(signed.nonce)),

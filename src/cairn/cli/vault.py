@@ -8,10 +8,8 @@ from typing import Any
 from eth_account import Account
 
 from cairn.cli.report import WrongPassword
+from cairn.client import keystore
 from cairn.domain.errors import InvalidConfig
-
-MAX_SCRYPT_BYTES = 1 << 30
-"""What unlocking may take; geth's own files take 256 MiB. A file could ask for all memory there is."""
 
 Account.enable_unaudited_hdwallet_features()
 
@@ -23,15 +21,12 @@ def lock(key: bytes, password: str, work_factor: int | None = None) -> dict[str,
 
 def unlock(document: dict[str, Any], password: str, label: str) -> bytes:
     """Raises `WrongPassword`, or `InvalidConfig` when the document is not one that can be unlocked."""
-    _check_work(document, label)
     try:
-        return bytes(Account.decrypt(document, password))
-    except ValueError as error:
-        if "MAC mismatch" in str(error):
-            raise WrongPassword(f"wrong password for {label}; nothing was done") from None
-        raise InvalidConfig(f"{label} cannot be unlocked: {error}") from None
-    except (KeyError, TypeError, AssertionError, NotImplementedError):
-        raise InvalidConfig(f"{label} is no keystore file of version 3") from None
+        return keystore.unlock(document, password)
+    except keystore.WrongPassword:
+        raise WrongPassword(f"wrong password for {label}; nothing was done") from None
+    except keystore.InvalidKeystore as error:
+        raise InvalidConfig(f"{label} {error}") from None
 
 
 def key_from_words(words: str, path: str) -> bytes:
@@ -43,14 +38,3 @@ def key_from_words(words: str, path: str) -> bytes:
         # repeat the words.
         reason = "--path is wrong" if "path" in str(error).lower() else "a word or the checksum is wrong"
         raise InvalidConfig(f"these words give no key: {reason}") from None
-
-
-def _check_work(document: dict[str, Any], label: str) -> None:
-    try:
-        crypto = {name.lower(): value for name, value in document.items()}["crypto"]
-        parameters = crypto["kdfparams"] if crypto["kdf"] == "scrypt" else {}
-        size = 128 * int(parameters.get("n", 0)) * int(parameters.get("r", 0))
-    except (KeyError, TypeError, AttributeError, ValueError):
-        raise InvalidConfig(f"{label} is no keystore file of version 3") from None
-    if size > MAX_SCRYPT_BYTES:
-        raise InvalidConfig(f"{label} asks for {size >> 20} MiB to be unlocked; more than 1 GiB is not taken")

@@ -92,8 +92,10 @@ def sign(
 
     With --nonce, --gas-price and --chain-id no node is asked: it works on a machine without a network.
     """
+    from cairn.cli.lookups import Names
     from cairn.cli.transfers import read_order, show_signed, sign_order
 
     with reported_errors(as_json):
-        order = read_order(keystore_in(keys), sender, to, amount, nonce, gas_price)
-        show_signed(sign_order(node, order, chain_id, password_file), as_json)
+        keystore = keystore_in(keys)
+        order = read_order(keystore, sender, to, amount, nonce, gas_price)
+        show_signed(sign_order(node, order, chain_id, password_file), Names(keystore), as_json)

@@ -20,6 +20,7 @@ from rich.text import Text
 from cairn.cli.amounts import format_amount
 from cairn.cli.keystore import Keystore
 from cairn.cli.lookups import Names, collected
+from cairn.cli.nonces import find_queued
 from cairn.cli.remote import connect, explained_errors
 from cairn.cli.screen import ago, print_json
 from cairn.client import AsyncClient
@@ -39,7 +40,8 @@ BAR_WIDTH = 30
 class View(Protocol):
     def saw_block(self, block: Block) -> None: ...
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None: ...
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
+        """`queued` are the hashes of those that wait for a missing nonce."""
 
     def lost_node(self, why: str) -> None: ...
 
@@ -136,7 +138,8 @@ async def poll(url: str, view: View) -> None:
                 # One attempt, so that its absence is seen at once, and what is only slow is waited for.
                 await node.health()
                 chain = await node.chain()
-                view.saw_pool(chain, await collected(node.pending(limit=SHOWN_PENDING)))
+                pending = await collected(node.pending(limit=SHOWN_PENDING))
+                view.saw_pool(chain, pending, await find_queued(node, pending) if chain.mempool.queued else set())
             except (NodeUnreachable, ApiError) as failure:
                 view.lost_node(str(failure))
             await asyncio.sleep(POLL_S)
@@ -162,7 +165,7 @@ class Lines:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(block.timestamp))
         print(f"block {block.block_height} {moment} transactions {len(block.transactions)} {block.hash}", flush=True)
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None:
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
         if self._is_away:
             self._is_away = False
             self._note("the node is back")
@@ -193,14 +196,15 @@ class Screen:
         self._blocks: deque[Block] = deque(maxlen=KEPT_BLOCKS)
         self._chain: Chain | None = None
         self._pending: list[MempoolItem] = []
+        self._queued: set[str] = set()
         self._away_since: float | None = None
         self._note = ""
 
     def saw_block(self, block: Block) -> None:
         self._blocks.appendleft(block)
 
-    def saw_pool(self, chain: Chain, pending: list[MempoolItem]) -> None:
-        self._chain, self._pending, self._away_since = chain, pending, None
+    def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
+        self._chain, self._pending, self._queued, self._away_since = chain, pending, queued, None
 
     def lost_node(self, why: str) -> None:
         if self._away_since is None:
@@ -245,12 +249,13 @@ class Screen:
         return line.append(f" {size.pending:,} pending, {size.queued:,} queued, room for {size.limit:,}")
 
     def _pending_lines(self) -> list[Text]:
-        lines = [
-            Text(f"  {self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}", "dim")
-            for tx in self._pending
-        ]
+        lines = [Text(f"  {self._told(tx)}", "dim") for tx in self._pending]
         # Always as many lines, so that nothing below jumps.
         return lines + [Text()] * (SHOWN_PENDING - len(lines))
+
+    def _told(self, tx: MempoolItem) -> str:
+        mark = f"  queued: nonce {tx.nonce} waits for others" if tx.tx_hash in self._queued else ""
+        return f"{self._names.short(tx.sender)} → {self._names.short(tx.to)}  {format_amount(tx.value)}{mark}"
 
     def _block_lines(self) -> list[Text]:
         rows = max(1, self._console.height - SHOWN_PENDING - 7)

@@ -54,12 +54,13 @@ class Account:
     def from_keystore(cls, keystore: str | Mapping[str, Any], password: str) -> Self:
         """From an encrypted keystore (V3, as wallets, geth and `cairn keys` write it). Raises `ValueError`.
 
-        The decryption takes about a second, on purpose.
+        The decryption takes about a second, on purpose; a file that asks for much more than wallets do is refused, and
+        so is one that names the address of another key.
         """
         # It brings a hundred modules that whoever has the key at hand does not need.
-        from eth_account import Account as EthAccount  # noqa: PLC0415
+        from cairn.client.keystore import unlock  # noqa: PLC0415
 
-        return cls(bytes(EthAccount.decrypt(keystore if isinstance(keystore, str) else dict(keystore), password)))
+        return cls(unlock(keystore, password))
 
     @classmethod
     def create(cls) -> Self:
@@ -91,6 +92,8 @@ class Account:
             # A float would be signed as another number than the one that was meant.
             if type(number) is not int:
                 raise InvalidField(f"{field}: is not an integer", field=field)
+        if not isinstance(to, str):
+            raise InvalidField("to: is not a string", field="to")
         try:
             draft = Draft(self._address, parse_address(to, "to"), value, gas, gas_price, nonce)
             tx = sign_draft(draft, self._key, chain_id)

@@ -30,7 +30,7 @@ from cairn.client.models import (
     Validators,
 )
 from cairn.client.paging import listed
-from cairn.client.transport import Repeat, Transport, path_of
+from cairn.client.transport import Repeat, Transport, may_be_taken, path_of
 from cairn.client.wallet import AsyncWallet
 
 _ACCOUNT = Decoder(AccountState)
@@ -142,11 +142,19 @@ class AsyncClient:
         deadline = Deadline(self._transport.timeout_s)
         results: dict[int, Submitted | ApiError] = {}
         left = list(range(len(bodies)))
+        uncertain: set[int] = set()
         for delay_s in delays():
-            answers = await self._transport.post(
-                "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
-            )
-            results |= {number: _result_of(answer) for number, answer in zip(left, answers, strict=True)}
+            try:
+                answers, was_repeated = await self._transport.post_again(
+                    "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
+                )
+            except NodeUnreachable as unreachable:
+                # What was answered before has arrived, whatever became of the rest.
+                unreachable.was_sent = unreachable.was_sent or bool(results)
+                raise
+            uncertain.update(left if was_repeated else ())
+            for number, answer in zip(left, answers, strict=True):
+                results[number] = _noted(_result_of(answer), number, uncertain)
             left = [number for number in left if repeat == "always" and _is_transient(results[number])]
             if not left or not await deadline.pause(delay_s):
                 break
@@ -291,6 +299,15 @@ def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
         return _SUBMITTED.decode(item)
     except msgspec.ValidationError:
         return error_of(_PROBLEM.decode(item))
+
+
+def _noted(result: Submitted | ApiError, number: int, uncertain: set[int]) -> Submitted | ApiError:
+    """Tell a refusal whether what it refuses may have been taken before; remember whether it may have been now."""
+    if isinstance(result, ApiError):
+        result.was_repeated = number in uncertain
+        if may_be_taken(result):
+            uncertain.add(number)
+    return result
 
 
 def _is_transient(result: Submitted | ApiError) -> bool:

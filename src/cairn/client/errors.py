@@ -2,6 +2,7 @@
 
     ClientError
     ├── NodeUnreachable       no answer within the time allowed; the outcome of what was asked is not known
+    ├── OutcomeUnknown        the answer to a payment was lost, and the node can no longer tell what became of it
     ├── UnexpectedAnswer      something answers, but not as a node does
     ├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
     ├── ChainChanged          the node's chain is not the one that was followed
@@ -42,6 +43,18 @@ class NodeUnreachable(ClientError):
         """False when the request certainly never reached the node."""
         self.tx_hash: str | None = None
         """The transaction whose submission has no answer, where it is known: look it up, or submit it again."""
+
+
+class OutcomeUnknown(ClientError):
+    """The answer to a payment was lost; its nonce is used by now, and the node does not know by what.
+
+    That may be the payment itself, in a block that the node does not keep any more: look `tx_hash` up at a node that
+    keeps all of them before paying again.
+    """
+
+    def __init__(self, tx_hash: str) -> None:
+        super().__init__(f"whether {tx_hash} was made is not known: its answer was lost, and its nonce is used")
+        self.tx_hash = tx_hash
 
 
 class UnexpectedAnswer(ClientError):
@@ -98,6 +111,8 @@ class ApiError(ClientError):
         """Why TX_DROPPED: replaced, evicted, expired or nonce used."""
         self.retry_after_s = retry_after_s
         """When the node suggests to ask again."""
+        self.was_repeated = False
+        """Whether an earlier attempt may have been taken, its answer lost: NONCE_TOO_LOW may then be its own doing."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"

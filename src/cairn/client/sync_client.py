@@ -54,7 +54,8 @@ class Wallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `Client.wait` sees it confirmed.
 
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
-        `NodeUnreachable` the payment may have been made, and its `tx_hash` tells which transaction to look for.
+        `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
+        transaction to look for.
         Cancelling takes the payment back only while it waits in line.
         """
         return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price))

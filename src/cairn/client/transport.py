@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from copy import copy
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -11,7 +11,17 @@ import msgspec
 from msgspec.json import Decoder
 
 from cairn.client.backoff import Deadline, delays
-from cairn.client.errors import ApiError, NodeUnreachable, Problem, UnexpectedAnswer, error_of
+from cairn.client.errors import (
+    ApiError,
+    Limited,
+    MempoolFull,
+    NodeUnreachable,
+    Problem,
+    Starting,
+    TooManyConnections,
+    UnexpectedAnswer,
+    error_of,
+)
 
 T = TypeVar("T")
 
@@ -27,6 +37,14 @@ MAX_CONNECTIONS = 1_000
 
 _decode_problem = Decoder(Problem).decode
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
+"""Refusals that are a node's word that it did nothing. A proxy's 502, or a core that was lost, leave that open."""
+
+
+class Answer(NamedTuple):
+    response: httpx.Response
+    was_repeated: bool
+    """Whether an attempt before the one that is answered may have been taken."""
 
 
 class Transport:
@@ -66,19 +84,25 @@ class Transport:
         held_s: float = 0.0,
     ) -> T:
         """Read what never changes anything; `held_s` is how long the node may hold its answer back."""
-        response = await self.ask("GET", path, query=query, deadline=deadline, held_s=held_s)
+        response, _ = await self.ask("GET", path, query=query, deadline=deadline, held_s=held_s)
         return decoded(response, answer)
 
     async def get_page(self, path: str, answer: Decoder[T], query: Mapping[str, str | int]) -> tuple[T, str | None]:
         """One page, and the cursor of the next one when there is one."""
-        response = await self.ask("GET", path, query=query)
+        response, _ = await self.ask("GET", path, query=query)
         return decoded(response, answer), _next_cursor(response)
 
     async def post(
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
     ) -> T:
-        response = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat, deadline=deadline)
-        return decoded(response, answer)
+        return (await self.post_again(path, body, answer, repeat, deadline))[0]
+
+    async def post_again(
+        self, path: str, body: object, answer: Decoder[T], repeat: Repeat, deadline: Deadline | None
+    ) -> tuple[T, bool]:
+        """`post`, with whether an attempt before the one that is answered may have been taken."""
+        asked = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat, deadline=deadline)
+        return decoded(asked.response, answer), asked.was_repeated
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
@@ -96,9 +120,10 @@ class Transport:
         repeat: Repeat = "always",
         deadline: Deadline | None = None,
         held_s: float = 0.0,
-    ) -> httpx.Response:
+    ) -> Answer:
         """Attempt until there is an answer that trying again would not change, or the deadline has come."""
         deadline = deadline or Deadline(self.timeout_s)
+        was_repeated = False
         for delay_s in delays():
             attempt_s = deadline.left_s(at_most=self._silence_timeout_s + held_s)
             if held_s:
@@ -107,9 +132,10 @@ class Transport:
             try:
                 response = await self._exchange(method, path, body, query, attempt_s)
                 if response.is_success:
-                    return response
+                    return Answer(response, was_repeated)
                 raise _refusal(response)
             except (ApiError, NodeUnreachable) as failure:
+                was_repeated = _noted(failure, was_repeated)
                 if not _may_repeat(failure, repeat):
                     raise
                 if not await deadline.pause(max(delay_s, _suggested_delay_s(failure))):
@@ -155,6 +181,20 @@ def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError
 
 def _refusal(response: httpx.Response) -> ApiError:
     return problem_error(response.status_code, response.content, response.headers.get("retry-after"))
+
+
+def may_be_taken(failure: ApiError | NodeUnreachable) -> bool:
+    """Whether what was asked for may have happened all the same."""
+    return failure.was_sent if isinstance(failure, NodeUnreachable) else not isinstance(failure, _UNTAKEN)
+
+
+def _noted(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
+    """Tell the failure of the attempts before it; returns what the next attempt is to be told."""
+    if isinstance(failure, NodeUnreachable):
+        failure.was_sent = failure.was_sent or was_repeated
+    else:
+        failure.was_repeated = was_repeated
+    return was_repeated or may_be_taken(failure)
 
 
 def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:

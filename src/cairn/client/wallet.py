@@ -2,11 +2,14 @@
 
 Sends wait in one line. Those that wait together are signed with consecutive nonces and go in one request; the next
 request follows once that one is answered. So a nonce is given to another payment only when it is certain that it is
-free, and a payment that is refused leaves no hole in front of those that come after it:
+free, and a payment that is refused rarely leaves a hole in front of those that come after it:
 
 - what the rules refuse (an address, the gas, the price) is found here, before a nonce is used;
 - what the balance may not cover goes alone, when all before it is settled: refused, its nonce is still the next one;
 - after any other refusal, and after a pause, the node is asked again where the account stands.
+
+A hole remains when a node takes a later payment of a request and refuses an earlier one to the end, such as a mempool
+that stays full for it. What was taken behind the hole waits until the next payment fills it.
 """
 
 import asyncio
@@ -24,9 +27,11 @@ from cairn.client.errors import (
     NodeUnreachable,
     NonceTooHigh,
     NonceTooLow,
+    OutcomeUnknown,
     ReplacementUnderpriced,
+    TxDropped,
 )
-from cairn.client.models import AccountState, Chain, MempoolItem, Submitted
+from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
 from cairn.domain.types import TRANSFER_GAS
 
 MAX_TOGETHER = 64
@@ -43,6 +48,8 @@ class Node(Protocol):
     async def chain(self) -> Chain: ...
 
     async def account(self, address: str) -> AccountState: ...
+
+    async def transaction(self, tx_hash: str) -> Transaction: ...
 
     def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]: ...
 
@@ -102,7 +109,8 @@ class AsyncWallet:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `AsyncClient.wait` sees it confirmed.
 
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
-        `NodeUnreachable` the payment may have been made, and its `tx_hash` tells which transaction to look for.
+        `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
+        transaction to look for.
         Cancelling takes the payment back only while it waits in line.
         """
         return await self._line_up(to, value, gas, gas_price)
@@ -202,28 +210,35 @@ class AsyncWallet:
             return None
         try:
             return self._sign(payment, nonce, chain)
-        except ClientError as refused:
+        except Exception as refused:
+            # Whatever is wrong with one payment, those that go with it must not be lost.
             payment.refuse(refused)
             return None
 
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
         """Raises what the node would refuse with."""
         price = chain.gas_price if payment.gas_price is None else payment.gas_price
+        # First, since it finds what is no number at all.
+        signed = self._account.sign(
+            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
+        )
         if payment.gas < TRANSFER_GAS:
             raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
         if payment.gas > chain.block_gas_limit:
             raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
         if price < chain.gas_price:
             raise GasPriceTooLow(f"gasPrice is {price}; this chain takes {chain.gas_price} or more")
-        return self._account.sign(
-            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
-        )
+        return signed
 
     async def _submit(self, batch: list[_Signed]) -> None:
         # Until there is an answer, only the node knows what has become of these nonces.
         self._next_nonce = None
         try:
             results = await self._node.submit_all([signed for _, signed in batch])
+            if all(isinstance(result, Submitted) for result in results):
+                self._next_nonce = batch[-1][1].nonce + 1
+            pairs = zip(batch, results, strict=True)
+            settled = await asyncio.gather(*(self._settle(signed, result) for (_, signed), result in pairs))
         except ClientError as failure:
             for payment, signed in batch:
                 payment.refuse(_about(failure, signed))
@@ -233,6 +248,9 @@ class AsyncWallet:
             for payment, _ in batch:
                 payment.refuse(failure)
             raise
+        self._answer(batch, settled)
+
+    def _answer(self, batch: list[_Signed], results: list[Submitted | ClientError]) -> None:
         again = []
         for (payment, signed), result in zip(batch, results, strict=True):
             payment.attempts += 1
@@ -244,8 +262,17 @@ class AsyncWallet:
             else:
                 payment.refuse(result)
         self._waiting.extendleft(reversed(again))
-        if all(isinstance(result, Submitted) for result in results):
-            self._next_nonce = batch[-1][1].nonce + 1
+
+    async def _settle(self, signed: SignedTransfer, result: Submitted | ApiError) -> Submitted | ClientError:
+        """Find out whether it was the payment itself that used its nonce: signed anew, it would be made twice."""
+        if not isinstance(result, _TAKEN) or not result.was_repeated:
+            return result
+        try:
+            return Submitted((await self._node.transaction(signed.tx_hash)).status, signed.tx_hash)
+        except TxDropped:
+            return result
+        except ClientError:
+            return OutcomeUnknown(signed.tx_hash)
 
     async def _check_place(self) -> None:
         """Notice, after a pause, that the account is not where it was left.

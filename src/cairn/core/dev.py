@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE
 from cairn.domain.errors import InsufficientFunds, InvalidField
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
@@ -75,8 +75,8 @@ class DevControls:
 
     def prepare(self, blocks: int, timestamp: int | None) -> None:
         """Before so many blocks are made, the first of them at `timestamp`. Raises `InvalidField`."""
-        if not 1 <= blocks <= MOST_BLOCKS:
-            raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS}")
+        if not 1 <= blocks <= MOST_BLOCKS_AT_ONCE:
+            raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS_AT_ONCE}")
         if timestamp is not None:
             self.set_next_timestamp(timestamp)
 
@@ -100,6 +100,10 @@ class DevControls:
             raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
         outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
         return outcome.block.header.height
+
+    @property
+    def now(self) -> float:
+        return self._clock.now
 
     def increase_time(self, seconds: int) -> int:
         return self._clock.increase(seconds)

@@ -9,7 +9,9 @@ from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
-"""The one that was not asked for the longest makes room."""
+"""When there are so many, one that nobody seems to use makes room, but none that is in use."""
+IDLE_S = 60.0
+"""Clients ask every few seconds: one that was not asked for so long may make room."""
 LIFETIME_S = 300.0
 """Without being asked for, as in geth."""
 REMEMBERED_TXS = 10_000
@@ -37,18 +39,24 @@ class Filters:
         self._tx_count = 0
         """How many have come in; the newest of them are in `_txs`."""
 
-    def create(self, kind: FilterKind) -> str:
+    def create(self, kind: FilterKind) -> str | None:
+        """The new filter's name; None when there are too many in use."""
         self._expire()
         if len(self._filters) >= MAX_FILTERS:
-            self._filters.popitem(last=False)
+            oldest, unasked = next(iter(self._filters.items()))
+            # The newcomer is refused rather than somebody's lost: one client could take away everybody's.
+            if unasked.asked_at > self._clock() - IDLE_S:
+                return None
+            self.remove(oldest)
         if kind == "transactions":
             self._arrivals.listen(self._arrived)
         name = hex(secrets.randbits(128))
-        self._filters[name] = _Filter(kind, self._end_of(kind), self._clock())
+        place = self._head() + 1 if kind == "blocks" else self._tx_count
+        self._filters[name] = _Filter(kind, place, self._clock())
         return name
 
-    def find_changes(self, name: str) -> FilterChanges | None:
-        """What is new since the last time; None when there is no such filter."""
+    def find_changes(self, name: str, shown: int) -> FilterChanges | None:
+        """What is new since the last time, as to blocks up to `shown`; None when there is no such filter."""
         self._expire()
         found = self._filters.get(name)
         if found is None:
@@ -57,10 +65,13 @@ class Filters:
         self._arrivals.tell()
         found.asked_at = self._clock()
         self._filters.move_to_end(name)
-        place, found.place = found.place, self._end_of(found.kind)
+        place = found.place
         if found.kind == "blocks":
+            # Another worker may have shown more before.
+            found.place = max(place, min(shown, self._head()) + 1)
             return FilterChanges(found.kind, first_height=place, last_height=found.place - 1)
         if found.kind == "transactions":
+            found.place = self._tx_count
             fresh = min(found.place - place, len(self._txs))
             return FilterChanges(found.kind, tx_hashes=list(self._txs)[len(self._txs) - fresh :])
         return FilterChanges(found.kind)
@@ -69,9 +80,6 @@ class Filters:
         removed = self._filters.pop(name, None) is not None
         self._rest()
         return removed
-
-    def _end_of(self, kind: FilterKind) -> int:
-        return self._head() + 1 if kind == "blocks" else self._tx_count
 
     def _arrived(self, txs: Sequence[Tx]) -> None:
         self._tx_count += len(txs)

@@ -17,7 +17,7 @@ from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 Phase = Literal["starting", "ready", "unavailable", "draining"]
 
 
-MOST_BLOCKS = 100
+MOST_BLOCKS_AT_ONCE = 100
 """That one call makes: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
 FAUCET_DEFAULT = 100 * COIN
 FAUCET_MOST = 1_000 * COIN
@@ -101,6 +101,8 @@ class Status(msgspec.Struct, frozen=True):
     queued: int
     """Transactions that wait for a missing nonce."""
     limit: int
+    now: int
+    """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
 
 
 class Checks(msgspec.Struct, frozen=True):
@@ -124,9 +126,9 @@ class DevGateway(Protocol):
     """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        """Make blocks now, `MOST_BLOCKS` at most, `interval_s` of the chain's time apart; the first one at `timestamp`.
+        """Make blocks now, `interval_s` of the chain's time apart; the first one at `timestamp`.
 
-        Returns the new head's height. Raises `InvalidField`.
+        There may be `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
         """
         raise not_dev_chain()
 
@@ -180,11 +182,17 @@ class CoreGateway(DevGateway, Protocol):
     def watch_arrivals(self, on: bool) -> None:
         """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
-    async def create_filter(self, kind: FilterKind) -> str:
-        """Begin to remember what is new, for a client that will ask for it. Returns the filter's name."""
+    async def create_filter(self, kind: FilterKind) -> str | None:
+        """Begin to remember what is new, for a client that will ask for it.
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        """What is new since the filter was asked for the last time; None when there is no such filter."""
+        Returns the filter's name; None when there are too many.
+        """
+
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        """What is new since the filter was asked for the last time; None when there is no such filter.
+
+        Blocks above `shown`, which the caller cannot read yet, are left for the next time.
+        """
 
     async def remove_filter(self, filter_name: str) -> bool:
         """False when there is no such filter."""

@@ -101,12 +101,12 @@ class LinkClient:
         if self._connection is not None and not self._connection.lost.done():
             self._connection.watch_arrivals(on)
 
-    async def create_filter(self, kind: FilterKind) -> str:
-        return await self._call(wire.CreateFilter(kind), str)
+    async def create_filter(self, kind: FilterKind) -> str | None:
+        return await self._call(wire.CreateFilter(kind), cast("type[str | None]", str | None))
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         expected = cast("type[FilterChanges | None]", FilterChanges | None)
-        return await self._call(wire.FindChanges(filter_name), expected)
+        return await self._call(wire.FindChanges(filter_name, shown), expected)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return await self._call(wire.RemoveFilter(filter_name), bool)

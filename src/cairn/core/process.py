@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from cairn.domain.errors import (
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, Draft, Tx, TxHash
+from cairn.store.seen import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
 
@@ -54,14 +56,16 @@ def run_core(
     dev_keys: Mapping[Address, bytes],
     lifeline: int,
     abci_socket: Path | None,
+    seen: SeenChain,
 ) -> int:
     """Run until told to stop. Returns the exit code; what ended the node is on standard error.
 
-    `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone.
+    `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
+    cores of this node have had on disk.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket).run(core_socket, lifeline))
+        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen).run(core_socket, lifeline))
     except Fatal as failure:
         print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
         return EXIT_FATAL
@@ -78,12 +82,14 @@ class CoreProcess:
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
         abci_socket: Path | None = None,
+        seen: SeenChain | None = None,
     ) -> None:
         self._genesis = genesis
         self._data_dir = data_dir
         self._settings = settings
         self._dev_keys = dev_keys
         self._abci_socket = abci_socket
+        self._seen = seen or SeenChain()
         self._core: Core | None = None
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
@@ -111,11 +117,14 @@ class CoreProcess:
     async def _serve(self) -> None:
         """One life of an opened chain, up to the stop or to a write that the disk refuses."""
         try:
-            core = Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys, self._abci_socket)
+            core = self._open()
         except StoreUnavailable as failure:
             self._end_revert(failure)
             await self._unavailable(failure)
             return
+        self._remember(core)
+        # First: nobody may hear of a block that the next opening would not miss.
+        core.feed.subscribe(lambda height: self._remember(core))
         core.feed.subscribe(self._server.announce_commit)
         core.on_dropped(self._server.announce_drop)
         core.on_arrived(self._server.announce_arrivals)
@@ -133,7 +142,6 @@ class CoreProcess:
         try:
             if self._reverted is not None:
                 # No worker may look at the files while others take their place: they have the same names.
-                core.engine.stop()
                 await self._server.settle()
             await core.stop()
         finally:
@@ -147,6 +155,14 @@ class CoreProcess:
                 log.info("the chain is reverted", reason=ended_by.detail)
             else:
                 await self._unavailable(ended_by)
+
+    def _open(self) -> Core:
+        """Only the first opening of a node's life may start a chain."""
+        seen = self._seen.last()
+        return Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys, self._abci_socket, seen)
+
+    def _remember(self, core: Core) -> None:
+        self._seen.note(core.seen_head())
 
     async def _stopped(self) -> None:
         """The stop was asked for, and every worker has finished and gone."""
@@ -225,18 +241,18 @@ class CoreProcess:
         if self._core is not None:
             self._core.watch_arrivals(on)
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         return await self._open_core().create_filter(kind)
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        return await self._open_core().find_changes(filter_name)
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        return await self._open_core().find_changes(filter_name, shown)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return await self._open_core().remove_filter(filter_name)
 
     async def status(self) -> Status:
         if self._core is None:
-            return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size)
+            return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size, int(time.time()))
         return self._core.status_in(self._phase, self._reason)
 
     async def check(self) -> Checks:

@@ -55,6 +55,8 @@ class LinkServer:
         phase, reason, info, head = self._core.greeting()
         if info is not None:
             connection.write(wire.frame_of(0, wire.INFO, info))
+        # In the middle of a revert the head is still that of the old chain, of which it must not hear any more.
+        if info is not None and info.store_path:
             connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
         connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 
@@ -219,7 +221,7 @@ class _Connection(asyncio.Protocol):
             case wire.CreateFilter():
                 return await self._core.create_filter(call.kind)
             case wire.FindChanges():
-                return await self._core.find_changes(call.filter_name)
+                return await self._core.find_changes(call.filter_name, call.shown)
             case wire.RemoveFilter():
                 return await self._core.remove_filter(call.filter_name)
             case _:

@@ -60,6 +60,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
 from cairn.store.rewind import DevDirectory, DevState
+from cairn.store.seen import SeenHead
 
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
@@ -111,18 +112,11 @@ class Core:
     def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
         settings = self._settings
         if settings.engine == "embedded":
-            clock = time.time if self._kept is None else DevClock(self._kept)
-            embedded = EmbeddedEngine(
-                application,
-                self._pool,
-                self._committed,
-                block_time_s=settings.block_time_s,
-                empty_blocks=settings.empty_blocks,
-                proposer=settings.proposer,
-                clock=clock,
-            )
-            if self._kept is not None and isinstance(clock, DevClock):
-                self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
+            if self._kept is None:
+                return self._build_embedded(application, time.time)
+            clock = DevClock(self._kept)
+            embedded = self._build_embedded(application, clock)
+            self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
             return embedded
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
@@ -139,6 +133,17 @@ class Core:
             retain_blocks=settings.retain_blocks,
         )
 
+    def _build_embedded(self, application: Application, clock: Callable[[], float]) -> EmbeddedEngine:
+        return EmbeddedEngine(
+            application,
+            self._pool,
+            self._committed,
+            block_time_s=self._settings.block_time_s,
+            empty_blocks=self._settings.empty_blocks,
+            proposer=self._settings.proposer,
+            clock=clock,
+        )
+
     @classmethod
     def open(
         cls,
@@ -147,13 +152,15 @@ class Core:
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
         abci_socket: Path | None = None,
+        seen: SeenHead | None = None,
     ) -> "Core":
         """Open the store, then bring the mempool back from the journal.
 
-        `abci_socket` is where to listen for CometBFT, when that is the engine.
+        `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
+        this head is opened, and none is started.
         """
         with contextlib.ExitStack() as opened:
-            chain = ChainStore.open(data_dir, genesis)
+            chain = ChainStore.open(data_dir, genesis, seen)
             opened.callback(chain.close)
             journal = Journal.open(journal_path(data_dir))
             opened.callback(journal.close)
@@ -198,6 +205,11 @@ class Core:
     @property
     def head(self) -> int:
         return self._chain.head_header.height
+
+    def seen_head(self) -> SeenHead:
+        """What a later opening must find."""
+        reverts = 0 if self._kept is None else self._kept.state.reverts
+        return SeenHead(self.head, self._chain.head_hash, reverts)
 
     def info(self) -> ChainInfo:
         """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
@@ -362,11 +374,11 @@ class Core:
         page = self._pool.page(limit, after, sender)
         return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
 
-    async def create_filter(self, kind: FilterKind) -> str:
+    async def create_filter(self, kind: FilterKind) -> str | None:
         return self._filters.create(kind)
 
-    async def find_changes(self, filter_name: str) -> FilterChanges | None:
-        return self._filters.find_changes(filter_name)
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
+        return self._filters.find_changes(filter_name, shown)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return self._filters.remove(filter_name)
@@ -382,6 +394,7 @@ class Core:
             pending=self._pool.pending_count,
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
+            now=int(time.time() if self._dev is None else self._dev.now),
         )
 
     async def validators(self) -> ValidatorSet:
@@ -417,6 +430,8 @@ class Core:
         """Decides it and ends this core; whoever runs it must open the chain anew."""
         decided = self._controls().decide_revert(snapshot)
         if decided:
+            # At once: no worker may hear of one more block of the old chain.
+            self.engine.stop()
             self.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
         return decided
 

@@ -82,6 +82,7 @@ class CreateFilter(msgspec.Struct, frozen=True, tag="createFilter"):
 
 class FindChanges(msgspec.Struct, frozen=True, tag="findChanges"):
     filter_name: str
+    shown: int
 
 
 class RemoveFilter(msgspec.Struct, frozen=True, tag="removeFilter"):

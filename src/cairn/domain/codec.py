@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 
 from cairn.domain.crypto import keccak256, recover_sender
-from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature
+from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
 
 _RECORD = Struct(">32s20s20sQQ32s32s65s")
@@ -19,8 +19,7 @@ TX_RECORD_SIZE = _RECORD.size
 _pack_record = _RECORD.pack
 _unpack_record = _RECORD.unpack
 
-_MAX_RAW_TX = 255
-"""More than nine items of at most 33 bytes take; it bounds the work on a hostile input."""
+_V_OF_NO_CHAIN = (0, 1, 27, 28)
 
 # RLP marks a string of n bytes, n up to 55, with 0x80 + n (so 0xa0: 32 bytes, 0x94: 20 bytes), a list with 0xc0 + n,
 # and a longer one, up to 255 bytes, with 0xf8 and n.
@@ -51,6 +50,9 @@ def _decode_list(raw: bytes, count: int) -> list[bytes]:
             raise ValueError("an item is cut short")
         if start < item_start == item_end - 1 and raw[item_start] < 0x80:
             raise ValueError("a single byte below 0x80 has a prefix")
+        if len(items) == count:
+            # Also bounds the work on a hostile input.
+            raise ValueError(f"the list has more than {count} items")
         items.append(raw[item_start:item_end])
         start = item_end
     if len(items) != count:
@@ -136,26 +138,34 @@ def encode_tx(tx: Tx, chain_id: int) -> bytes:
 def decode_tx(raw: bytes, chain_id: int) -> Tx:
     """Read a raw signed transaction and recover its sender. Raises `InvalidField` or `InvalidSignature`."""
     try:
-        if len(raw) > _MAX_RAW_TX:
-            raise ValueError(f"{len(raw)} bytes are too long for a transfer")
         items = _decode_list(raw, 9)
+        if not items[3]:
+            raise InvalidField("to", "is missing, and this chain has no contracts that could be created")
+        if items[5]:
+            raise InvalidField("data", "must be empty: this chain has no contracts that it could be for")
         nonce, gas = _decode_uint(items[0], MAX_UINT64), _decode_uint(items[2], MAX_UINT64)
         gas_price, value = _decode_uint(items[1], MAX_UINT256), _decode_uint(items[4], MAX_UINT256)
         v, r, s = (_decode_uint(item, MAX_UINT256) for item in items[6:])
         if len(items[3]) != 20:
             raise ValueError("the recipient is not an address of 20 bytes")
-        if items[5]:
-            raise ValueError("the data is not empty")
     except ValueError as error:
-        raise InvalidField("raw", f"not a legacy transfer: {error}") from None
+        raise InvalidField("rlp", str(error)) from None
     parity = v - 2 * chain_id - 35
     if parity not in (0, 1):
-        raise InvalidSignature(f"v is {v}, so it is not signed for chain {chain_id} (EIP-155)")
+        raise _wrong_chain(v, chain_id)
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
     to = Address(items[3])
     digest = keccak256(signing_payload(nonce, gas_price, gas, to, value, chain_id))
     sender = recover_sender(digest, signature)
     return Tx(TxHash(keccak256(raw)), sender, to, nonce, gas, gas_price, value, signature)
+
+
+def _wrong_chain(v: int, chain_id: int) -> InvalidSignature:
+    if v in _V_OF_NO_CHAIN:
+        return NotReplayProtected(f"v is {v}, which names no chain: sign it for chain {chain_id}")
+    # Worded as Ethereum's nodes do.
+    named = str((v - 35) // 2) if v >= 35 else f"none, for v is {v},"
+    return InvalidSignature(f"invalid chain id for signer: have {named} want {chain_id}")
 
 
 def encode_record(tx: Tx) -> bytes:

@@ -4,7 +4,7 @@ NodeError
 ├── Rejected            the caller's fault: expected, never logged above debug
 │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery
 │   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
-│   │   ├── InvalidSignature, InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
+│   │   ├── InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
 │   └── NotFound        TxNotFound, TxDropped, BlockNotFound, NotDevChain
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable,
@@ -61,6 +61,10 @@ class TxRejected(Rejected):
 
 class InvalidSignature(TxRejected):
     code = "INVALID_SIGNATURE"
+
+
+class NotReplayProtected(InvalidSignature):
+    """It names no chain (EIP-155): whoever sees it could send it on another one."""
 
 
 class InsufficientFunds(TxRejected):

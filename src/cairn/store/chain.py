@@ -15,6 +15,8 @@ from cairn.store.audit import audit_chain
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
+    check_parts,
+    check_present,
     check_room,
     claim_format,
     make_directory,
@@ -29,6 +31,7 @@ from cairn.store.recent import Known, RecentAccounts
 from cairn.store.restore import Restore
 from cairn.store.rewind import finish_revert
 from cairn.store.rocks import Batch, Database
+from cairn.store.seen import SeenHead
 from cairn.store.snapshot import Manifest, Pause
 from cairn.store.watermark import Watermark
 
@@ -65,11 +68,14 @@ class ChainStore(ChainReader):
             self._resume(keys.decode_head(stored))
 
     @classmethod
-    def open(cls, directory: Path, genesis: Genesis) -> "ChainStore":
+    def open(cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None) -> "ChainStore":
         """Open the store in `directory`, or start a chain in an empty one.
 
+        With `seen` it is opened anew: nothing is started, and it must be the chain that had this head.
         Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
         """
+        if seen is not None:
+            check_present(directory)
         lock = DirectoryLock.acquire(directory)
         watermark: Watermark | None = None
         database: Database | None = None
@@ -77,10 +83,17 @@ class ChainStore(ChainReader):
             check_room(directory)
             claim_format(directory)
             # Whatever ended the node that decided it: from here on only the chain that it goes back to is seen.
-            finish_revert(directory)
+            reverts = finish_revert(directory)
+            if seen is not None:
+                check_parts(directory)
             watermark = Watermark.open(watermark_path(directory))
             database = _recover(chain_path(directory), watermark.height())
-            return cls(directory, genesis, lock, database, watermark)
+            if seen is not None:
+                _check_begun(directory, database)
+            store = cls(directory, genesis, lock, database, watermark)
+            if seen is not None and reverts <= seen.reverts:
+                store._check_same_chain(seen)
+            return store
         except BaseException:
             if database is not None:
                 database.close()
@@ -318,6 +331,18 @@ class ChainStore(ChainReader):
         # If the node ended in the middle of a restore: before its last step nothing of it counts, after it all.
         self.clear_restore()
 
+    def _check_same_chain(self, seen: SeenHead) -> None:
+        """Raises `StoreUnavailable` for another chain or an older copy: the right one may yet come back."""
+        if self.visible < seen.height:
+            raise StoreUnavailable(
+                f"{self.directory} holds an older chain: it ends at block {self.visible}, "
+                f"though this node has had block {seen.height} on disk"
+            )
+        found = self.find_header(seen.height)
+        # Not found: older blocks were pruned, or a snapshot was restored.
+        if found is not None and found[0] != seen.hash:
+            raise StoreUnavailable(f"{self.directory} holds another chain: its block {seen.height} is not this node's")
+
     def _load_base(self) -> int:
         found = self._database.get(keys.META, keys.BASE_KEY)
         return 0 if found is None else keys.decode_height(found)
@@ -347,6 +372,12 @@ class ChainStore(ChainReader):
         split = [hashes[start : start + keys.HASH_SIZE] for start in range(0, len(hashes), keys.HASH_SIZE)]
         if header.height != height or tx_root(split) != header.tx_root:
             raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
+
+
+def _check_begun(directory: Path, database: Database) -> None:
+    """What `check_parts` has seen may be removed right after it, and RocksDB makes what is missing."""
+    if database.get(keys.META, keys.HEAD_KEY) is None:
+        raise StoreUnavailable(f"the chain in {directory} is gone: bring it back; no new one is started")
 
 
 def _recover(path: Path, promised: int) -> Database:

@@ -10,6 +10,7 @@ DIR/dev/         on a dev chain, the snapshots that it can be reverted to
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import sys
@@ -87,6 +88,19 @@ def check_room(directory: Path) -> None:
         raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {LEAST_FREE_BYTES:,} are needed")
 
 
+def check_present(directory: Path) -> None:
+    """For a directory that held a chain a moment ago: nothing may be made in it. Raises `StoreUnavailable`."""
+    if not _format_path(directory).exists():
+        raise StoreUnavailable(f"the data directory {directory} is gone: bring it back; no new chain is started in it")
+
+
+def check_parts(directory: Path) -> None:
+    """As above, for what is in it."""
+    for part in (chain_path(directory), watermark_path(directory), journal_path(directory)):
+        if not part.exists():
+            raise StoreUnavailable(f"{part} is gone: bring it back; no new one is started")
+
+
 def claim_format(directory: Path) -> None:
     """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
     path = _format_path(directory)
@@ -154,12 +168,15 @@ def write_at(file: int, content: bytes, offset: int) -> None:
 
 
 def sync_file(file: int) -> None:
-    """Return only once the file's content is on the disk itself."""
+    """Return only once the file's content is on the disk itself, and can be found there. Raises `OSError`."""
     if sys.platform == "darwin":
         # Elsewhere fsync reaches the platter; there it stops at the drive's cache.
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(file)
+    if os.fstat(file).st_nlink == 0:
+        # The write succeeds all the same, and is gone as soon as the file is closed.
+        raise FileNotFoundError(errno.ENOENT, "the file was removed")
 
 
 def sync_directory(path: Path) -> None:

@@ -103,12 +103,15 @@ class DevDirectory:
         self.state = state
 
 
-def finish_revert(directory: Path) -> None:
-    """Do what was decided, if anything was; the chain must be locked, and not open. Raises `StoreUnavailable`."""
+def finish_revert(directory: Path) -> int:
+    """Do what was decided, if anything was; the chain must be locked, and not open. Raises `StoreUnavailable`.
+
+    Returns how often the chain has been reverted by now.
+    """
     state = _load_state(directory)
     number = state.reverting
     if number is None:
-        return
+        return state.reverts
     place = _snapshot_path(directory, number)
     try:
         make_directory(_old_path(directory))
@@ -122,6 +125,7 @@ def finish_revert(directory: Path) -> None:
         _remove_unlisted(directory, state)
     except OSError as failure:
         raise StoreUnavailable(f"cannot revert to the snapshot in {place}: {failure}") from failure
+    return reverts
 
 
 def _put_back(directory: Path, source: Path, target: Path) -> None:

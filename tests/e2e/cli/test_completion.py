@@ -21,7 +21,7 @@ CASES = {
 # Each prints, after each line of its input, what the shell offers for it.
 OFFERS = {
     "bash": """
-        eval "$(cairn --show-completion)"
+        eval "$(cairn completion bash)"
         while read -r line; do
             COMP_WORDS=($line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
             _cairn_completion cairn </dev/null
@@ -30,7 +30,7 @@ OFFERS = {
     """,
     "zsh": """
         autoload -Uz compinit; compinit -u -d "$HOME/.zcompdump"
-        eval "$(cairn --show-completion)"
+        eval "$(cairn completion zsh)"
         # What zsh calls to offer words; outside of its line editor there is nobody to offer them to.
         _arguments() { print -r -- "$line: $@" }
         while read -r line; do
@@ -39,7 +39,7 @@ OFFERS = {
         done
     """,
     "fish": """
-        cairn --show-completion | source
+        cairn completion fish | source
         while read line
             echo "$line: "(complete --do-complete "$line" </dev/null)
         end
@@ -76,15 +76,27 @@ def test_a_shell_completes(shell: str, person: User) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completion_installs_itself(shell: str, person: User) -> None:
-    # The second command keeps the shell from giving its place to the first: it must be there to be recognised.
-    told = printed(shell, "cairn --install-completion; true", person)
-    assert f"{shell} completion installed in " in told
+    told = printed(shell, f"cairn completion {shell} --install", person)
+    assert told == f"Installed {person.home / RC_FILES[shell]}, for the shells that you start from now on.\n"
     assert "cairn" in (person.home / RC_FILES[shell]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("shell", "mark"), [("bash", "complete -o"), ("zsh", "#compdef cairn"), ("fish", "--command cairn")]
+)
+def test_the_script_is_of_the_shell_that_is_named(shell: str, mark: str, person: User) -> None:
+    """Whichever shell asks, and also those that are not here."""
+    assert mark in person.invoke("completion", shell).stdout
+
+
+def test_a_shell_that_is_not_known_is_refused(person: User) -> None:
+    result = person.invoke("completion", "tcsh")
+    assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_a_tab_in_a_real_terminal(person: User) -> None:
     with person.in_shell(["bash", "--norc", "--noprofile", "-i"]) as terminal:
-        terminal.enter('eval "$(cairn --show-completion)"; echo rea""dy\n')
+        terminal.enter('eval "$(cairn completion bash)"; echo rea""dy\n')
         terminal.expect("ready")
         terminal.enter("cairn keys sign ali\t")
         terminal.expect("cairn keys sign alice ")

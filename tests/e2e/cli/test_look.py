@@ -69,6 +69,16 @@ def test_a_block(user: User, payment: Any, name: str) -> None:
     assert all(tx_hash in shown for tx_hash in block["transactions"])
 
 
+def test_a_block_of_many_transactions_is_cut_short(user: User) -> None:
+    transfer = {"from": SECOND, "to": FIRST, "value": 1, "gas": 21000}
+    answers = httpx.post(f"{user.url}/txs", json=[transfer] * 5).json()
+    last = httpx.get(f"{user.url}/tx/{answers[-1]['txHash']}", params={"wait": 30}, timeout=60).json()
+    hashes = httpx.get(f"{user.url}/block/{last['blockHash']}").json()["transactions"]
+    shown = user.invoke("block", last["blockHash"], "--limit", "1").stdout.splitlines()
+    assert [line.strip() for line in shown[-2:]] == [hashes[0], f"and {len(hashes) - 1} more; --limit shows them"]
+    assert user.json("block", last["blockHash"], "--limit", "1")["transactions"] == hashes
+
+
 def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
     account = httpx.get(f"{user.url}/account/{FIRST}").json()
     assert user.json("account", FIRST) == user.json("account", "dev0") == account
@@ -100,8 +110,9 @@ def test_the_mempool(idle_user: User, user: User, pending: list[Any]) -> None:
     assert idle_user.json("mempool", "--from", "dev1") == [item for item in pending if item["from"] == SECOND.lower()]
     assert idle_user.json("mempool", "--limit", "2") == pending[:2]
     shown = idle_user.invoke("mempool", "--limit", "2").stdout.splitlines()
-    assert shown[0].split() == ["from", "to", "amount", "nonce", "gas", "price", "received", "transaction"]
+    assert shown[0].split() == ["from", "to", "amount", "nonce", "status", "gas", "price", "received", "transaction"]
     assert shown[1].startswith("dev0  dev1  ")
+    assert shown[1].split()[4:6] == ["0", "pending"]
     assert shown[-1] == "and 2 more; --limit shows them"
     assert user.invoke("mempool").stdout == "No transaction is pending.\n"
 

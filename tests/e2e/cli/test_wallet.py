@@ -135,7 +135,8 @@ def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     assert answer["status"] == "pending"
     shown = alice.run("tx", answer["txHash"], "--wait", "30", "--proof")
     assert shown.returncode == 0
-    assert f"from         {ALICE} (alice)" in shown.stdout
+    # Whatever somebody calls its key, a dev account keeps its name.
+    assert f"from         {ALICE} (dev5)" in shown.stdout
     assert "amount       5 wei" in shown.stdout
     assert "proof        verified: number " in shown.stdout
 
@@ -159,6 +160,7 @@ def test_signing_needs_no_node_when_all_is_given(alice: User) -> None:
     }
     shown = alice.run("sign", "alice", STRANGER, "1coin", *offline, CAIRN_PASSWORD=PASSWORD).stdout
     assert f"transaction  0x{bytes(expected.hash).hex()}\n" in shown
+    assert f"from         {ALICE} (dev5)\nto           {STRANGER}\n" in shown
 
 
 def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
@@ -168,6 +170,21 @@ def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
     assert (error["exitCode"], error["code"]) == (6, "TIMED_OUT")
     assert idle_user.json("tx", error["txHash"])["status"] == "pending"
     assert f"`cairn tx {error['txHash']} --wait 60` waits on" in error["detail"]
+
+
+def test_one_behind_missing_nonces_says_which(idle_user: User) -> None:
+    """Waiting on would not help, so that is not what is advised."""
+    idle_user.run("send", "dev7", "dev2", "1", "--nonce", "4", "--no-wait")
+    result = idle_user.run("send", "dev7", "dev2", "2", "--nonce", "6", "--timeout", "0.2")
+    assert (result.returncode, result.stdout[:5]) == (6, "sent ")
+    warning, error = result.stderr.splitlines()
+    assert warning.startswith("cairn: warning: nonces 0 to 3, 5 are missing before nonce 6: ")
+    assert "is still pending after 0.2 s: nonces 0 to 3, 5 are missing, and no block can take it" in error
+    assert "waits on" not in error
+    listed = idle_user.invoke("mempool", "--from", "dev7").stdout.splitlines()
+    assert [line.split()[4:6] for line in listed[1:]] == [["4", "queued"], ["6", "queued"]]
+    [first, _] = idle_user.json("mempool", "--from", "dev7")
+    assert "status       queued: nonces 0 to 3 are missing\n" in idle_user.invoke("tx", first["txHash"]).stdout
 
 
 def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection
+from websockets.sync.client import ClientConnection, connect
 
 from cairn.domain.genesis import COIN, dev_genesis
 from cairn.store.chain import ChainStore
@@ -190,6 +190,27 @@ def test_sockets_are_closed_and_told_where_to_resume(node: PublicNode) -> None:
         told = receive(resumed)
         assert (told["event"], told["blockHeight"]) == ("newBlock", height + 1)
         assert told["hash"] == node.read("/block/latest")["hash"] != gone
+
+
+def test_new_heads_go_on_after_the_block_that_the_chain_went_back_to(node: PublicNode) -> None:
+    rpc(node.url, "evm_mine")
+    height, snapshot = height_of(node), rpc(node.url, "evm_snapshot")
+    rpc(node.url, "hardhat_mine", 3)
+    with ExitStack() as opened:
+        # Both workers get some of them.
+        sockets = [opened.enter_context(connect(node.url.replace("http", "ws") + "/rpc")) for _ in range(4)]
+        for socket in sockets:
+            socket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}))
+            assert "result" in receive(socket)
+        assert rpc(node.url, "evm_revert", snapshot) is True
+        rpc(node.url, "hardhat_mine", 2)
+        newest = node.read("/block/latest")["hash"]
+        for socket in sockets:
+            heads = [receive(socket)["params"]["result"]]
+            # A worker that was a moment behind told of blocks before the revert too.
+            while heads[-1]["hash"] != newest:
+                heads.append(receive(socket)["params"]["result"])
+            assert [int(head["number"], 16) for head in heads[-2:]] == [height + 1, height + 2]
 
 
 def test_a_request_that_waits_is_answered(node: PublicNode) -> None:

@@ -157,15 +157,17 @@ def test_amounts_that_people_type(modules: Modules, text: str, unit: str, wei: i
 
 
 def test_amounts_that_people_read(modules: Modules) -> None:
-    amounts = [0, 1, 999_999_999_999, 10**12, 10**18, 10_000 * 10**18 + 1, 21_000 * 10**9]
+    amounts = [0, 1, 999_999_999, 10**9, 10**15 - 1, 10**15, 10**18, 10_000 * 10**18 + 1, 21_000 * 10**9]
     body = "return given.map((wei) => it.describeAmount(BigInt(wei)))"
     shown = modules.run("amounts", body, [str(each) for each in amounts])
     assert shown == [
         "0 coins",
         "1 wei",
-        "999,999,999,999 wei",
-        "0.000001 coins",
+        "999,999,999 wei",
+        "1 gwei",
+        "999,999.999999999 gwei",
+        "0.001 coins",
         "1 coin",
         "10,000.000000000000000001 coins",
-        "0.000021 coins",
+        "21,000 gwei",
     ]

@@ -85,6 +85,12 @@ def test_mistakes_are_named_where_they_are(visit: Visit) -> None:
     send.click()
     # What only the node knows, it says itself.
     expect(page.get_by_role("alert")).to_contain_text("does not have that much")
+    expect(page.get_by_role("alert")).to_contain_text("999,999.000021 coins")
+    # It is not about the next attempt.
+    page.get_by_label("Amount").fill("0.0000000000000000001")
+    send.click()
+    expect(page.locator("#amount-remark")).to_have_text("A coin has 18 decimals at most.")
+    expect(page.get_by_role("alert")).to_be_empty()
 
 
 def test_from_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:
@@ -124,9 +130,22 @@ def test_faucet(visit: Visit, node: PublicNode) -> None:
     page = visit().open()
     page.get_by_role("link", name="Faucet").click()
     page.get_by_label("Account").fill(recipient)
+    page.get_by_label("Amount").fill("1000.1")
+    page.get_by_role("button", name="Give it coins").click()
+    expect(page.locator("#amount-remark")).to_have_text("1,000 coins at most.")
+    page.get_by_label("Amount").fill("2.5")
     page.get_by_role("button", name="Give it coins").click()
     confirmed_hash(page)
-    assert node.balance(recipient) > 0
+    assert node.balance(recipient) == 5 * COIN // 2
+
+
+def test_dev_accounts_are_paid_by_name(visit: Visit, node: PublicNode) -> None:
+    page = visit().open("/send")
+    expect(page.get_by_label("From").locator("option").first).to_contain_text("dev0: 0xf39F")
+    page.get_by_label("To", exact=True).fill("dev1")
+    page.get_by_role("button", name="Send").click()
+    assert node.read(f"/tx/{confirmed_hash(page)}")["to"] == OTHER.lower()
+    expect(page.locator("#to-remark")).to_have_text(f"dev1 is {OTHER}.")
 
 
 def test_pending_transaction_turns_confirmed_by_itself(visit: Visit, node: PublicNode) -> None:
@@ -138,9 +157,14 @@ def test_pending_transaction_turns_confirmed_by_itself(visit: Visit, node: Publi
     visitor = visit()
     page = visitor.open(f"/tx/{later.tx_hash}")
     expect(page.locator(".page-head")).to_contain_text("Pending")
+    expect(page.locator(".facts")).to_contain_text(f"the sender's nonce {nonce} comes first")
     account = visit()
     expect(account.open(f"/account/{sender.address}").locator("main")).to_contain_text("1 waiting")
-    expect(visit().open("/mempool").locator("tbody")).to_contain_text(later.tx_hash[:8])
+    expect(account.page.locator("main")).to_contain_text(f"needs {nonce}")
+    mempool = visit().open("/mempool").locator("tbody")
+    expect(mempool).to_contain_text(later.tx_hash[:8])
+    expect(mempool).to_contain_text(f"{nonce + 1} needs {nonce}")
+    expect(visit().open().locator("main")).to_contain_text("Nothing can be mined: what waits is behind a missing nonce")
     node.submit(sign_transfer(sender, RICH, 1, nonce))
     expect(page.locator(".page-head")).to_contain_text("Confirmed")
     expect(page.get_by_text("Verified in this page")).to_be_visible()

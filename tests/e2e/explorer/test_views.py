@@ -69,6 +69,18 @@ def test_overview_says_in_words_what_the_charts_draw(visit: Visit, node: PublicN
     expect(page.locator("figcaption").first).to_contain_text(f"Block {full_block(node)}: {most} transactions")
 
 
+def test_a_chain_that_rests_does_not_look_busy(visit: Visit) -> None:
+    """Its figures are of the time up to now, though no block comes to say so."""
+    visitor = visit()
+    visitor.page.clock.install()
+    page = visitor.open()
+    figures = page.locator(".stats")
+    expect(page.locator("#connection")).to_have_text("Live")
+    page.clock.fast_forward("10:00:00")
+    expect(figures).to_contain_text("Transactions / s0.0")
+    expect(figures).not_to_contain_text("Block time0.")
+
+
 def test_blocks_page_by_page(visit: Visit, node: PublicNode) -> None:
     visitor = visit()
     page = visitor.open("/blocks")
@@ -142,6 +154,8 @@ def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
     proof = node.read(f"/tx/{tx_hash}/proof")
     page = visit().open(f"/tx/{tx_hash}")
     expect(page.locator(".facts")).to_contain_text("0.125000000000000001 coins")
+    expect(page.locator(".facts")).to_contain_text("Fee21,000 gwei")
+    expect(page.locator(".facts time")).to_have_attribute("data-at", str(proof["header"]["timestamp"]))
     expect(page.get_by_text("Verified in this page")).to_be_visible()
     expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 2)
     expect(page.locator(".proof")).to_contain_text(proof["header"]["transactionsRoot"])
@@ -171,6 +185,9 @@ def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> No
     assert page.locator(".balance .amount").get_attribute("title") == f"{balance:,} wei"
     expect(page.locator(".balance")).to_contain_text(f"{balance // COIN:,}.{balance % COIN:018}".rstrip("0"))
     expect(page.locator("tbody tr")).to_have_count(25)
+    newest = node.read(f"/account/{RICH}/txs", limit=1)[0]["blockHeight"]
+    made_at = node.read(f"/block/{newest}")["timestamp"]
+    expect(page.locator("tbody tr").first.locator("time")).to_have_attribute("data-at", str(made_at))
     first = page.locator("tbody a").first.get_attribute("href")
     page.get_by_role("link", name="Older").click()
     expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
@@ -222,9 +239,16 @@ def test_search_finds_transactions_and_accounts(visit: Visit, node: PublicNode) 
         (RICH, "Account"),
         (tx_hash, "Transaction"),
         (RICH.lower(), "Account"),
+        (tx_hash, "Transaction"),
+        ("dev0", "Account"),
     ):
         search(page, text)
         expect(page.locator("h1")).to_have_text(heading)
+
+
+def test_dev_accounts_have_the_names_of_the_command_line(visit: Visit) -> None:
+    page = visit().open("/search?q=Dev1")
+    expect(page.locator(".facts")).to_contain_text(f"Namedev1Address{dev_account(1).address}")
 
 
 def test_search_says_what_it_did_not_find(visit: Visit) -> None:
@@ -234,6 +258,7 @@ def test_search_says_what_it_did_not_find(visit: Visit) -> None:
         ("99999999", "There is no block of that height yet"),
         ("hello", "Search takes a block's height"),
         ("0x1234", "Search takes a block's height"),
+        ("dev10", "Search takes a block's height"),
     ):
         search(page, text)
         expect(page.locator("main")).to_contain_text(text)
@@ -248,11 +273,21 @@ def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
         (f"/tx/0x{'ab' * 32}", "may be of another chain"),
         (f"/block/0x{'ab' * 32}", "Blocks are named by their hash"),
         ("/block/99999999", "the newest is"),
-        ("/tx/0x12", "A hash is 0x and 64 hexadecimal digits"),
-        (f"/account/{RICH[:-1]}0", "capital letters in it are a checksum"),
+        ("/tx/0x12", "hash is 0x and 64 hexadecimal digits"),
+        (f"/account/{RICH[:-1]}0", "carries the right one"),
         ("/nothing/here", "There is nothing at this address"),
     ):
         expect(visitor.go(route).locator("main")).to_contain_text(said)
+
+
+def test_trying_again_is_offered_only_where_it_may_help(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.open("/account/0x12")
+    expect(page.get_by_text("hexadecimal digits")).to_have_count(1)
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    visitor.page.route("**/account/*", lambda route: route.fulfill(status=500, body="{}"))
+    visitor.go(f"/account/{RICH}")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
 def test_theme_follows_the_system_until_the_person_chooses(visit: Visit) -> None:
@@ -283,10 +318,14 @@ def test_every_view_fits_a_phone(visit: Visit, node: PublicNode) -> None:
         "/mempool",
         "/send",
         "/faucet",
+        f"/tx/0x{'ab' * 32}",
+        f"/account/{RICH[:-1]}0",
+        f"/search?q={'z' * 90}",
     ):
         visitor.go(route)
+        # Not as wide as the window, which grows with what does not fit.
         width = visitor.run("() => document.documentElement.scrollWidth")
-        assert width <= visitor.run("() => document.documentElement.clientWidth"), route
+        assert width <= visitor.run("() => screen.width"), route
     expect(visitor.page.get_by_role("navigation", name="Views")).to_be_in_viewport()
 
 

@@ -75,6 +75,33 @@ def test_the_node_signs_for_a_dev_account(node: NodeProcess) -> None:
     assert w3.eth.get_balance(sender, receipt["blockNumber"]) == before - COIN - TRANSFER_FEE
 
 
+def test_a_pending_transaction_is_modified(node: NodeProcess) -> None:
+    w3 = connected(node)
+    sender, to = w3.eth.accounts[8], new_account().address
+    nonce = w3.eth.get_transaction_count(sender, "pending")
+    # The nonce before it is missing, so that no block takes it meanwhile.
+    held_up = {"from": sender, "to": to, "value": 1, "nonce": nonce + 1, "type": 0, "gasPrice": w3.eth.gas_price}
+    replaced = w3.eth.send_transaction(held_up)
+    modified = w3.eth.modify_transaction(replaced, value=2, gasPrice=2 * w3.eth.gas_price)
+    w3.eth.send_transaction({"from": sender, "to": to, "value": 1, "nonce": nonce, "type": 0})
+    receipt = w3.eth.wait_for_transaction_receipt(modified, timeout=TIMEOUT_S, poll_latency=0.05)
+    assert w3.eth.get_balance(to, receipt["blockNumber"]) == 3
+
+
+def test_an_estimate_that_is_refused_is_no_revert(node: NodeProcess) -> None:
+    w3 = connected(node)
+    poor, to = new_account().address, new_account().address
+    for transfer, why in (
+        ({"from": poor, "to": to, "value": COIN}, "insufficient funds for transfer"),
+        ({"from": poor, "to": to, "gasPrice": w3.eth.gas_price}, "gas required exceeds allowance"),
+        ({"from": w3.eth.accounts[8], "to": to, "data": "0x01"}, "calls with data are not supported"),
+    ):
+        # It would be a ContractLogicError, which is no Web3RPCError.
+        for ask in (w3.eth.estimate_gas, w3.eth.call):
+            with pytest.raises(Web3RPCError, match=why):
+                ask(transfer)
+
+
 def test_a_local_account_behind_the_middleware(node: NodeProcess) -> None:
     w3 = connected(node)
     sender = dev_account(3)

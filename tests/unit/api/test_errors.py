@@ -68,6 +68,11 @@ def test_later_errors_say_when_to_try_again() -> None:
         assert (answer.retry_after_s is not None) == (answer.status in (429, 503)), error
 
 
+def test_a_revert_is_over_sooner_than_a_full_disk() -> None:
+    assert dict(encode_problem(errors.Reverting("a moment"))[1])[b"retry-after"] == b"1"
+    assert dict(encode_problem(errors.StoreUnavailable("full"))[1])[b"retry-after"] == b"5"
+
+
 def test_problem_document() -> None:
     status, headers, body = encode_problem(InvalidField("value", "must be a whole number"))
     assert status == 400

@@ -9,7 +9,7 @@ import pytest
 from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
-from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
@@ -307,10 +307,29 @@ def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
         view.on_info(under_way)
         view.on_commit(1)
         assert view.height == -1
-        with pytest.raises(StoreUnavailable, match="the chain goes back"):
+        with pytest.raises(Reverting, match="the chain goes back"):
             view.account(ACCOUNTS[0])
 
     run(tmp_path, scenario)
+
+
+def test_a_late_notice_of_the_old_chain_is_not_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        async with opened_core(tmp_path / "data") as core:
+            snapshot = await core.snapshot()
+            await core.mine(3)
+            await core.revert(snapshot)
+            view.on_info(core.info())
+            view.on_commit(3)
+        async with opened_core(tmp_path / "data") as core:
+            connect(core, view)
+            assert view.height == 0
+            assert view._retry is None, "it looks for block 3 again and again"
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    asyncio.run(main())
 
 
 def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

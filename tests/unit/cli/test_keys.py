@@ -59,7 +59,18 @@ def test_no_two_keys_are_the_same() -> None:
 def test_a_key_is_taken_in_from_standard_input_or_a_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(text)
     for name, args, stdin in (("piped", [], text), ("dash", ["-"], text), ("filed", [str(tmp_path / "secret")], None)):
-        assert made(run("import", name, *args, "--json", stdin=stdin, env=PASSWORD))["address"] == FIRST
+        own = ["--keys", str(tmp_path / name)]
+        assert made(run("import", name, *args, *own, "--json", stdin=stdin, env=PASSWORD))["address"] == FIRST
+
+
+def test_a_key_that_is_here_gets_a_second_name_only_by_force(own_keys: Path) -> None:
+    run("import", "carl", stdin=KEY, env=PASSWORD)
+    # Before a password is asked for: none is given.
+    again = run("import", "karl", stdin=KEY)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert again.stderr == "cairn: this is the key of carl already; --force takes it in once more\n"
+    assert not (own_keys / "karl.json").exists()
+    assert made(run("import", "karl", "--force", "--json", stdin=KEY, env=PASSWORD))["address"] == FIRST
 
 
 def test_the_path_chooses_the_account_of_a_mnemonic() -> None:
@@ -137,6 +148,16 @@ def test_who_cannot_sign_is_named(key: str, exit_code: int, message: str) -> Non
     result = run("sign", key, "hello", env=PASSWORD)
     assert (result.exit_code, result.stdout) == (exit_code, "")
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("signer", ["bob", checksum_address(DEV_KEYS[1][0])])
+def test_a_file_that_names_the_address_of_another_key_signs_nothing(signer: str, own_keys: Path) -> None:
+    run("import", "bob", stdin=KEY, env=PASSWORD)
+    path = own_keys / "bob.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"address": DEV_KEYS[1][0].hex()}))
+    result = run("sign", signer, "hello", env=PASSWORD)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"key bob names the address 0x{DEV_KEYS[1][0].hex()}, but holds the key of {FIRST}" in result.stderr
 
 
 def test_with_json_an_error_is_json_too() -> None:

@@ -22,6 +22,7 @@ def in_flight() -> errors.NodeUnreachable:
     [
         (errors.NodeUnreachable("no answer", was_sent=False), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", "`cairn dev`"),
         (in_flight(), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", f"`cairn tx {TX_HASH}` tells"),
+        (errors.OutcomeUnknown(TX_HASH), ExitCode.UNREACHABLE, "OUTCOME_UNKNOWN", f"`cairn tx {TX_HASH}` at a node"),
         (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
         (errors.TxNotFound("unknown"), ExitCode.NOT_FOUND, "TX_NOT_FOUND", "unknown; check the hash"),

@@ -80,6 +80,8 @@ def test_a_wrong_password_is_told_from_a_wrong_file() -> None:
     ("path", "value", "message"),
     [
         (("version",), 1, "is no keystore file of version 3"),
+        (("version",), 4, "is no keystore file of version 3"),
+        (("address",), "00" * 20, "names the address 0x0{40}, but holds the key of 0xf39F"),
         (("crypto",), None, "is no keystore file of version 3"),
         (("crypto", "kdf"), "md5", "is no keystore file of version 3"),
         (("crypto", "kdfparams"), {}, "is no keystore file of version 3"),

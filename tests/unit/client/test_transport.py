@@ -70,6 +70,54 @@ def test_a_signed_submission_is_sent_again_until_it_is_taken(failure: bytes | st
     assert len(set(server.requests)) == 1
 
 
+@pytest.mark.parametrize(
+    ("failure", "was_repeated"),
+    [
+        (RESET, True),
+        (answer(502, "a proxy's own words"), True),
+        (problem(503, "ENGINE_UNAVAILABLE"), True),
+        (problem(503, "STARTING"), False),
+        (problem(429, "RATE_LIMITED"), False),
+    ],
+)
+def test_a_refusal_tells_whether_an_earlier_attempt_may_have_been_taken(
+    failure: bytes | str, was_repeated: bool
+) -> None:
+    used = problem(409, "NONCE_TOO_LOW")
+    result, _ = run(lambda client: client.submit(transfer()), failure, used)
+    assert isinstance(result, NonceTooLow)
+    assert result.was_repeated == was_repeated
+    body = {"type": "", "title": "", "status": 409, "detail": "used", "code": "NONCE_TOO_LOW"}
+    result, _ = run(lambda client: client.submit_all([transfer()]), failure, answer(200, [body]))
+    assert isinstance(result, list)
+    assert [item.was_repeated for item in result] == [was_repeated]
+
+
+@pytest.mark.parametrize(("code", "was_repeated"), [("MEMPOOL_FULL", False), ("STORE_UNAVAILABLE", True)])
+def test_so_does_a_refusal_in_a_batch(code: str, was_repeated: bool) -> None:
+    busy = {"type": "", "title": "", "status": 503, "detail": "not now", "code": code}
+    used = busy | {"status": 409, "code": "NONCE_TOO_LOW"}
+    script = answer(200, [busy, used]), answer(200, [used])
+    result, _ = run(lambda client: client.submit_all([transfer(nonce) for nonce in range(2)]), *script)
+    assert isinstance(result, list)
+    assert [(type(item), item.was_repeated) for item in result] == [(NonceTooLow, was_repeated), (NonceTooLow, False)]
+
+
+def test_what_arrived_once_is_not_said_to_be_unsent() -> None:
+    """Nobody listens any more when the second attempt is made."""
+
+    async def main() -> None:
+        async with scripted(RESET) as server, AsyncClient(server.url, timeout_s=2.0) as client:
+            submitting = asyncio.create_task(client.submit(transfer()))
+            await server.got_request.wait()
+            server.stop_listening()
+            with pytest.raises(NodeUnreachable) as failed:
+                await submitting
+            assert failed.value.was_sent
+
+    asyncio.run(main())
+
+
 def test_the_node_says_when_to_ask_again() -> None:
     started = time.monotonic()
     result, server = run(lambda client: client.submit(transfer()), problem(503, "STARTING", Retry_After="1"), SUBMITTED)

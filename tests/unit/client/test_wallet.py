@@ -11,7 +11,9 @@ from cairn.client.errors import (
     GasTooLow,
     InsufficientFunds,
     InvalidField,
+    MempoolFull,
     NodeUnreachable,
+    OutcomeUnknown,
     SenderLimit,
 )
 from cairn.client.wallet import MAX_TOGETHER
@@ -111,6 +113,31 @@ def test_what_the_rules_refuse_takes_no_nonce() -> None:
     assert run(use).values_of(SENDER) == [1, 6]
 
 
+def test_what_has_the_wrong_type_is_refused_and_takes_no_other_along() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        wrong: list[dict[str, object]] = [{"to": None}, {"to": 5}, {"value": "1"}, {"gas": "21000"}, {"gas_price": 1.5}]
+        sends = [wallet.send(**({"to": TO, "value": 9} | fields)) for fields in wrong]  # type: ignore[arg-type]
+        results = await asyncio.gather(wallet.send(TO, 1), *sends, wallet.send(TO, 2), return_exceptions=True)
+        assert [type(result) for result in results] == [str, *[InvalidField] * len(wrong), str]
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
+def test_a_mistake_with_one_payment_is_told_to_the_one_who_made_it() -> None:
+    class Careless(str):
+        """An address that cannot be read."""
+
+        def __getitem__(self, index: object) -> str:
+            raise RuntimeError("careless")
+
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        sends = wallet.send(TO, 1), wallet.send(Careless(TO), 9), wallet.send(TO, 2)
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(result) for result in results] == [str, RuntimeError, str]
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
 def test_the_balance_is_known_to_the_last_wei() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         results = await wallet.send_all([(TO, 1)] * 12)
@@ -178,6 +205,55 @@ def test_each_payment_of_a_lost_request_names_its_own_transaction() -> None:
         assert hashes == [(await wallet.sign(TO, 1 + nonce, nonce=nonce)).tx_hash for nonce in range(2)]
 
     run(use)
+
+
+def test_a_payment_that_used_its_own_nonce_is_not_made_twice() -> None:
+    """Its first attempt was confirmed, the answer lost, and the second one finds the nonce used."""
+
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.before_repeat = node.mine
+        assert await wallet.send(TO, 1) == (await wallet.sign(TO, 1, nonce=0)).tx_hash
+        await wallet.send(TO, 2)
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
+def test_where_the_node_cannot_tell_whether_a_payment_was_made_it_is_not_made_again() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.is_pruned = True
+        node.before_repeat = node.mine
+        results = await wallet.send_all([(TO, 1), (TO, 2)])
+        hashes = [result.tx_hash for result in results if isinstance(result, OutcomeUnknown)]
+        assert hashes == [(await wallet.sign(TO, 1 + nonce, nonce=nonce)).tx_hash for nonce in range(2)]
+        await wallet.send(TO, 3)
+
+    assert run(use).values_of(SENDER) == [1, 2, 3]
+
+
+def test_a_payment_that_is_known_to_be_dropped_is_signed_anew() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        def replace_it() -> None:
+            sign(0, gas_price=2 * GAS_PRICE)(node)
+            node.mine()
+
+        node.dropped.add((await wallet.sign(TO, 1, nonce=0)).tx_hash)
+        node.before_repeat = replace_it
+        await wallet.send(TO, 1)
+
+    assert run(use).values_of(SENDER) == [10**6, 1]
+
+
+def test_a_payment_that_stays_refused_in_front_of_others_leaves_a_hole_for_the_next() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.full_for = {1}
+        results = await wallet.send_all([(TO, value) for value in range(3)])
+        assert [type(result) for result in results] == [str, MempoolFull, str]
+        node.full_for.clear()
+        node.mine()
+        assert node.values_of(SENDER) == [0]
+        await wallet.send(TO, 3)
+
+    assert run(use).values_of(SENDER) == [0, 3, 2]
 
 
 def test_a_full_lane_refuses_from_its_end() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from cairn.core import filters as filters_module
 from cairn.core.arrivals import Arrivals
-from cairn.core.filters import LIFETIME_S, Filters
-from cairn.core.gateway import FilterChanges
+from cairn.core.filters import IDLE_S, LIFETIME_S, Filters
+from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.types import Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
@@ -33,8 +33,13 @@ class Bench:
         self.pool.admit(tx, 1)
         return tx
 
-    def changes(self, name: str) -> FilterChanges:
-        changes = self.filters.find_changes(name)
+    def create(self, kind: FilterKind) -> str:
+        name = self.filters.create(kind)
+        assert name is not None
+        return name
+
+    def changes(self, name: str, shown: int | None = None) -> FilterChanges:
+        changes = self.filters.find_changes(name, self.head if shown is None else shown)
         assert changes is not None
         return changes
 
@@ -52,7 +57,7 @@ def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
 
 def test_blocks_from_one_look_to_the_next() -> None:
     async def scenario(bench: Bench) -> None:
-        name = bench.filters.create("blocks")
+        name = bench.create("blocks")
         looks = []
         for bench.head in (5, 7, 7, 8):
             changes = bench.changes(name)
@@ -62,12 +67,24 @@ def test_blocks_from_one_look_to_the_next() -> None:
     run(scenario)
 
 
+def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
+    async def scenario(bench: Bench) -> None:
+        name = bench.create("blocks")
+        looks = []
+        for bench.head, shown in ((7, 6), (8, 5), (8, 9), (9, 9)):
+            changes = bench.changes(name, shown)
+            looks.append(list(range(changes.first_height, changes.last_height + 1)))
+        assert looks == [[6], [], [7, 8], [9]]
+
+    run(scenario)
+
+
 def test_transactions_from_one_look_to_the_next() -> None:
     async def scenario(bench: Bench) -> None:
         bench.admit(0)
-        first = bench.filters.create("transactions")
+        first = bench.create("transactions")
         second_tx = bench.admit(1)
-        second = bench.filters.create("transactions")
+        second = bench.create("transactions")
         third_tx = bench.admit(2)
         assert bench.changes(first).tx_hashes == [second_tx.hash, third_tx.hash]
         assert bench.changes(first).tx_hashes == []
@@ -80,7 +97,7 @@ def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(filters_module, "REMEMBERED_TXS", 3)
 
     async def scenario(bench: Bench) -> None:
-        name = bench.filters.create("transactions")
+        name = bench.create("transactions")
         hashes = [bench.admit(nonce).hash for nonce in range(5)]
         assert bench.changes(name).tx_hashes == hashes[-3:]
 
@@ -89,7 +106,7 @@ def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatc
 
 def test_logs_never_come() -> None:
     async def scenario(bench: Bench) -> None:
-        name = bench.filters.create("logs")
+        name = bench.create("logs")
         bench.admit(0)
         assert bench.changes(name) == FilterChanges("logs")
 
@@ -98,11 +115,11 @@ def test_logs_never_come() -> None:
 
 def test_a_filter_that_nobody_asks_for_goes() -> None:
     async def scenario(bench: Bench) -> None:
-        asked, forgotten = bench.filters.create("blocks"), bench.filters.create("blocks")
+        asked, forgotten = bench.create("blocks"), bench.create("blocks")
         bench.now = LIFETIME_S - 1
         bench.changes(asked)
         bench.now = LIFETIME_S + 1
-        assert bench.filters.find_changes(forgotten) is None
+        assert bench.filters.find_changes(forgotten, 0) is None
         bench.changes(asked)
         assert bench.filters.remove(asked)
         assert not bench.filters.remove(asked)
@@ -110,15 +127,19 @@ def test_a_filter_that_nobody_asks_for_goes() -> None:
     run(scenario)
 
 
-def test_the_longest_unasked_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 2)
 
     async def scenario(bench: Bench) -> None:
-        first, second = bench.filters.create("blocks"), bench.filters.create("logs")
-        bench.changes(first)
-        bench.filters.create("transactions")
-        assert bench.filters.find_changes(second) is None
-        bench.changes(first)
+        used, idle = bench.create("blocks"), bench.create("logs")
+        assert bench.filters.create("blocks") is None
+        bench.changes(idle)
+        bench.now = IDLE_S + 1
+        bench.changes(used)
+        bench.create("transactions")
+        assert bench.filters.find_changes(idle, 0) is None
+        assert bench.filters.create("blocks") is None
+        bench.changes(used)
 
     run(scenario)
 
@@ -180,11 +201,12 @@ def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> 
             arrived = [notice[1] for notice in heard.notices if notice[0] == "arrived"]
             assert arrived == [signed(1).hash]
             name = await client.create_filter("transactions")
+            assert name is not None
             await client.submit(signed(3))
-            changes = await client.find_changes(name)
+            changes = await client.find_changes(name, 0)
             assert changes is not None
             assert changes.tx_hashes == [signed(3).hash]
             assert await client.remove_filter(name)
-            assert await client.find_changes(name) is None
+            assert await client.find_changes(name, 0) is None
 
     asyncio.run(main())

@@ -257,6 +257,33 @@ def test_a_worker_that_takes_nothing_in_is_cut_off(tmp_path: Path, monkeypatch: 
     asyncio.run(run())
 
 
+def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SETTLE_TIMEOUT_S", 2.0)
+
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            snapshot = await client.snapshot()
+            await client.mine()
+            # It answers nothing, and so holds the revert up.
+            _, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
+            reverting = asyncio.create_task(client.revert(snapshot))
+            await heard.until("phase", "unavailable")
+            joining = Heard()
+            late = asyncio.create_task(LinkClient(tmp_path / "core.sock", joining).run())
+            await joining.until("phase", "ready")
+            assert await reverting
+            assert ("commit", 0) in joining.notices
+            assert ("commit", 1) not in joining.notices
+            late.cancel()
+            with suppress(asyncio.CancelledError):
+                await late
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path) as (client, _, _core):

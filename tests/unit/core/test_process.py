@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from cairn.domain.types import Address, Draft
 from cairn.store import directory
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
+from cairn.store.seen import SeenChain
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
 from tests.support.linked_core import linked
 
@@ -81,6 +83,32 @@ def test_a_disk_about_to_be_full_is_not_ready(tmp_path: Path, monkeypatch: pytes
             heard.notices.clear()
             await heard.until("phase", "ready")
             assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+
+    asyncio.run(run())
+
+
+def test_a_directory_that_vanishes_closes_the_node_until_it_is_back(tmp_path: Path) -> None:
+    data_dir, aside = tmp_path / "data", tmp_path / "aside"
+
+    async def run() -> None:
+        async with linked(tmp_path) as (client, heard, _core):
+            await client.submit(signed(0))
+            height = await client.mine()
+            await client.submit(signed(1))
+            shutil.copytree(data_dir, aside)
+            shutil.rmtree(data_dir)
+            with pytest.raises(StoreUnavailable, match="was removed"):
+                await client.submit(signed(2))
+            await heard.until("phase", "unavailable")
+            heard.notices.clear()
+            # Said again, with the reason, when it is opened anew in vain.
+            await heard.until("phase", "unavailable")
+            assert "is gone" in (await client.status()).reason
+            assert not data_dir.exists()
+            aside.rename(data_dir)
+            await heard.until("phase", "ready")
+            assert (await client.status()).head == height
+            assert isinstance(await client.find_tx(signed(1).hash), PendingTx)
 
     asyncio.run(run())
 
@@ -164,7 +192,7 @@ def test_a_damaged_journal_stops_the_node_with_its_place(tmp_path: Path, capfd: 
     segment.write_bytes(content)
     lifeline, keep = os.pipe()
     try:
-        code = run_core(dev_genesis(), tmp_path, settings(), tmp_path / "core.sock", KEYS, lifeline, None)
+        code = run_core(dev_genesis(), tmp_path, settings(), tmp_path / "core.sock", KEYS, lifeline, None, SeenChain())
     finally:
         os.close(lifeline)
         os.close(keep)

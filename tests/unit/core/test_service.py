@@ -175,3 +175,26 @@ def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
             assert (checks.store, checks.mempool) == ("ok", "ok")
 
     asyncio.run(run())
+
+
+async def turns() -> None:
+    """Whatever is due has its turn."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
+    announced: list[int] = []
+
+    async def main() -> None:
+        async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
+            await turns()
+            snapshot = await core.snapshot()
+            core.feed.subscribe(announced.append)
+            # Answered in the very turn of the loop that wakes the engine.
+            await core.submit(signed(0))
+            assert await core.revert(snapshot)
+            await turns()
+
+    asyncio.run(main())
+    assert announced == []

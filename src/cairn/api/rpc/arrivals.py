@@ -10,6 +10,8 @@ from cairn.domain.types import Tx
 
 AT_ONCE = 128
 """Transactions that a socket gets in one write: it is looked at before the next whether it is full."""
+MAX_PLACES = 256
+"""Subscriptions of all the sockets of a worker: each costs a frame for every transaction."""
 
 Listener = Callable[[ArrivedTxs], None]
 
@@ -19,11 +21,19 @@ class ArrivalFeed:
         self._gateway = gateway
         self._view = view
         self._listeners: set[Listener] = set()
+        self._places: set[str] = set()
         view.on_arrivals(self._arrived)
 
-    @property
-    def listeners(self) -> int:
-        return len(self._listeners)
+    def reserve(self, subscription: str) -> bool:
+        """Take a place, before the subscription begins and until it is released; False when all are taken."""
+        if len(self._places) >= MAX_PLACES:
+            return False
+        self._places.add(subscription)
+        return True
+
+    def release(self, subscription: str) -> None:
+        """Does nothing for one that has no place."""
+        self._places.discard(subscription)
 
     def join(self, listener: Listener) -> None:
         if not self._listeners:

@@ -8,8 +8,9 @@ from cairn.api.rpc.errors import InvalidParams, MethodNotFound
 from cairn.api.rpc.values import Params, check_count, given, parse_account, parse_quantity, quantity
 from cairn.domain.types import MAX_UINT64, MAX_UINT256
 
-MOST_BLOCKS = 10_000
-BLOCKS_AT_ONCE = 50
+MOST_MINED = 10_000
+"""Blocks that one request makes, in several calls of the core."""
+MINED_AT_ONCE = 50
 """In one call of the core, which may take some milliseconds for each."""
 
 _MINED = "0x0"
@@ -76,12 +77,12 @@ class DevMethods:
         return True
 
     async def _mine(self, blocks: int, interval_s: int = 0, timestamp: int | None = None) -> None:
-        if blocks > MOST_BLOCKS:
-            raise InvalidParams(f"blocks: {blocks} are more than {MOST_BLOCKS}")
-        for done in range(0, blocks, BLOCKS_AT_ONCE):
+        if blocks > MOST_MINED:
+            raise InvalidParams(f"blocks: {blocks} are more than {MOST_MINED}")
+        for done in range(0, blocks, MINED_AT_ONCE):
             if done and interval_s:
                 await self._gateway.increase_time(interval_s)
-            await self._gateway.mine(min(BLOCKS_AT_ONCE, blocks - done), interval_s, None if done else timestamp)
+            await self._gateway.mine(min(MINED_AT_ONCE, blocks - done), interval_s, None if done else timestamp)
 
     async def snapshot(self, params: Params) -> str:
         check_count(params, 0, 0)

@@ -38,6 +38,11 @@ class RpcError(Exception):
         return ErrorObject(self.code, self.message, self.data)
 
 
+def refusal(message: str, code: str) -> RpcError:
+    """`code` is the one that REST gives the same refusal."""
+    return RpcError(SERVER_ERROR, message, {"code": code})
+
+
 class InvalidParams(RpcError):
     def __init__(self, message: str) -> None:
         super().__init__(INVALID_PARAMS, message)
@@ -59,6 +64,7 @@ WORDING: dict[type[NodeError], str] = {
     errors.SenderLimit: "account limit exceeded",
     errors.MempoolFull: "txpool is full",
     errors.InvalidSignature: "invalid sender",
+    errors.NotReplayProtected: "only replay-protected (EIP-155) transactions allowed over RPC",
 }
 """How geth begins the text of each refusal; our own reason follows."""
 

@@ -1,6 +1,5 @@
 """What a transfer costs: the chain's one gas price. There is no base fee, so that the whole price is a tip."""
 
-import asyncio
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
@@ -9,12 +8,15 @@ from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import Params, check_count, given, parse_block_number, parse_quantity, quantity
+from cairn.api.turns import in_turns
 from cairn.domain.codec import decode_record
 
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
 """Fewer, because every transaction of each is looked at. The answer says where it starts, so it may be shorter."""
 MAX_PERCENTILES = 100
+TURN_ITEMS = 200
+"""Headers that are read before other requests get their turn."""
 
 
 class FeeMethods:
@@ -48,20 +50,19 @@ class FeeMethods:
         history: dict[str, Any] = {
             "oldestBlock": quantity(heights[0]),
             "baseFeePerGas": ["0x0"] * (count + 1),
-            "gasUsedRatio": [self._fullness(height) for height in heights],
+            "gasUsedRatio": [self._fullness(height) async for height in in_turns(heights, TURN_ITEMS)],
             "baseFeePerBlobGas": ["0x0"] * (count + 1),
             "blobGasUsedRatio": [0.0] * count,
         }
         if percentiles is not None:
-            history["reward"] = [await self._rewards(height, percentiles) for height in heights]
+            history["reward"] = [self._rewards(height, percentiles) async for height in in_turns(heights, 1)]
         return history
 
     def _fullness(self, height: int) -> float:
         return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
 
-    async def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
+    def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
         """The gas price at each percentile of the block's gas, which every transfer uses the same amount of."""
-        await asyncio.sleep(0)
         prices = sorted(decode_record(record).gas_price for record in self._chain.view.tx_records(height))
         if not prices:
             # Not zero, as geth would say: nobody could be included for that.

@@ -1,13 +1,19 @@
 """Filters that are polled, and logs, of which this chain has none."""
 
+from collections.abc import Sequence
+
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
-from cairn.core.gateway import FilterChanges
+from cairn.api.turns import in_turns
+from cairn.api.view import reverted_meanwhile
+from cairn.core.gateway import FilterChanges, FilterKind
 
 MAX_BLOCKS = 10_000
 """Hashes in one answer; a client that comes back after more gets the newest."""
+TURN_ITEMS = 200
+"""Headers that are read before other requests get their turn."""
 
 
 class FilterMethods:
@@ -37,26 +43,39 @@ class FilterMethods:
 
     async def new_log_filter(self, params: Params) -> str:
         last_named(params)
-        return await self._gateway.create_filter("logs")
+        return await self._create("logs")
 
     async def new_block_filter(self, params: Params) -> str:
         check_count(params, 0, 0)
-        return await self._gateway.create_filter("blocks")
+        return await self._create("blocks")
 
     async def new_pending_filter(self, params: Params) -> str:
         check_count(params, 0, 1)
-        return await self._gateway.create_filter("transactions")
+        return await self._create("transactions")
+
+    async def _create(self, kind: FilterKind) -> str:
+        name = await self._gateway.create_filter(kind)
+        if name is None:
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
+        return name
 
     async def get_changes(self, params: Params) -> list[str]:
+        reverts = self._chain.view.reverts
         changes = await self._changes(params)
         if changes.kind == "transactions":
             return [data(tx_hash) for tx_hash in changes.tx_hashes]
-        if changes.last_height < changes.first_height:
-            return []
-        view = self._chain.view
-        await view.reach(changes.last_height)
-        first = max(changes.first_height, view.base, changes.last_height - MAX_BLOCKS + 1)
-        return [data(view.block_hash(height)) for height in range(first, changes.last_height + 1)]
+        first = max(changes.first_height, changes.last_height - MAX_BLOCKS + 1)
+        return await self._block_hashes(range(first, changes.last_height + 1), reverts)
+
+    async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
+        view, hashes = self._chain.view, []
+        async for height in in_turns(heights, TURN_ITEMS):
+            # Others had their turn: these may be of another chain by now, and the oldest may have been removed.
+            if view.reverts != reverts:
+                raise reverted_meanwhile()
+            if height >= view.base:
+                hashes.append(data(view.block_hash(height)))
+        return hashes
 
     async def get_filter_logs(self, params: Params) -> list[str]:
         if (await self._changes(params)).kind != "logs":
@@ -64,7 +83,10 @@ class FilterMethods:
         return []
 
     async def _changes(self, params: Params) -> FilterChanges:
-        changes = await self._gateway.find_changes(filter_name(params))
+        name = filter_name(params)
+        # Before the filter moves on, and no further than this: what cannot be read here would be lost.
+        shown = await self._chain.head()
+        changes = await self._gateway.find_changes(name, shown)
         if changes is None:
             raise filter_not_found()
         return changes

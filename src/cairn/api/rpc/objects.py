@@ -110,12 +110,14 @@ def block_object(block_hash: BlockHash, header: Header, gas_limit: int, transact
     }
 
 
-def pending_block_object(block_hash: BlockHash, head: Header, gas_limit: int, transactions: list[Any]) -> Json:
-    """The block that could come next: what only mining decides is null."""
+def pending_block_object(
+    block_hash: BlockHash, head: Header, gas_limit: int, transactions: list[Any], now: int
+) -> Json:
+    """The block that could come next, if it were made `now`: what only mining decides is null."""
     undecided = Header(
         height=head.height + 1,
         previous_hash=block_hash,
-        timestamp=head.timestamp,
+        timestamp=max(now, head.timestamp),
         tx_root=bytes(32),
         state_root=head.state_root,
         gas_used=TRANSFER_GAS * len(transactions),

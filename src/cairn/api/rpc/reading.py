@@ -1,6 +1,5 @@
 """Blocks, transactions and receipts."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from cairn.api.rpc.chain import Chain
@@ -26,12 +25,13 @@ from cairn.api.rpc.values import (
     parse_quantity,
     quantity,
 )
+from cairn.api.turns import in_turns
 from cairn.api.view import split_hashes
 from cairn.domain.codec import decode_record
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 
 TURN_ITEMS = 200
-"""Transactions of a block that are written out before other requests get their turn: about a millisecond."""
+"""Transactions of a block that are written out before other requests get their turn."""
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
 
@@ -78,34 +78,33 @@ class ReadingMethods:
             return None
         block_hash, header = self._view.get_header(height)
         if named.tag == "pending":
-            txs = await self._next_txs()
+            txs, now = await self._next_txs()
             shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
-            return pending_block_object(block_hash, header, gas_limit, shown)
+            return pending_block_object(block_hash, header, gas_limit, shown, now)
         if full:
             return block_object(block_hash, header, gas_limit, await self._transactions(height))
         hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
         return block_object(block_hash, header, gas_limit, hashes)
 
-    async def _next_txs(self) -> list[Tx]:
-        """Those that the next block could take, in its order."""
-        ready = min(PENDING_SHOWN, (await self._chain.gateway.status()).pending)
+    async def _next_txs(self) -> tuple[list[Tx], int]:
+        """Those that the next block could take, in its order, and the time by the chain's clock."""
+        status = await self._chain.gateway.status()
+        ready = min(PENDING_SHOWN, status.pending)
         page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
         # What waits for a nonce comes after them.
-        return [pending.tx for pending in page.items[:ready]]
+        return [pending.tx for pending in page.items[:ready]], status.now
 
     async def _transactions(self, height: int) -> list[Json]:
         block_hash, header = self._view.get_header(height)
         return [
             transaction_object(tx, header.chain_id, Place(block_hash, header, position))
-            async for position, tx in self._in_turns(height)
+            async for position, tx in self._read_txs(height)
         ]
 
-    async def _in_turns(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
+    async def _read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
         # All are read before anybody else gets a turn: the block may be pruned meanwhile.
-        for position, record in enumerate(self._view.tx_records(height)):
-            if position % TURN_ITEMS == TURN_ITEMS - 1:
-                await asyncio.sleep(0)
+        async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
             yield position, decode_record(record)
 
     async def get_block_receipts(self, params: Params) -> list[Json] | None:
@@ -115,7 +114,7 @@ class ReadingMethods:
             return None
         block_hash, header = self._view.get_header(height)
         return [
-            receipt_object(tx, Place(block_hash, header, position)) async for position, tx in self._in_turns(height)
+            receipt_object(tx, Place(block_hash, header, position)) async for position, tx in self._read_txs(height)
         ]
 
     async def count_by_number(self, params: Params) -> str | None:

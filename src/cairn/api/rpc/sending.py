@@ -1,10 +1,10 @@
 """Transactions in: the same way, mempool and promise as POST /tx. The hash is answered once it is on disk."""
 
 from cairn.api.intake import Intake
-from cairn.api.rpc.calls import NO_CONTRACTS, parse_call, refuse_other_types, type_not_supported
+from cairn.api.rpc.calls import NO_CONTRACTS, NO_CREATION, parse_call, refuse_other_types, type_not_supported
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import SERVER_ERROR, RpcError
+from cairn.api.rpc.errors import SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.values import Params, check_count, data, parse_data
 from cairn.core.gateway import Admission
 from cairn.domain.errors import InvalidField
@@ -12,6 +12,8 @@ from cairn.domain.types import TRANSFER_GAS, Draft
 
 LEAST_LIST_BYTE = 0xC0
 """A legacy transaction is an RLP list; the other types begin with a byte below it."""
+NOT_FOR_TRANSFERS = {"to": NO_CREATION, "data": f"transactions with data are not supported: {NO_CONTRACTS}"}
+"""What is refused for one of its fields, though the bytes are a transaction of Ethereum's."""
 
 
 class SendingMethods:
@@ -35,15 +37,13 @@ class SendingMethods:
         check_count(params, 1, 1)
         raw = parse_data(params[0], "transaction")
         if not raw:
-            raise RpcError(SERVER_ERROR, "typed transaction too short")
+            raise refusal("typed transaction too short", InvalidField.code)
         if raw[0] < LEAST_LIST_BYTE:
             raise type_not_supported(hex(raw[0]))
         try:
             admitting = self._intake.admit_raw(raw)
         except InvalidField as refused:
-            raise RpcError(
-                SERVER_ERROR, f"transaction not supported: {NO_CONTRACTS}: {refused.detail}", {"code": refused.code}
-            ) from None
+            raise refusal(NOT_FOR_TRANSFERS.get(refused.field, refused.detail), refused.code) from None
         return _hash_of(await admitting)
 
     async def send_transaction(self, params: Params) -> str:
@@ -52,7 +52,7 @@ class SendingMethods:
         info = self._chain.info
         call = parse_call(params[0], info.chain_id)
         if call.sender is None or call.sender not in info.signs_for:
-            raise RpcError(SERVER_ERROR, "unknown account")
+            raise refusal("unknown account", InvalidField.code)
         draft = Draft(
             sender=call.sender,
             to=call.to,

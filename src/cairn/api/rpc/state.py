@@ -5,7 +5,7 @@ import re
 from cairn.api.rpc.calls import check_call
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError, rpc_error_of
 from cairn.api.rpc.values import (
     Params,
     check_count,
@@ -15,6 +15,7 @@ from cairn.api.rpc.values import (
     parse_block,
     quantity,
 )
+from cairn.domain.errors import Rejected, Unavailable
 from cairn.domain.types import TRANSFER_GAS
 
 MAX_KEY_DIGITS = 64
@@ -75,7 +76,17 @@ class StateMethods:
         check_count(params, 1, 4)
         if any(params[2:]):
             raise RpcError(SERVER_ERROR, "overrides of the state or the block are not supported")
-        await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+        try:
+            await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+        except RpcError as refused:
+            raise without_data(refused) from None
+        except (Rejected, Unavailable) as refused:
+            raise without_data(rpc_error_of(refused)) from None
+
+
+def without_data(refused: RpcError) -> RpcError:
+    """For these two methods web3.py takes data for what a contract said when it reverted."""
+    return RpcError(refused.code, refused.message)
 
 
 def check_storage_key(value: object) -> None:

@@ -12,8 +12,8 @@ from cairn.api.subscriber import Connection
 
 MAX_SUBSCRIPTIONS = 64
 """On one socket."""
-MAX_LISTENERS = 256
-"""Sockets of a worker that hear of pending transactions: each costs a frame for every one of them."""
+MAX_PENDING = 4
+"""Subscriptions to pending transactions on one socket: a few sockets shall not take all the places of a worker."""
 SILENT = frozenset({"logs", "syncing"})
 """Nothing here logs or falls behind; libraries may subscribe all the same."""
 
@@ -32,8 +32,8 @@ class Subscriptions:
         self._subscriber = hub.attach(connection, self._head_frames)
         self._new: dict[str, tuple[str, bool]] = {}
         """Kind and detail of those whose ids the client has not been told yet."""
-        self._heads: dict[str, int] = {}
-        """The first height that each is told of."""
+        self._heads: set[str] = set()
+        """All are at the socket's one cursor: one that joins later begins where the others are."""
         self._pending: dict[str, bool] = {}
         """Whether each is told of whole transactions."""
         self._silent: set[str] = set()
@@ -51,19 +51,27 @@ class Subscriptions:
         is_full = kind == "newPendingTransactions" and parse_flag(given(params, 1), "full")
         if len(self._new) + len(self._heads) + len(self._pending) + len(self._silent) >= MAX_SUBSCRIPTIONS:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
-        if kind == "newPendingTransactions" and not self._pending and self._arrivals.listeners >= MAX_LISTENERS:
-            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many sockets follow pending transactions")
         subscription = quantity(secrets.randbits(128))
+        if kind == "newPendingTransactions":
+            self._reserve_pending(subscription)
         self._new[subscription] = (kind, is_full)
         return subscription
+
+    def _reserve_pending(self, subscription: str) -> None:
+        """At once, not when it begins: others may be asking meanwhile. Raises `RpcError`."""
+        unbegun = sum(kind == "newPendingTransactions" for kind, _ in self._new.values())
+        if unbegun + len(self._pending) >= MAX_PENDING:
+            raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket follows pending transactions {MAX_PENDING} times")
+        if not self._arrivals.reserve(subscription):
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many subscriptions to pending transactions")
 
     def begin(self) -> None:
         """Start those whose ids have been written to the socket: no event may come before its subscription's id."""
         new, self._new = self._new, {}
         for subscription, (kind, is_full) in new.items():
             if kind == "newHeads":
-                first = self._hub.subscribe_blocks(self._subscriber, None)
-                self._heads[subscription] = first
+                self._hub.subscribe_blocks(self._subscriber, None)
+                self._heads.add(subscription)
             elif kind == "newPendingTransactions":
                 self._pending[subscription] = is_full
                 self._arrivals.join(self._tell_pending)
@@ -75,7 +83,8 @@ class Subscriptions:
         subscription = params[0]
         if not isinstance(subscription, str):
             raise InvalidParams("invalid argument 0: expected the id of a subscription")
-        if self._heads.pop(subscription, None) is not None:
+        if subscription in self._heads:
+            self._heads.remove(subscription)
             if not self._heads:
                 self._hub.unsubscribe_blocks(self._subscriber)
         elif self._pending.pop(subscription, None) is not None:
@@ -85,17 +94,18 @@ class Subscriptions:
             self._silent.remove(subscription)
         elif self._new.pop(subscription, None) is None:
             raise RpcError(SERVER_ERROR, "subscription not found")
+        self._arrivals.release(subscription)
         return True
 
     def close(self) -> None:
+        for subscription in (*self._new, *self._pending):
+            self._arrivals.release(subscription)
         self._arrivals.leave(self._tell_pending)
         self._hub.detach(self._subscriber)
 
     def _head_frames(self, height: int) -> bytes:
         text = self._head_texts.text(height)
-        return b"".join(
-            notification(subscription, text) for subscription, first in self._heads.items() if first <= height
-        )
+        return b"".join(notification(subscription, text) for subscription in self._heads)
 
     def _tell_pending(self, arrived: ArrivedTxs) -> None:
         for subscription, is_full in self._pending.items():

@@ -1,6 +1,5 @@
 """`txpool_`: the mempool as geth shows it."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.values import Params, check_count, parse_account, quantity
+from cairn.api.turns import in_turns
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Tx
@@ -17,7 +17,7 @@ MAX_SHOWN = 5_000
 """Transactions in one answer, the first to be mined: a full mempool would take some fifty megabytes."""
 
 TURN_ITEMS = 100
-"""Transactions that are written out before other requests get their turn: about a millisecond."""
+"""Transactions that are written out before other requests get their turn."""
 
 Shown = dict[str, Any]
 
@@ -76,9 +76,7 @@ class TxpoolMethods:
         shown: Shown = {"pending": {}, "queued": {}}
         next_nonces: dict[Address, int] = {}
         by_sender = sorted((item.tx for item in items), key=lambda tx: (tx.sender, tx.nonce))
-        for number, tx in enumerate(by_sender, start=1):
-            if number % TURN_ITEMS == 0:
-                await asyncio.sleep(0)
+        async for tx in in_turns(by_sender, TURN_ITEMS):
             if tx.sender not in next_nonces:
                 next_nonces[tx.sender] = self._chain.view.account(tx.sender).nonce
             is_next = tx.nonce <= next_nonces[tx.sender]

@@ -1,7 +1,8 @@
 // Amounts are BigInts of wei, always. Nothing here rounds.
 
 export const UNITS = { coins: 18, gwei: 9, wei: 0 };
-const SMALLEST_IN_COINS = 10n ** 12n;
+const COINS_FROM = 10n ** 15n;
+const GWEI_FROM = 10n ** 9n;
 const MAX_AMOUNT = 2n ** 256n - 1n;
 
 /** Digits in groups of three. */
@@ -22,9 +23,10 @@ export function formatAmount(amount, unit) {
     return fraction ? `${whole}.${fraction}` : whole;
 }
 
-/** The unit that reads best: a handful of wei is no use as a coin with seventeen zeros. */
+/** The unit that reads best, as the command line chooses it: the digits that count come first. */
 export function fittingUnit(amount) {
-    return amount !== 0n && amount < SMALLEST_IN_COINS ? "wei" : "coins";
+    if (amount === 0n || amount >= COINS_FROM) return "coins";
+    return amount >= GWEI_FROM ? "gwei" : "wei";
 }
 
 /** The unit as a word after that amount. */
@@ -43,7 +45,8 @@ export function parseAmount(text, unit) {
     const [whole, fraction] = [match[1] || "0", match[2] ?? ""];
     const decimals = UNITS[unit];
     if (fraction.replace(/0+$/, "").length > decimals) {
-        throw new RangeError(decimals ? `One of ${unit} has at most ${decimals} decimals.` : "Wei cannot be divided.");
+        const one = unit === "coins" ? "coin" : unit;
+        throw new RangeError(decimals ? `A ${one} has ${decimals} decimals at most.` : "Wei cannot be divided.");
     }
     const amount = BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
     if (amount > MAX_AMOUNT) throw new RangeError("That is more than any account can hold.");

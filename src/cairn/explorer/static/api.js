@@ -96,15 +96,23 @@ export const listBlocks = (parameters, signal) => readPage("/blocks", parameters
 export const listMempool = (parameters, signal) => readPage("/mempool", parameters, signal);
 export const listHistory = (address, parameters, signal) => readPage(`/account/${address}/txs`, parameters, signal);
 export const submit = (transaction) => post("/tx", transaction);
-export const askFaucet = (address) => post("/faucet", { address });
+export const askFaucet = (address, amount) => post("/faucet", { address, amount: amount.toString() });
 
-let signsFor = null;
+let described = null;
 
-/** The accounts that need no signature: the node's own description lists them. None on any chain but a dev chain. */
+/** The schemas of the node's own description. */
+async function schemas(signal) {
+    described ??= (await read("/openapi.json", signal)).components.schemas;
+    return described;
+}
+
+/** The accounts that need no signature: dev0, dev1 and so on. None on any chain but a dev chain. */
 export async function devAccounts(signal) {
-    if (signsFor === null) {
-        const { schemas } = (await read("/openapi.json", signal)).components;
-        signsFor = schemas.UnsignedSubmission?.properties.from.enum ?? [];
-    }
-    return signsFor;
+    return (await schemas(signal)).UnsignedSubmission?.properties.from.enum ?? [];
+}
+
+/** What the faucet gives, in wei: {usual, most}. */
+export async function faucetAmounts(signal) {
+    const { amount } = (await schemas(signal)).FaucetRequest.properties;
+    return { usual: amount.default, most: amount.anyOf[0].maximum };
 }

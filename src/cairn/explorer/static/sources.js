@@ -3,6 +3,7 @@
 import { getAccount, submit } from "./api.js";
 import { checksummed } from "./addresses.js";
 import { describeAmount } from "./amounts.js";
+import { devName } from "./devnames.js";
 import { fill, h } from "./dom.js";
 import { field, refusalPlace } from "./fields.js";
 import { connectWallet, sendByWallet } from "./wallet.js";
@@ -20,12 +21,10 @@ function accountChoice(hint, signal) {
     };
     select.addEventListener("change", showBalance);
     made.explain(hint);
-    const offer = (accounts, chosen) => {
+    const offer = (accounts, label, chosen) => {
         fill(
             select,
-            accounts.map((address, index) =>
-                h("option", { value: address }, `Account ${index + 1}: ${shortened(address, 4)}`),
-            ),
+            accounts.map((address) => h("option", { value: address }, label(address))),
         );
         if (accounts.includes(chosen)) select.value = chosen;
         return showBalance();
@@ -36,7 +35,8 @@ function accountChoice(hint, signal) {
 /** A source is {element, send(fields), refresh()}; `send` gives the hash of the transaction. */
 export async function devSource(dev, chosen, signal) {
     const from = accountChoice("This node holds its key and signs for it.", signal);
-    await from.offer(dev.map(checksummed), chosen);
+    const label = (address) => `${devName(dev, address)}: ${shortened(address, 4)}`;
+    await from.offer(dev.map(checksummed), label, chosen);
     const send = async ({ to, value }) =>
         (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
     return { element: from.element, send, refresh: from.showBalance };
@@ -49,7 +49,7 @@ export function walletSource(wallet, { chainId, gasPrice }, signal) {
     const connect = async () => {
         refusal.clear();
         try {
-            await from.offer(await connectWallet(wallet, chainId));
+            await from.offer(await connectWallet(wallet, chainId), shortened);
             from.control.disabled = false;
         } catch (failure) {
             refusal.show(failure);

@@ -52,6 +52,9 @@ def test_a_block_is_its_header_and_its_transactions() -> None:
 
 
 def test_what_only_mining_decides_is_null() -> None:
-    block = pending_block_object(HASH, HEADER, 210_000_000, [])
+    block = pending_block_object(HASH, HEADER, 210_000_000, [], now=1_700_000_005)
+    assert block["timestamp"] == hex(1_700_000_005)
+    # As a block that is made while the clock is behind.
+    assert pending_block_object(HASH, HEADER, 210_000_000, [], now=5)["timestamp"] == hex(HEADER.timestamp)
     assert (block["hash"], block["nonce"], block["miner"]) == (None, None, None)
     assert (block["number"], block["parentHash"]) == ("0x8", "0x" + HASH.hex())

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import pytest
 
 from cairn.api.hub import EventHub
-from cairn.api.rpc import subscriptions
+from cairn.api.rpc import arrivals
 from cairn.api.rpc.arrivals import ArrivalFeed
 from cairn.api.rpc.errors import RpcError
 from cairn.api.rpc.notifications import HeadTexts
-from cairn.api.rpc.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, Subscriptions
 from cairn.api.view import ChainView
 from cairn.config import Settings
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, Header, Tx
@@ -117,6 +117,25 @@ def test_a_full_socket_misses_no_head() -> None:
     run(scenario)
 
 
+def test_after_a_revert_the_heads_go_on_at_the_block_after_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        for _ in range(9):
+            bench.commit()
+        socket, subscriptions = bench.join()
+        old = await subscribed(subscriptions, "newHeads")
+        start = bench.chain.height + 1
+        bench.commit()
+        await settle()
+        bench.hub.on_reverted(5)
+        young = await subscribed(subscriptions, "newHeads")
+        bench.hub.on_commit(7)
+        await settle()
+        assert told(socket, old) == [start, 6, 7]
+        assert told(socket, young) == [6, 7]
+
+    run(scenario)
+
+
 def test_nothing_comes_before_the_id_is_told() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
@@ -215,16 +234,40 @@ def test_other_names_and_too_many_are_refused() -> None:
     run(scenario)
 
 
-def test_sockets_that_hear_of_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_LISTENERS", 1)
+def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_PLACES", 3)
+
+    async def refused(by: Subscriptions) -> None:
+        with pytest.raises(RpcError, match="limit exceeded: too many"):
+            await by.subscribe(["newPendingTransactions"])
 
     async def scenario(bench: Bench) -> None:
-        _, first = bench.join()
-        await subscribed(first, "newPendingTransactions")
-        await subscribed(first, "newPendingTransactions")
-        _, second = bench.join()
-        with pytest.raises(RpcError, match="limit exceeded"):
-            await second.subscribe(["newPendingTransactions"])
+        (_, first), (_, second) = bench.join(), bench.join()
+        names = [await first.subscribe(["newPendingTransactions"]) for _ in range(2)]
+        await second.subscribe(["newPendingTransactions", True])
+        # None of them has begun: whoever asks in one batch, or at the same time, is counted all the same.
+        await refused(first)
+        await refused(second)
+        first.begin()
+        await first.unsubscribe([names[0]])
+        await second.subscribe(["newPendingTransactions"])
+        await refused(second)
+        second.close()
+        for _ in range(2):
+            await first.subscribe(["newPendingTransactions"])
+        await refused(first)
+
+    run(scenario)
+
+
+def test_one_socket_does_not_take_all_places() -> None:
+    async def scenario(bench: Bench) -> None:
+        _, subscriptions = bench.join()
+        for _ in range(MAX_PENDING):
+            await subscribed(subscriptions, "newPendingTransactions")
+        with pytest.raises(RpcError, match="limit exceeded: a socket"):
+            await subscriptions.subscribe(["newPendingTransactions"])
+        await subscriptions.subscribe(["newHeads"])
 
     run(scenario)
 

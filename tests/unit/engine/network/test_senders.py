@@ -106,8 +106,8 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
         ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
         ([raw_of(0), encode_update(UPDATE)], "bundle: holds what is no transfer"),
         ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "bundle: holds what is no transfer"),
-        ([raw_of(0), b""], "raw: "),
-        ([raw_of(0), raw_of(1)[:-1]], "raw: "),
+        ([raw_of(0), b""], "rlp: "),
+        ([raw_of(0), raw_of(1)[:-1]], "rlp: "),
         ([raw_of(nonce) for nonce in range(513)], "bundle: holds 513 transactions"),
     ],
 )

@@ -1,13 +1,16 @@
 // One account: what it owns, what it waits for, and everything that it sent or received.
 
-import { getAccount, listHistory, listMempool } from "../api.js";
+import { devAccounts, getAccount, listBlocks, listHistory, listMempool } from "../api.js";
 import { checksummed } from "../addresses.js";
 import { grouped } from "../amounts.js";
+import { devName } from "../devnames.js";
 import { h } from "../dom.js";
+import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
 import { avatar } from "../stones.js";
 import {
     accountLink,
+    age,
     amount,
     badge,
     blockLink,
@@ -25,9 +28,10 @@ import {
 const PAGE = 25;
 const PENDING_SHOWN = 10;
 
-const historyColumns = (address) => [
+const historyColumns = (address, times) => [
     ["Transaction", (tx) => hashLink("tx", tx.txHash)],
     ["Block", (tx) => blockLink(tx.blockHeight)],
+    ["Age", (tx) => times.has(tx.blockHeight) && age(times.get(tx.blockHeight))],
     ["Direction", (tx) => direction(tx, address)],
     ["With", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
     ["Amount", (tx) => amount(tx.value), "end"],
@@ -38,6 +42,18 @@ function direction(tx, address) {
     return tx.from === address ? badge("out", "Sent") : badge("in", "Received");
 }
 
+/** When the blocks of these transactions were made, by height; a node may have removed some of them. */
+async function blockTimes(transactions, live, signal) {
+    const times = new Map(live.blocks.map((block) => [block.blockHeight, block.timestamp]));
+    const heights = new Set(transactions.map((tx) => tx.blockHeight).filter((height) => !times.has(height)));
+    const look = async (height) => {
+        const { items } = await listBlocks({ after: height + 1n, limit: 1 }, signal);
+        if (items[0]?.blockHeight === height) times.set(height, items[0].timestamp);
+    };
+    await Promise.all([...heights].map(look));
+    return times;
+}
+
 async function pendingCard(address, signal) {
     const { items, total } = await listMempool({ from: address, limit: PENDING_SHOWN }, signal);
     if (items.length === 0) return null;
@@ -46,7 +62,7 @@ async function pendingCard(address, signal) {
         `${grouped(total)} waiting${shown}`,
         table(
             "Pending transactions of the account",
-            transactionColumns(["Nonce", (tx) => grouped(tx.nonce), "end"]),
+            transactionColumns(nonceColumn(await nextNonces(items, signal))),
             items,
         ),
     );
@@ -64,14 +80,18 @@ function changeNotice(shown, { live, signal, again }) {
 }
 
 export async function accountView(context) {
-    const { route, signal } = context;
+    const { route, live, signal } = context;
+    await live.loaded;
     const start = route.query.get("after");
     const account = await getAccount(route.argument, signal);
     const { address } = account;
-    const [history, pending] = await Promise.all([
+    const [history, pending, dev] = await Promise.all([
         listHistory(address, { limit: PAGE, after: start }, signal),
         pendingCard(address, signal),
+        devAccounts(signal),
     ]);
+    const times = await blockTimes(history.items, live, signal);
+    const name = devName(dev, address);
     const shown = checksummed(address);
     const waiting = account.pendingNonce - account.nonce;
     return {
@@ -93,6 +113,7 @@ export async function accountView(context) {
             card(
                 null,
                 facts(
+                    name && ["Name", name],
                     ["Address", copyable(shown, "address")],
                     ["Balance", h("span", { class: "balance" }, amount(account.balance))],
                     [
@@ -106,7 +127,7 @@ export async function accountView(context) {
                 "History",
                 table(
                     "Confirmed transactions, newest first",
-                    historyColumns(address),
+                    historyColumns(address, times),
                     history.items,
                     "This account has sent and received nothing yet.",
                 ),

@@ -10,9 +10,10 @@ const ADVICE = {
     TX_NOT_FOUND: "No block holds it and the mempool does not know it. It may be of another chain, or not sent yet.",
     TX_DROPPED: "It left the mempool without being mined, so nothing was transferred. It can be sent again.",
     BLOCK_NOT_FOUND: "Blocks are named by their hash, or by their height from 0 up to the newest.",
-    INVALID_HASH: "A hash is 0x and 64 hexadecimal digits.",
-    INVALID_FIELD: "An address is 0x and 40 hexadecimal digits; capital letters in it are a checksum.",
 };
+
+/** Whether the node may answer otherwise another time: what is wrong with the question itself stays wrong. */
+const mayPass = ({ status }) => status === undefined || status === 429 || status >= 500;
 
 /** The view is tried anew on request, and by itself once the node is back. */
 export function failureView(failure, { live, signal, again }) {
@@ -37,7 +38,7 @@ export function failureView(failure, { live, signal, again }) {
                     "p",
                     { class: "actions" },
                     h("a", { href: "#/", class: "button" }, "To the overview"),
-                    !isMissing && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
+                    mayPass(failure) && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
                 ),
             ),
         ),

@@ -1,8 +1,9 @@
 // Gives coins of a dev chain to any account.
 
-import { askFaucet, devAccounts } from "../api.js";
+import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
+import { describeAmount, grouped } from "../amounts.js";
 import { h } from "../dom.js";
-import { addressField, refusalPlace } from "../fields.js";
+import { addressField, amountField, refusalPlace } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { card } from "../widgets.js";
 
@@ -15,38 +16,48 @@ const noFaucet = () =>
 
 export async function faucetView({ route, signal }) {
     const head = h("div", { class: "page-head" }, h("h1", null, "Faucet"));
-    if ((await devAccounts(signal)).length === 0) {
+    const dev = await devAccounts(signal);
+    if (dev.length === 0) {
         return { title: "Faucet", content: h("div", { class: "view narrow" }, head, noFaucet()) };
     }
     const to = addressField(
         "to",
         "Account",
         route.query.get("to") ?? "",
-        "Any address; it needs no coins and no history.",
+        "Any address, or one of dev0 to dev9; it needs no coins and no history.",
+        dev,
     );
+    const { usual, most } = await faucetAmounts(signal);
+    const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
     const refusal = refusalPlace();
     const progress = h("div", { class: "progress-place" });
     const button = h("button", { class: "button main" }, "Give it coins");
 
     const ask = async (event) => {
         event.preventDefault();
-        const address = to.read();
-        if (!address) return;
         refusal.clear();
+        const address = to.read();
+        const value = address && amount.read();
+        if (value === null) return;
         button.disabled = true;
         try {
-            showProgress(progress, (await askFaucet(address)).txHash, signal);
+            showProgress(progress, (await askFaucet(address, value)).txHash, signal);
         } catch (failure) {
             refusal.show(failure);
         } finally {
             button.disabled = false;
         }
     };
-    const about = h("p", { class: "lead" }, "Coins of a dev chain are worth nothing, so take as many as you like.");
+    const about = h(
+        "p",
+        { class: "lead" },
+        `Coins of a dev chain are worth nothing: take up to ${describeAmount(most)} at a time.`,
+    );
     const form = h(
         "form",
         { onsubmit: ask, novalidate: true },
         to.element,
+        amount.element,
         h("p", { class: "actions" }, button),
         refusal.element,
     );

@@ -3,21 +3,24 @@
 import { listMempool } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
+import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
 import { age, card, counted, pager, table, transactionColumns } from "../widgets.js";
 
 const PAGE = 50;
 
-const columns = transactionColumns(
-    ["Nonce", (tx) => grouped(tx.nonce), "end"],
-    ["Gas price", (tx) => `${formatAmount(tx.gasPrice, "gwei")} gwei`, "end"],
-    ["Waiting since", (tx) => age(tx.receivedAt), "end"],
-);
+const columns = (next) =>
+    transactionColumns(
+        nonceColumn(next),
+        ["Gas price", (tx) => `${formatAmount(tx.gasPrice, "gwei")} gwei`, "end"],
+        ["Waiting since", (tx) => age(tx.receivedAt), "end"],
+    );
 
 export async function mempoolView({ route, live, signal, again }) {
     await live.loaded;
     const start = route.query.get("after");
     const { items, after, total } = await listMempool({ limit: PAGE, after: start }, signal);
+    const next = await nextNonces(live.chain.mempool.queued ? items : [], signal);
     const state = h("p");
     const showState = () => {
         const { pending, queued, limit } = live.chain.mempool;
@@ -38,7 +41,7 @@ export async function mempoolView({ route, live, signal, again }) {
                 counted(total, "transaction"),
                 table(
                     "Pending transactions, next to be mined first",
-                    columns,
+                    columns(next),
                     items,
                     "Nothing waits: every transaction is in a block.",
                 ),

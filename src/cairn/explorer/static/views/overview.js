@@ -5,6 +5,7 @@ import { formatAmount, grouped } from "../amounts.js";
 import { BarChart } from "../chart.js";
 import { fill, h } from "../dom.js";
 import { RECENT } from "../live.js";
+import { missingNonce, nextNonces } from "../queue.js";
 import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
 import { accountLink, age, amount, blockLink, card, counted, hashLink, shortened, table } from "../widgets.js";
@@ -33,14 +34,26 @@ const span = (blocks) => (blocks.length > 1 ? Number(blocks[0].timestamp - block
 /** The genesis block is as old as the chain's rules, not as its blocks: it says nothing of their pace. */
 const minedBlocks = (blocks) => blocks.filter((block) => block.blockHeight > 0n);
 
-function showStats(stats, { chain, blocks }) {
-    const mined = minedBlocks(blocks);
-    const seconds = span(mined);
+/** Transactions and seconds for each block, up to this moment: a chain that rests must not look busy. */
+function pace(mined) {
+    const [intervals, seconds] = [mined.length - 1, span(mined)];
+    if (!seconds) return null;
     const count = mined.slice(0, -1).reduce((sum, block) => sum + Number(block.transactionCount), 0);
+    // The clocks of a dev chain may be ahead of this one.
+    const soFar = Math.max(seconds, Date.now() / 1_000 - Number(mined.at(-1).timestamp));
+    // The block that is awaited counts once it takes longer than the others did.
+    return { rate: count / soFar, interval: Math.max(seconds / intervals, soFar / (intervals + 1)) };
+}
+
+/** With no more digits than count. */
+const brief = (number) => (number < 100 ? number.toFixed(1) : grouped(Math.round(number)));
+
+function showStats(stats, { chain, blocks }) {
+    const shown = pace(minedBlocks(blocks));
     stats.pending.show(grouped(chain.mempool.pending));
     stats.queued.show(grouped(chain.mempool.queued));
-    stats.rate.show(seconds ? (count / seconds).toFixed(1) : "–");
-    stats.interval.show(seconds ? `${(seconds / (mined.length - 1)).toFixed(1)} s` : "–");
+    stats.rate.show(shown ? brief(shown.rate) : "–");
+    stats.interval.show(shown ? `${brief(shown.interval)} s` : "–");
     stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`);
     stats.chain.show(chain.chainId.toString(), h("span", { class: "unit" }, ` ${chain.engine}`));
 }
@@ -84,7 +97,15 @@ const blockTable = (blocks) =>
         "No block yet.",
     );
 
-const pendingTable = (items) =>
+/** The first of those that the next blocks can take; all others wait behind them in the list. */
+async function listMinable({ mempool }, signal) {
+    const { items } = await listMempool({ limit: LISTED }, signal);
+    if (!mempool.queued) return items;
+    const next = await nextNonces(items, signal);
+    return items.filter((tx) => missingNonce(tx, next) === null);
+}
+
+const pendingTable = (items, queued) =>
     table(
         "The transactions that will be mined next",
         [
@@ -93,7 +114,9 @@ const pendingTable = (items) =>
             ["Amount", (tx) => amount(tx.value), "end"],
         ],
         items,
-        "Nothing waits: every transaction is in a block.",
+        queued
+            ? "Nothing can be mined: what waits is behind a missing nonce."
+            : "Nothing waits: every transaction is in a block.",
     );
 
 function makeHead() {
@@ -133,8 +156,9 @@ export async function overviewView({ live, signal }) {
     };
     const showChain = async () => {
         showStats(stats, live);
-        const page = await listMempool({ limit: LISTED }, signal).catch(() => null);
-        if (page) fill(waiting, pendingTable(page.items));
+        const { chain } = live;
+        const items = await listMinable(chain, signal).catch(() => null);
+        if (items) fill(waiting, pendingTable(items, chain.mempool.queued));
     };
     live.on("blocks", showBlocks, signal);
     live.on("chain", showChain, signal);

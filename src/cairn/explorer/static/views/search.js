@@ -1,6 +1,7 @@
 // Finds what a person typed: a height, an address, or a hash of a transaction or a block.
 
-import { getBlock, getTransaction, Problem } from "../api.js";
+import { devAccounts, getBlock, getTransaction, Problem } from "../api.js";
+import { devAddress } from "../devnames.js";
 import { h } from "../dom.js";
 import { href } from "../routes.js";
 import { card } from "../widgets.js";
@@ -14,6 +15,12 @@ export function understand(text) {
     const height = plain.replace(/[,_\s]/g, "");
     if (/^\d{1,20}$/.test(height)) return { kind: "block", value: BigInt(height).toString() };
     return plain.toLowerCase() === "latest" ? { kind: "block", value: "latest" } : null;
+}
+
+/** The dev account of that name, as `understand` says it, or null. */
+async function understandName(text, signal) {
+    const address = devAddress(await devAccounts(signal), text);
+    return address && { kind: "account", value: address };
 }
 
 /** Whether the node knows it; a dropped transaction has a page too, which says why. */
@@ -42,7 +49,7 @@ function advice(meant, live) {
 export async function searchView({ route, live, signal }) {
     await live.loaded;
     const text = route.query.get("q") ?? "";
-    const meant = understand(text);
+    const meant = understand(text) ?? (await understandName(text, signal));
     const found = meant && (await target(meant, signal));
     if (found) {
         // In place of this entry, so that going back does not lead here again.

@@ -1,14 +1,15 @@
 // Sends coins, and shows them on their way.
 
 import { devAccounts } from "../api.js";
-import { checksummed } from "../addresses.js";
-import { describeAmount, grouped, parseAmount, UNITS } from "../amounts.js";
+import { describeAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
-import { addressField, field, refusalPlace } from "../fields.js";
+import { addressField, amountField, refusalPlace } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { devSource, TRANSFER_GAS, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
 import { findWallet } from "../wallet.js";
+
+const ONE_COIN = 10n ** 18n;
 
 /** [id, label, source] of every way to sign that there is here. */
 async function findSources(dev, { route, live, signal }) {
@@ -42,50 +43,6 @@ function sourceChoice(sources) {
     return choice;
 }
 
-/** `read` gives the amount, or says what is wrong, moves the focus there, and gives null. */
-function amountField(chain) {
-    const input = h("input", { name: "amount", inputmode: "decimal", autocomplete: "off", required: true, value: "1" });
-    const unit = h(
-        "select",
-        { "aria-label": "Unit", name: "unit" },
-        Object.keys(UNITS).map((name) => h("option", null, name)),
-    );
-    const fee = describeAmount(TRANSFER_GAS * chain.gasPrice);
-    const made = field("amount", "Amount", input, unit);
-    const review = () => {
-        try {
-            const value = parseAmount(input.value, unit.value);
-            made.explain(`Exactly ${grouped(value)} wei, and a fee of ${fee}.`);
-            return value;
-        } catch (failure) {
-            made.complain(failure.message);
-            return null;
-        }
-    };
-    input.addEventListener("input", review);
-    unit.addEventListener("change", review);
-    review();
-    const read = () => {
-        const value = review();
-        if (value === null) input.focus();
-        return value;
-    };
-    return { ...made, read };
-}
-
-function recipientField(given, dev) {
-    const made = addressField("to", "To", given, "Any address, or one of the dev accounts as you type.");
-    made.control.setAttribute("list", "known");
-    made.element.append(
-        h(
-            "datalist",
-            { id: "known" },
-            dev.map((address) => h("option", { value: checksummed(address) })),
-        ),
-    );
-    return made;
-}
-
 const nobodySigns = () =>
     card(
         null,
@@ -102,17 +59,19 @@ const nobodySigns = () =>
 
 function transferForm(sources, dev, { route, live, signal }) {
     const choice = sourceChoice(sources);
-    const to = recipientField(route.query.get("to") ?? "", dev);
-    const amount = amountField(live.chain);
+    const hint = dev.length ? "Any address, or one of dev0 to dev9." : "Any address.";
+    const to = addressField("to", "To", route.query.get("to") ?? "", hint, dev);
+    const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
+    const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, and a fee of ${fee}.`);
     const refusal = refusalPlace();
     const button = h("button", { class: "button main" }, "Send");
     const progress = h("div", { class: "progress-place" });
     const send = async (event) => {
         event.preventDefault();
+        refusal.clear();
         const address = to.read();
         const value = address && amount.read();
         if (value === null) return;
-        refusal.clear();
         button.disabled = true;
         try {
             const { source } = choice;

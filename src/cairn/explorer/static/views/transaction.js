@@ -6,7 +6,20 @@ import { formatAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
-import { accountLink, amount, badge, blockLink, card, copyable, counted, facts, hashLink } from "../widgets.js";
+import { missingNonce, nextNonces } from "../queue.js";
+import {
+    accountLink,
+    age,
+    amount,
+    badge,
+    blockLink,
+    card,
+    copyable,
+    counted,
+    dateOf,
+    facts,
+    hashLink,
+} from "../widgets.js";
 
 const code = (text) => h("span", { class: "code whole" }, text);
 
@@ -101,6 +114,21 @@ function standing(tx, live, signal) {
     return place;
 }
 
+/** What a pending transaction waits for. */
+async function waitingFor(tx, live, signal) {
+    const place = h("span");
+    const show = async () => {
+        const missing = missingNonce(tx, await nextNonces([tx], signal));
+        const gap = `None can take it: the sender's nonce ${missing} comes first, and was not sent yet`;
+        fill(place, missing === null ? "Waiting for the next one" : gap);
+    };
+    live.on("chain", () => show().catch(() => {}), signal);
+    await show();
+    return place;
+}
+
+const timeOf = (timestamp) => [dateOf(timestamp).toLocaleString(), " (", age(timestamp), ")"];
+
 async function showOnceConfirmed(hash, { signal, again }) {
     await untilConfirmed(hash, signal).then(
         () => announce("The transaction is confirmed"),
@@ -115,6 +143,7 @@ export async function transactionView(context) {
     const tx = await getTransaction(route.argument, signal);
     const isPending = tx.status === "pending";
     const proof = isPending ? null : await getProof(tx.txHash, signal);
+    const awaited = isPending ? await waitingFor(tx, live, signal) : null;
     if (isPending) showOnceConfirmed(tx.txHash, context);
     return {
         title: `Transaction ${tx.txHash.slice(0, 10)}…`,
@@ -130,8 +159,9 @@ export async function transactionView(context) {
                     ["From", accountLink(tx.from)],
                     ["To", accountLink(tx.to)],
                     isPending
-                        ? ["Block", "Waiting for the next one"]
+                        ? ["Block", awaited]
                         : ["Block", [blockLink(tx.blockHeight), " ", hashLink("block", tx.blockHash)]],
+                    proof && ["Time", timeOf(proof.header.timestamp)],
                     !isPending && ["Fee", amount(tx.fee)],
                     ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
                     ["Gas limit", grouped(tx.gas)],

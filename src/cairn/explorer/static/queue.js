@@ -1,0 +1,28 @@
+// Transactions that no block can take yet: their sender has to send another nonce first.
+
+import { getAccount } from "./api.js";
+import { grouped } from "./amounts.js";
+import { badge } from "./widgets.js";
+
+/** The next nonce that can be mined of each sender of these transactions. */
+export async function nextNonces(transactions, signal) {
+    const senders = [...new Set(transactions.map((tx) => tx.from))];
+    const accounts = await Promise.all(senders.map((sender) => getAccount(sender, signal)));
+    return new Map(accounts.map((account) => [account.address, account.pendingNonce]));
+}
+
+/** The nonce that is missing before this transaction, or null when nothing is. */
+export function missingNonce(tx, next) {
+    const nonce = next.get(tx.from);
+    return nonce !== undefined && tx.nonce > nonce ? nonce : null;
+}
+
+/** The column of the nonce, with a mark on those that wait for another. */
+export const nonceColumn = (next) => [
+    "Nonce",
+    (tx) => {
+        const missing = missingNonce(tx, next);
+        return [grouped(tx.nonce), missing !== null && [" ", badge("pending", `needs ${grouped(missing)}`)]];
+    },
+    "end",
+];
