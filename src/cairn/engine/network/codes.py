@@ -39,4 +39,5 @@ _CODES: dict[type[NodeError], int] = {
 
 
 def code_of(refusal: NodeError) -> int:
-    return _CODES.get(type(refusal), REFUSED)
+    """The number of its class, or of the nearest one above that has a number."""
+    return next((_CODES[kind] for kind in type(refusal).__mro__ if kind in _CODES), REFUSED)
