@@ -72,9 +72,8 @@ def test_a_directory_that_comes_back_is_taken_up_where_it_was(tmp_path: Path) ->
         wait_refused(node)
         data_dir.rmdir()
         aside.rename(data_dir)
-        node.wait_ready()
-        assert rpc(node, "eth_getBlockByNumber", "latest", False)["result"]["hash"] == head["hash"]
-        assert "result" in pay(node)
+        wait_until(lambda: "result" in pay(node), START_TIMEOUT_S, f"its return: {node.stderr}")
+        assert mined(node, 1)["parentHash"] == head["hash"]
 
 
 def test_a_revert_may_make_the_chain_shorter_also_when_the_core_is_killed(tmp_path: Path) -> None:
@@ -85,6 +84,6 @@ def test_a_revert_may_make_the_chain_shorter_also_when_the_core_is_killed(tmp_pa
         killed = node.core_pid()
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: killed not in node.children(), START_TIMEOUT_S, "the loss")
-        node.wait_ready()
-        assert rpc(node, "eth_blockNumber")["result"] == "0x0"
-        mined(node, 1)
+        # A worker may hear of the loss, and of the new core, a moment later than another.
+        wait_until(lambda: "result" in rpc(node, "evm_mine"), START_TIMEOUT_S, f"a block: {node.stderr}")
+        assert rpc(node, "eth_getBlockByNumber", "0x2", False)["result"] is None

@@ -54,15 +54,16 @@ def alter(crash: Crash) -> None:
     decide = before(crash, "undecided", after(crash, "decided", DevDirectory.decide_revert))
     finish_revert, put_back, save_state = rewind.finish_revert, rewind._put_back, rewind._save_state
 
-    def finish(directory: Path) -> None:
+    def finish(directory: Path) -> int:
         is_due = DevDirectory(directory).state.reverting is not None
         if is_due:
             vars(rewind)["_put_back"] = after(crash, "chain-moved", put_back)
             vars(rewind)["_save_state"] = before(crash, "all-moved", save_state)
-        finish_revert(directory)
+        reverts = finish_revert(directory)
         if is_due:
             crash.reach("finished")
         vars(rewind)["_save_state"] = save_state
+        return reverts
 
     for owner, name, altered in ((DevDirectory, "decide_revert", decide), (chain, "finish_revert", finish)):
         setattr(owner, name, altered)
