@@ -9,8 +9,8 @@ import socket
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,10 @@ from cairn.domain.types import Address
 from cairn.log import configure_logging
 from cairn.store.seen import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
+from cairn.temporary import temporary_directory
 
 BACKLOG = 2048
+RUNTIME_PREFIX = "cairn-run-"
 LONGEST_SOCKET_PATH_BYTES = 100
 """Systems cut a unix socket's path at 104 or 108 bytes."""
 
@@ -233,14 +235,10 @@ def core_socket_in(runtime_dir: Path) -> Path:
     return runtime_dir / "core.sock"
 
 
-@contextmanager
-def runtime_directory() -> Iterator[Path]:
-    """A private directory for sockets and scratch files, gone at the end; only the owner may enter it."""
-    path = Path(tempfile.mkdtemp(prefix="cairn-run-"))
-    if len(os.fsencode(core_socket_in(path))) > LONGEST_SOCKET_PATH_BYTES:
-        path.rmdir()
-        path = Path(tempfile.mkdtemp(prefix="cairn-run-", dir="/tmp"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+def runtime_directory() -> AbstractContextManager[Path]:
+    """For sockets and scratch files; where paths are short enough for a socket."""
+    parent = Path(tempfile.gettempdir())
+    longest = core_socket_in(parent / f"{RUNTIME_PREFIX}12345678")
+    if len(os.fsencode(longest)) > LONGEST_SOCKET_PATH_BYTES:
+        parent = Path("/tmp")
+    return temporary_directory(RUNTIME_PREFIX, parent)

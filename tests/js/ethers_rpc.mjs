@@ -24,7 +24,6 @@ async function transfer(provider) {
   assert.equal(receipt.status, 1);
   assert.equal(receipt.hash, sent.hash);
   assert.equal(receipt.gasUsed, 21000n);
-  // Of blocks by their number: ethers answers the same question from memory for a quarter of a second.
   const [before, after] = await Promise.all([1, 0].map((ago) => provider.getBalance(recipient, receipt.blockNumber - ago)));
   assert.equal(after, before + parseEther("1.5"));
   const block = await provider.getBlock(receipt.blockNumber, true);
@@ -45,7 +44,8 @@ async function refusals(provider) {
   );
 }
 
-const http = new JsonRpcProvider(rpc, undefined, { pollingInterval: 100 });
+// Without its memory of a quarter of a second: a block may be here sooner, and the next nonce would be the last one.
+const http = new JsonRpcProvider(rpc, undefined, { pollingInterval: 100, cacheTimeout: -1 });
 assert.equal((await http.getNetwork()).chainId, 1337n);
 const first = await transfer(http);
 await refusals(http);
@@ -57,7 +57,7 @@ const signer = await http.getSigner(0);
 await (await signer.sendTransaction({ to: recipient, value: 1n })).wait();
 http.destroy();
 
-const ws = new WebSocketProvider("ws" + rpc.slice("http".length));
+const ws = new WebSocketProvider("ws" + rpc.slice("http".length), undefined, { cacheTimeout: -1 });
 const announced = await heard(ws, "block", () => transfer(ws));
 assert.ok(announced > first.blockNumber);
 assert.match(await heard(ws, "pending", () => transfer(ws)), /^0x[0-9a-f]{64}$/);

@@ -135,3 +135,7 @@ class PoolNode:
     def values_of(self, sender: Address) -> list[int]:
         """What the sender's confirmed transfers paid, in their order."""
         return [tx.value for tx in self.confirmed if tx.sender == sender]
+
+    def hashes_of(self, sender: Address) -> list[str]:
+        """Of the sender's confirmed transfers, in their order."""
+        return ["0x" + tx.hash.hex() for tx in self.confirmed if tx.sender == sender]

@@ -5,7 +5,6 @@ import os
 import secrets
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +28,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.temporary import temporary_directory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -179,8 +179,8 @@ def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
         make_directory(given)
         yield given, f"{given} (kept)"
         return
-    with tempfile.TemporaryDirectory(prefix="cairn-dev-", ignore_cleanup_errors=True) as temporary:
-        yield Path(temporary), f"{temporary} (temporary: removed at the end; --data-dir keeps a chain)"
+    with temporary_directory("cairn-dev-") as path:
+        yield path, f"{path} (temporary: removed at the end; --data-dir keeps a chain)"
 
 
 def make_directory(path: Path) -> None:

@@ -85,9 +85,21 @@ class Account:
         return "0x" + self._key.hex()
 
     def sign(
-        self, to: str, value: int, *, nonce: int, chain_id: int, gas_price: int, gas: int = TRANSFER_GAS
+        self,
+        to: str,
+        value: int,
+        *,
+        nonce: int,
+        chain_id: int,
+        gas_price: int,
+        gas: int = TRANSFER_GAS,
+        unique: bool = False,
     ) -> SignedTransfer:
-        """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would."""
+        """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
+
+        The same fields give the same transaction, unless it is to be `unique`: then its signature and hash are of no
+        other, not even of a payment just like it that another program signs at the same time.
+        """
         for field, number in (("value", value), ("nonce", nonce), ("gas", gas), ("gasPrice", gas_price)):
             # A float would be signed as another number than the one that was meant.
             if type(number) is not int:
@@ -96,7 +108,7 @@ class Account:
             raise InvalidField("to: is not a string", field="to")
         try:
             draft = Draft(self._address, parse_address(to, "to"), value, gas, gas_price, nonce)
-            tx = sign_draft(draft, self._key, chain_id)
+            tx = sign_draft(draft, self._key, chain_id, secrets.token_bytes(32) if unique else b"")
         except domain_errors.InvalidField as invalid:
             raise InvalidField(invalid.detail, field=invalid.field) from None
         return SignedTransfer(

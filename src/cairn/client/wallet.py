@@ -218,9 +218,16 @@ class AsyncWallet:
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
         """Raises what the node would refuse with."""
         price = chain.gas_price if payment.gas_price is None else payment.gas_price
-        # First, since it finds what is no number at all.
+        # First, since it finds what is no number at all. Unique, since another program may be about to make the same
+        # payment with the same nonce: a node would take the two for one, and tell both that it was made.
         signed = self._account.sign(
-            payment.to, payment.value, nonce=nonce, chain_id=chain.chain_id, gas=payment.gas, gas_price=price
+            payment.to,
+            payment.value,
+            nonce=nonce,
+            chain_id=chain.chain_id,
+            gas=payment.gas,
+            gas_price=price,
+            unique=True,
         )
         if payment.gas < TRANSFER_GAS:
             raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")

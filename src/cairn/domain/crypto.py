@@ -65,9 +65,16 @@ def recover_sender(digest: bytes, signature: bytes) -> Address:
     return Address(_keccak_256(_buffer(point)[1:65]).digest()[12:])
 
 
-def sign_digest(digest: bytes, private_key: bytes) -> bytes:
-    """Sign deterministically (RFC 6979): r, s, parity, with s in the lower half."""
-    return PrivateKey(private_key).sign_recoverable(digest, hasher=None)
+def sign_digest(digest: bytes, private_key: bytes, entropy: bytes = b"") -> bytes:
+    """Sign deterministically (RFC 6979): r, s, parity, with s in the lower half.
+
+    With 32 bytes of `entropy` (its section 3.6) the same digest gives another signature, as good as the first.
+    """
+    if not entropy:
+        return PrivateKey(private_key).sign_recoverable(digest, hasher=None)
+    # The library's own way to choose the nonce, with these bytes added.
+    added = ffi.new("uint8_t[32]", entropy)
+    return PrivateKey(private_key).sign_recoverable(digest, hasher=None, custom_nonce=(ffi.NULL, added))
 
 
 def address_of_key(private_key: bytes) -> Address:

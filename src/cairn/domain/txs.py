@@ -29,15 +29,18 @@ def build_tx(
     return Tx(tx_hash, sender, to, nonce, gas, gas_price, value, signature)
 
 
-def sign_draft(draft: Draft, private_key: bytes, chain_id: int) -> Tx:
-    """Sign a draft that has its nonce. Raises `InvalidField` when the key is not the sender's."""
+def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes = b"") -> Tx:
+    """Sign a draft that has its nonce; with `entropy`, as it was never signed before.
+
+    Raises `InvalidField` when the key is not the sender's.
+    """
     if draft.nonce is None:
         raise InvalidField("nonce", "a draft is signed once its nonce is known")
     if address_of_key(private_key) != draft.sender:
         raise InvalidField("from", "the key is of another account")
     _validate_ranges(draft.to, draft.value, draft.gas, draft.gas_price, draft.nonce)
     transfer = encode_transfer(draft.nonce, draft.gas_price, draft.gas, draft.to, draft.value)
-    signature = sign_digest(keccak256(signing_list(transfer, chain_id)), private_key)
+    signature = sign_digest(keccak256(signing_list(transfer, chain_id)), private_key, entropy)
     tx_hash = TxHash(keccak256(signed_list(transfer, signature, chain_id)))
     return Tx(tx_hash, draft.sender, draft.to, draft.nonce, draft.gas, draft.gas_price, draft.value, signature)
 

@@ -6,6 +6,7 @@ tests/unit/client/test_transport.py.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -25,8 +26,8 @@ LESS_THAN_A_RETRY_S = 4.9
 Call = Callable[[AsyncClient], Awaitable[object]]
 
 
-def signed(account: int, nonce: int, **fields: int) -> SignedTransfer:
-    terms = {"value": 1, "chain_id": 1337, "gas_price": GWEI} | fields
+def signed(account: int, nonce: int, **fields: Any) -> SignedTransfer:
+    terms: dict[str, Any] = {"value": 1, "chain_id": 1337, "gas_price": GWEI} | fields
     return Account.dev(account).sign(TO, terms.pop("value"), nonce=nonce, **terms)
 
 

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 from eth_account import Account as EthAccount
 
@@ -27,6 +28,15 @@ def test_it_signs_as_every_ethereum_library_does(value: int) -> None:
     transfer = signed(value)
     assert transfer.tx_hash == expected.tx_hash
     assert transfer.body() == expected.body | {"from": dev_account(0).address.lower(), "to": TO.lower()}
+
+
+def test_the_same_transfer_is_the_same_transaction_unless_it_shall_be_unique() -> None:
+    assert signed() == signed()
+    first, second = (Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, gas_price=10**9, unique=True) for _ in range(2))
+    assert len({first.tx_hash, second.tx_hash, signed().tx_hash}) == 3
+    assert msgspec.structs.replace(first, tx_hash="", signature="") == msgspec.structs.replace(
+        second, tx_hash="", signature=""
+    )
 
 
 def test_a_key_may_be_written_with_or_without_0x() -> None:

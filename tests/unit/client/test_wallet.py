@@ -178,6 +178,24 @@ def test_a_nonce_that_another_program_took_is_given_up(is_mined: bool) -> None:
     assert sorted(run(use).values_of(SENDER)) == [1, 2, 3, 10**6]
 
 
+@pytest.mark.parametrize("is_mined", [True, False])
+def test_another_program_that_makes_the_very_same_payment_does_not_make_ours(is_mined: bool) -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        twin = AsyncWallet(node, Account.dev(0))
+        # Both know by now which nonce is the next one.
+        for each in (wallet, twin):
+            await each.send(TO, 1)
+        await wallet.send(TO, 2)
+        if is_mined:
+            node.mine()
+        twin_hash = await twin.send(TO, 2)
+        node.mine()
+        assert node.hashes_of(SENDER)[-1] == twin_hash
+        await twin.close()
+
+    assert run(use).values_of(SENDER) == [1, 1, 2, 2]
+
+
 def test_a_hole_that_another_program_left_is_filled() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         sign(1)(node)
@@ -191,7 +209,8 @@ def test_after_a_lost_answer_it_asks_where_the_account_stands() -> None:
         node.lost_answers = 1
         with pytest.raises(NodeUnreachable) as lost:
             await wallet.send(TO, 1)
-        assert lost.value.tx_hash == (await wallet.sign(TO, 1, nonce=0)).tx_hash
+        node.mine()
+        assert lost.value.tx_hash == node.hashes_of(SENDER)[0]
         await wallet.send(TO, 2)
 
     assert run(use).values_of(SENDER) == [1, 2]
@@ -201,10 +220,11 @@ def test_each_payment_of_a_lost_request_names_its_own_transaction() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.lost_answers = 1
         results = await wallet.send_all([(TO, 1), (TO, 2)])
+        node.mine()
         hashes = [result.tx_hash for result in results if isinstance(result, NodeUnreachable)]
-        assert hashes == [(await wallet.sign(TO, 1 + nonce, nonce=nonce)).tx_hash for nonce in range(2)]
+        assert hashes == node.hashes_of(SENDER)
 
-    run(use)
+    assert run(use).values_of(SENDER) == [1, 2]
 
 
 def test_a_payment_that_used_its_own_nonce_is_not_made_twice() -> None:
@@ -212,7 +232,7 @@ def test_a_payment_that_used_its_own_nonce_is_not_made_twice() -> None:
 
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         node.before_repeat = node.mine
-        assert await wallet.send(TO, 1) == (await wallet.sign(TO, 1, nonce=0)).tx_hash
+        assert [await wallet.send(TO, 1)] == node.hashes_of(SENDER)
         await wallet.send(TO, 2)
 
     assert run(use).values_of(SENDER) == [1, 2]
@@ -224,7 +244,7 @@ def test_where_the_node_cannot_tell_whether_a_payment_was_made_it_is_not_made_ag
         node.before_repeat = node.mine
         results = await wallet.send_all([(TO, 1), (TO, 2)])
         hashes = [result.tx_hash for result in results if isinstance(result, OutcomeUnknown)]
-        assert hashes == [(await wallet.sign(TO, 1 + nonce, nonce=nonce)).tx_hash for nonce in range(2)]
+        assert hashes == node.hashes_of(SENDER)
         await wallet.send(TO, 3)
 
     assert run(use).values_of(SENDER) == [1, 2, 3]
@@ -233,10 +253,10 @@ def test_where_the_node_cannot_tell_whether_a_payment_was_made_it_is_not_made_ag
 def test_a_payment_that_is_known_to_be_dropped_is_signed_anew() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         def replace_it() -> None:
+            node.dropped.update("0x" + entry.tx.hash.hex() for entry in node.pool.page(10, None, None).entries)
             sign(0, gas_price=2 * GAS_PRICE)(node)
             node.mine()
 
-        node.dropped.add((await wallet.sign(TO, 1, nonce=0)).tx_hash)
         node.before_repeat = replace_it
         await wallet.send(TO, 1)
 

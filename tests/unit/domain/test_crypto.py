@@ -44,6 +44,14 @@ def test_signatures_are_deterministic_and_low() -> None:
         assert signature[64] in (0, 1)
 
 
+def test_with_entropy_it_is_another_signature_of_the_same_sender() -> None:
+    signatures = {SIGNATURE} | {sign_digest(DIGEST, KEY, bytes([number]) * 32) for number in range(20)}
+    assert len(signatures) == 21
+    for signature in signatures:
+        assert recover_sender(DIGEST, signature) == address_of_key(KEY)
+        assert int.from_bytes(signature[32:64], "big") <= HALF_ORDER
+
+
 def test_the_other_parity_is_another_sender() -> None:
     flipped = SIGNATURE[:64] + bytes([1 - SIGNATURE[64]])
     assert recover_sender(DIGEST, flipped) != address_of_key(KEY)
