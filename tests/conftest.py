@@ -1,6 +1,7 @@
 """Rules for the whole test suite."""
 
 import os
+import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests.support.cometbft import BINARY, TOOLS
 settings.register_profile("cairn", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cairn")
 
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them every node that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = ("test_crash.py", "test_schemathesis.py", "test_cli_page.py", "test_bench.py", "test_watch.py")

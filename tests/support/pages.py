@@ -116,6 +116,31 @@ class Terminal:
         return done.stdout
 
 
+class Hashes:
+    """Those of a page, and what stands for them here: a block's depends on its time, a payment's on its signature.
+
+    The page and the run must agree on which of them are the same.
+    """
+
+    FIXED = re.compile("0xdbf31bca")
+    """The first block of a dev chain, the same everywhere."""
+    EACH = re.compile(r"0x[0-9a-f]{64}\b")
+
+    def __init__(self) -> None:
+        self._here: dict[str, str] = {}
+
+    def translate(self, text: str) -> str:
+        """A text of the page with the hashes of this run."""
+        return self.EACH.sub(lambda found: self._here.get(found[0], found[0]), text)
+
+    def learn(self, shown: str, printed: str) -> str:
+        """Take in what stands for those that were not seen before. Returns what should have been printed."""
+        for theirs, ours in zip(self.EACH.findall(shown), self.EACH.findall(printed), strict=False):
+            if not self.FIXED.match(theirs) and ours not in self._here.values():
+                self._here.setdefault(theirs, ours)
+        return self.translate(shown)
+
+
 def steady(text: str) -> str:
     """Without what depends on the moment: the time, which is in every block's hash but the first."""
     text = re.sub(r'"(blockHash|hash)":"0x(?!dbf31bca)[0-9a-f]{64}"', r'"\1":"…"', text)
