@@ -71,7 +71,9 @@ class BlockCounter:
         self._txs = 0
 
     def confirmed(self) -> int:
-        for height in range(self._next, self._node.height() + 1):
+        # Not by /chain, which also counts what is pending: watching should cost the node as little as it can.
+        newest = self._node.public.read("/block/latest")["blockHeight"]
+        for height in range(self._next, newest + 1):
             self._txs += len(self._node.block(height)["transactions"])
             self._next = height + 1
         return self._txs

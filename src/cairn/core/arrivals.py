@@ -29,6 +29,7 @@ class Arrivals:
         self.tell()
         self._listeners.append(listener)
         if self._timer is None:
+            self._pool.list_noted()
             self._next_seq = self._pool.next_seq
             self._tick()
 
@@ -42,6 +43,7 @@ class Arrivals:
         """Tell of all that came in since the last time."""
         if not self._listeners:
             return
+        self._pool.list_noted()
         entries = self._pool.entries_since(self._next_seq)
         self._next_seq = self._pool.next_seq
         if entries:

@@ -1,7 +1,8 @@
 """The mempool: what is taken in, in which order it is mined, and what leaves when."""
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from cairn.domain.errors import (
     NonceTooLow,
     ReplacementUnderpriced,
     SenderLimit,
+    TxRejected,
 )
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
@@ -22,6 +24,7 @@ from cairn.domain.types import TRANSFER_GAS, Account, Address, DropReason, Rules
 from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
 from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more
 from cairn.mempool.lane import Lane
+from cairn.mempool.noted import Noted
 from cairn.mempool.order import Order
 from cairn.mempool.policy import PoolLimits
 
@@ -58,6 +61,7 @@ class Mempool:
         self._state = state
         self._entries: dict[TxHash, Entry] = {}
         self._order = Order()
+        self._noted = Noted()
         self._dropped: OrderedDict[TxHash, DropReason] = OrderedDict()
         self._next_seq = 0
         self._oldest_s = 0
@@ -68,12 +72,19 @@ class Mempool:
     @property
     def pending_count(self) -> int:
         """How many can be mined as things stand."""
+        self.list_noted()
         return self._order.ready_count
 
     @property
     def queued_count(self) -> int:
         """How many wait for a missing nonce."""
+        self.list_noted()
         return self._order.waiting_count
+
+    @property
+    def held_count(self) -> int:
+        """All that is here, listed or not: what the limit is for."""
+        return len(self._entries) + len(self._noted)
 
     @property
     def next_seq(self) -> int:
@@ -82,16 +93,25 @@ class Mempool:
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
-        lane = self._order.find_lane(sender)
+        lane = self._find_lane(sender)
         return self._state.account(sender).nonce if lane is None else lane.next_nonce
 
     def reserved(self, sender: Address) -> int:
         """What the sender's transactions here will cost."""
-        lane = self._order.find_lane(sender)
+        lane = self._find_lane(sender)
         return 0 if lane is None else lane.cost
 
+    def _find_lane(self, sender: Address) -> Lane | None:
+        if sender in self._noted:
+            self._list([sender])
+        return self._order.find_lane(sender)
+
     def find(self, tx_hash: TxHash) -> Entry | None:
-        return self._entries.get(tx_hash)
+        entry = self._entries.get(tx_hash)
+        if entry is None and self._noted:
+            self.list_noted()
+            return self._entries.get(tx_hash)
+        return entry
 
     def reason_dropped(self, tx_hash: TxHash) -> DropReason | None:
         """Why a transaction left without being confirmed; only the latest drops are remembered."""
@@ -99,18 +119,19 @@ class Mempool:
 
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
+        self.list_noted()
         return [entry.tx for entry in islice(self._order.mining_order(), gas_limit // TRANSFER_GAS)]
 
     def mining_order(self) -> Iterator[Entry]:
-        """All that can be mined as things stand; the pool must not change meanwhile."""
+        """All that is listed and can be mined as things stand; the pool must not change meanwhile."""
         return self._order.mining_order()
 
     def entries_since(self, seq: int) -> list[Entry]:
-        """What came in with `seq` or later, the newest first."""
+        """What was listed with `seq` or later, the newest first."""
         return list(takewhile(lambda entry: entry.seq >= seq, reversed(self._entries.values())))
 
     def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
-        """What of a sender can be mined, by nonce, from `nonce` on."""
+        """What of a sender is listed and can be mined, by nonce, from `nonce` on."""
         lane = self._order.find_lane(sender)
         if lane is None:
             return iter(())
@@ -120,6 +141,7 @@ class Mempool:
         """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
             return self._page_of_sender(limit, after, sender)
+        self.list_noted()
         shown = list(islice(self._entries_after(after), limit + 1))
         cursor = self._cursor_at(shown[limit - 1]) if len(shown) > limit else None
         return Page(shown[:limit], len(self._entries), cursor)
@@ -148,7 +170,7 @@ class Mempool:
             if cursor.listing != "sender":
                 raise InvalidQuery("after: is a cursor of the listing of all senders")
             first_nonce = cursor.nonce + 1
-        lane = self._order.find_lane(sender)
+        lane = self._find_lane(sender)
         if lane is None:
             return Page([], 0, None)
         shown = lane.entries_from(first_nonce)[: limit + 1]
@@ -168,7 +190,34 @@ class Mempool:
         """
         return self._admit(tx, received_at, None)
 
+    def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
+        """Take in what another node answers for, and what its sender's account has still to come to.
+
+        It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
+        """
+        if tx.hash in self._entries:
+            return ()
+        has_room = self.held_count < self._limits.size
+        if has_room and self._order.find_lane(tx.sender) is None and self._noted.add(tx, received_at):
+            return ()
+        with contextlib.suppress(TxRejected, MempoolFull):
+            return self.admit(tx, received_at, local=False).dropped
+        return ()
+
+    def list_noted(self, received_by: int | None = None) -> None:
+        """Give others' transactions their places: all, or only those of senders whose first one came by then."""
+        if self._noted:
+            self._list(self._noted.senders(received_by))
+
+    def _list(self, senders: Iterable[Address]) -> None:
+        """There is room for all that is noted, and no two have the same place: nothing has to go for it."""
+        for _, received_at, tx in self._noted.take(senders):
+            with contextlib.suppress(TxRejected, MempoolFull):
+                self._admit(tx, received_at, self._limits.nonce_gap, local=False)
+
     def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None, local: bool = True) -> Admitted:
+        if tx.sender in self._noted:
+            self._list([tx.sender])
         known = self._entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == WAITING)
@@ -185,6 +234,8 @@ class Mempool:
             self._order.replace(lane, old, entry)
             dropped = (self._forget(old, "replaced"),)
         else:
+            if self.held_count >= self._limits.size:
+                self.list_noted()
             if len(self._entries) >= self._limits.size:
                 dropped = (self._make_room(lane, entry),)
             self._order.add(lane, entry)
@@ -244,14 +295,19 @@ class Mempool:
             if self._entries.pop(tx.hash, None) is None:
                 self._dropped.pop(tx.hash, None)
         dropped: list[Drop] = []
+        confirmed = {tx.hash for tx in txs}
         for sender in {tx.sender: None for tx in txs}:
             lane = self._order.find_lane(sender)
             if lane is not None:
                 dropped += self._settle(lane, self._state.account(sender))
+            elif sender in self._noted:
+                passed = self._noted.settle(sender, self._state.account(sender).nonce)
+                dropped += [self.note_dropped(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
         return dropped
 
     def settle_all(self) -> list[Drop]:
         """Let go what the state has no place for, after it moved on by more than a block."""
+        self.list_noted()
         senders = {entry.tx.sender: None for entry in self._entries.values()}
         lanes = [lane for sender in senders if (lane := self._order.find_lane(sender)) is not None]
         return [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
@@ -270,7 +326,7 @@ class Mempool:
 
     def remove(self, tx_hash: TxHash) -> list[Drop]:
         """Let one go that no block will take."""
-        entry = self._entries.get(tx_hash)
+        entry = self.find(tx_hash)
         if entry is None:
             return []
         self._order.remove(self._order.lane_of(entry), entry)
@@ -279,6 +335,7 @@ class Mempool:
     def expire(self, now: int) -> list[Drop]:
         """Drop what was received `lifetime_s` ago or earlier."""
         received_by = now - self._limits.lifetime_s
+        self.list_noted(received_by)
         if not self._entries or self._oldest_s > received_by:
             return []
         # The latest first: a lane is then taken from its end, and nothing in it has to be queued in between.
@@ -289,13 +346,13 @@ class Mempool:
         self._oldest_s = min((entry.received_at for entry in self._entries.values()), default=0)
         return dropped
 
-    def note_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
-        """Remember a drop that was made before a restart."""
+    def note_dropped(self, tx_hash: TxHash, reason: DropReason) -> Drop:
+        """Remember a drop, also one that was made before a restart."""
         self._dropped[tx_hash] = reason
         if len(self._dropped) > DROPS_REMEMBERED:
             self._dropped.popitem(last=False)
+        return tx_hash, reason
 
     def _forget(self, entry: Entry, reason: DropReason) -> Drop:
         del self._entries[entry.tx.hash]
-        self.note_dropped(entry.tx.hash, reason)
-        return entry.tx.hash, reason
+        return self.note_dropped(entry.tx.hash, reason)

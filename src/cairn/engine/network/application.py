@@ -5,7 +5,6 @@ the state, so validators sign public block hashes, and a block without transacti
 """
 
 import asyncio
-import contextlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -222,11 +221,10 @@ class NetworkApplication:
         self._overlay.add_update(update)
 
     def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
-        waiting = [tx for tx in bundle.txs if not self._overlay.is_past(tx)]
         if recheck:
-            self._recheck_bundle(waiting)
+            self._recheck_bundle([tx for tx in bundle.txs if not self._overlay.is_past(tx)])
         else:
-            self._take_bundle(waiting)
+            self._take_bundle(bundle.txs)
 
     def _recheck_bundle(self, waiting: Sequence[Tx]) -> None:
         """It stays as long as one of its transfers can be mined. Raises the last one's refusal when none can."""
@@ -245,26 +243,14 @@ class NetworkApplication:
         if not taken:
             raise refusal
 
-    def _take_bundle(self, waiting: Sequence[Tx]) -> None:
+    def _take_bundle(self, txs: Sequence[Tx]) -> None:
         """One that brings more that cannot be mined than what can is refused whole, and has no effect.
 
         Whoever makes bundles looks at each transfer first; few of them can have lost their place on the way. What is
         here already does not count: else one transfer that pays would carry any number of bundles in.
         """
         trial = self._overlay.branch()
-        taken: list[Tx] = []
-        refused: list[tuple[Tx, Rejected]] = []
-        for tx in waiting:
-            if trial.holds(tx):
-                continue
-            try:
-                validate_tx(tx, self._rules)
-                trial.check(tx)
-            except Rejected as refusal:
-                refused.append((tx, refusal))
-                continue
-            trial.add(tx)
-            taken.append(tx)
+        taken, refused = trial.take(txs, self._rules)
         for tx, why in refused:
             self._give_up(tx, why)
         if not taken or len(refused) > len(taken):
@@ -272,11 +258,10 @@ class NetworkApplication:
                 self._return(tx)
             raise refused[-1][1] if refused else TxRejected("it brings nothing new")
         self._overlay.merge(trial)
+        # Others took them in, but for our own, which are here; they keep them and send them again, so we need not.
+        now = int(self._clock())
         for tx in taken:
-            if self._pool.find(tx.hash) is None:
-                # Without room in the list it is in CometBFT's mempool all the same.
-                with contextlib.suppress(TxRejected, MempoolFull):
-                    self._list(tx)
+            self._tell_dropped(self._pool.note(tx, now))
 
     def _check_transfer(self, tx: Tx, recheck: bool) -> None:
         try:
@@ -286,18 +271,15 @@ class NetworkApplication:
                     raise TxRejected(_SENT_AGAIN)
             else:
                 validate_tx(tx, self._rules)
-                if self._pool.find(tx.hash) is None:
-                    self._list(tx)
+                self._tell_dropped(self._pool.admit(tx, int(self._clock()), local=False).dropped)
         except (Rejected, MempoolFull) as refusal:
             self._give_up(tx, refusal)
             raise
         self._overlay.add(tx)
 
-    def _list(self, tx: Tx) -> None:
-        """Show in the pool what another node took in; that one keeps it and sends it again, so we need not."""
-        admitted = self._pool.admit(tx, int(self._clock()), local=False)
-        if admitted.dropped:
-            self._events.dropped(admitted.dropped)
+    def _tell_dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
+        if drops:
+            self._events.dropped(drops)
 
     def _return(self, tx: Tx) -> None:
         self._overlay.let_go(tx)

@@ -120,6 +120,8 @@ class NetworkEngine:
 
     def _connected(self) -> None:
         self._overlay.clear()
+        # CometBFT may have lost what others gave it, so that we have to give it: the broadcaster must see it.
+        self._pool.list_noted()
         self._broadcaster.restarted()
         self._watch.restarted()
 

@@ -3,12 +3,28 @@
 After a commit it is empty, and CometBFT checks all that its mempool still holds again, in order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
+from cairn.domain.errors import (
+    InsufficientFunds,
+    NonceTooHigh,
+    NonceTooLow,
+    Rejected,
+    ReplacementUnderpriced,
+    UpdateRefused,
+)
 from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
-from cairn.domain.types import Account, Address, Tx, TxHash
+from cairn.domain.types import Account, Address, Rules, Tx, TxHash
+
+
+class Takings(NamedTuple):
+    """What became of many at once."""
+
+    taken: list[Tx]
+    refused: list[tuple[Tx, Rejected]]
 
 
 class _Lane:
@@ -58,12 +74,39 @@ class Overlay:
     def merge(self, trial: "Overlay") -> None:
         self._lanes.update(trial._lanes)
 
+    def take(self, txs: Iterable[Tx], rules: Rules) -> Takings:
+        """Count all that can be mined; what is past, or counted already, is passed over."""
+        taken: list[Tx] = []
+        refused: list[tuple[Tx, Rejected]] = []
+        lanes, lane_of = self._lanes, self._lane_of
+        for tx in txs:
+            lane = lanes.get(tx.sender) or lane_of(tx.sender)
+            held = lane.txs
+            place = tx.nonce - lane.account.nonce
+            if place < 0 or (place < len(held) and held[place].hash == tx.hash):
+                continue
+            try:
+                validate_tx(tx, rules)
+                cost = lane.cost + tx.cost
+                # Nearly all of them are their senders' next ones.
+                if place == len(held) and cost <= lane.account.balance:
+                    held.append(tx)
+                    lane.cost = cost
+                    lanes[tx.sender] = lane
+                else:
+                    self.check(tx)
+                    self.add(tx)
+            except Rejected as refusal:
+                refused.append((tx, refusal))
+            else:
+                taken.append(tx)
+        return Takings(taken, refused)
+
     def holds(self, tx: Tx) -> bool:
         """Whether CometBFT's mempool is known to have it."""
-        return tx.hash in self._before or self._counts(tx)
-
-    def _counts(self, tx: Tx) -> bool:
-        lane = self._lanes.get(tx.sender) or self._base.get(tx.sender)
+        if tx.hash in self._before:
+            return True
+        lane = self._lanes.get(tx.sender)
         if lane is None:
             return False
         place = tx.nonce - lane.account.nonce

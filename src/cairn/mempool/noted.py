@@ -1,0 +1,65 @@
+"""Others' transactions that nobody has asked about yet.
+
+What other nodes take in reaches every node, and most of it is in a block a moment later. Until somebody looks, it is
+kept as it came: in no order, with no price compared. A sender is either noted here or has a lane, never both.
+"""
+
+from collections.abc import Iterable
+
+from cairn.domain.types import Address, Tx
+
+Note = tuple[int, int, Tx]
+"""Its place among all that was ever noted, the Unix time at which it came, and the transaction."""
+
+
+class Noted:
+    def __init__(self) -> None:
+        self._of_sender: dict[Address, list[Note]] = {}
+        """Each sender's, by nonce and without a hole."""
+        self._count = 0
+        self._next_place = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, sender: Address) -> bool:
+        return sender in self._of_sender
+
+    def add(self, tx: Tx, received_at: int) -> bool:
+        """Note `tx` behind those of its sender; False if it does not follow them."""
+        notes = self._of_sender.get(tx.sender)
+        if notes is None:
+            notes = self._of_sender[tx.sender] = []
+        elif tx.nonce != notes[-1][2].nonce + 1:
+            return False
+        notes.append((self._next_place, received_at, tx))
+        self._next_place += 1
+        self._count += 1
+        return True
+
+    def senders(self, received_by: int | None = None) -> list[Address]:
+        """All that have something here; with a time, only those whose first one came by then."""
+        if received_by is None:
+            return list(self._of_sender)
+        return [sender for sender, notes in self._of_sender.items() if notes[0][1] <= received_by]
+
+    def take(self, senders: Iterable[Address]) -> list[Note]:
+        """All that these have here, as it came; it is noted no longer."""
+        taken = [note for sender in senders for note in self._of_sender.pop(sender, ())]
+        self._count -= len(taken)
+        # The places differ, so nothing else is compared.
+        return sorted(taken)
+
+    def settle(self, sender: Address, nonce: int) -> list[Tx]:
+        """Let go what comes before `nonce`, which is the sender's next confirmed one."""
+        notes = self._of_sender.get(sender)
+        if notes is None:
+            return []
+        passed = max(0, nonce - notes[0][2].nonce)
+        left = notes[passed:]
+        if left:
+            self._of_sender[sender] = left
+        else:
+            del self._of_sender[sender]
+        self._count -= len(notes) - len(left)
+        return [tx for _, _, tx in notes[:passed]]
