@@ -35,29 +35,34 @@ def _encode_uint(number: int) -> bytes:
     return _PREFIX[size] + number.to_bytes(size, "big")
 
 
-def _decode_list(raw: bytes, count: int) -> list[bytes]:
-    """The `count` strings of a flat list. Raises `ValueError` unless `raw` is its one canonical encoding."""
-    start, end = _decode_length(raw, 0, 0xC0)
+def _decode_list(raw: bytes, count: int) -> tuple[list[bytes], list[int]]:
+    """The `count` strings of a flat list, and where each begins. Raises `ValueError` unless `raw` is canonical."""
+    at, end = _decode_length(raw, 0, 0xC0)
     if end != len(raw):
         raise ValueError(f"the list takes {end} bytes of {len(raw)}")
     items: list[bytes] = []
-    while start < end:
-        if raw[start] < 0x80:
-            item_start, item_end = start, start + 1
+    places: list[int] = []
+    while at < end:
+        first = raw[at]
+        if first < 0x80:
+            start, after = at, at + 1
+        elif first <= 0xB7:
+            start, after = at + 1, at + 1 + first - 0x80
         else:
-            item_start, item_end = _decode_length(raw, start, 0x80)
-        if item_end > end:
+            start, after = _decode_length(raw, at, 0x80)
+        if after > end:
             raise ValueError("an item is cut short")
-        if start < item_start == item_end - 1 and raw[item_start] < 0x80:
+        if first == 0x81 and raw[start] < 0x80:
             raise ValueError("a single byte below 0x80 has a prefix")
         if len(items) == count:
             # Also bounds the work on a hostile input.
             raise ValueError(f"the list has more than {count} items")
-        items.append(raw[item_start:item_end])
-        start = item_end
+        items.append(raw[start:after])
+        places.append(at)
+        at = after
     if len(items) != count:
         raise ValueError(f"the list has {len(items)} items, not {count}")
-    return items
+    return items, places
 
 
 def _decode_length(raw: bytes, at: int, offset: int) -> tuple[int, int]:
@@ -82,6 +87,15 @@ def _decode_uint(item: bytes, limit: int) -> int:
     if number > limit:
         raise ValueError(f"an integer is above {limit}")
     return number
+
+
+def _decode_word(item: bytes) -> bytes:
+    """The 32 bytes of an integer that is written without its leading zeros."""
+    if item[:1] == b"\0":
+        raise ValueError("an integer has leading zeros")
+    if len(item) > 32:
+        raise ValueError(f"an integer is above {MAX_UINT256}")
+    return item.rjust(32, b"\0")
 
 
 def encode_transfer(nonce: int, gas_price: int, gas: int, to: Address, value: int) -> bytes:
@@ -138,14 +152,15 @@ def encode_tx(tx: Tx, chain_id: int) -> bytes:
 def decode_tx(raw: bytes, chain_id: int) -> Tx:
     """Read a raw signed transaction and recover its sender. Raises `InvalidField` or `InvalidSignature`."""
     try:
-        items = _decode_list(raw, 9)
+        items, places = _decode_list(raw, 9)
         if not items[3]:
             raise InvalidField("to", "is missing, and this chain has no contracts that could be created")
         if items[5]:
             raise InvalidField("data", "must be empty: this chain has no contracts that it could be for")
         nonce, gas = _decode_uint(items[0], MAX_UINT64), _decode_uint(items[2], MAX_UINT64)
         gas_price, value = _decode_uint(items[1], MAX_UINT256), _decode_uint(items[4], MAX_UINT256)
-        v, r, s = (_decode_uint(item, MAX_UINT256) for item in items[6:])
+        v = _decode_uint(items[6], MAX_UINT256)
+        r_and_s = _decode_word(items[7]) + _decode_word(items[8])
         if len(items[3]) != 20:
             raise ValueError("the recipient is not an address of 20 bytes")
     except ValueError as error:
@@ -153,11 +168,11 @@ def decode_tx(raw: bytes, chain_id: int) -> Tx:
     parity = v - 2 * chain_id - 35
     if parity not in (0, 1):
         raise _wrong_chain(v, chain_id)
-    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
-    to = Address(items[3])
-    digest = keccak256(signing_payload(nonce, gas_price, gas, to, value, chain_id))
-    sender = recover_sender(digest, signature)
-    return Tx(TxHash(keccak256(raw)), sender, to, nonce, gas, gas_price, value, signature)
+    signature = r_and_s + bytes((parity,))
+    # There is one encoding of each transfer only: what was signed is in these very bytes.
+    transfer = raw[places[0] : places[6]]
+    sender = recover_sender(keccak256(signing_list(transfer, chain_id)), signature)
+    return Tx(TxHash(keccak256(raw)), sender, Address(items[3]), nonce, gas, gas_price, value, signature)
 
 
 def _wrong_chain(v: int, chain_id: int) -> InvalidSignature:
@@ -230,7 +245,7 @@ def encode_header(header: Header) -> bytes:
 def decode_header(raw: bytes) -> Header:
     """Read a canonical header. Raises `Corrupt`: only our own bytes come here."""
     try:
-        items = _decode_list(raw, 8)
+        items, _ = _decode_list(raw, 8)
         for index, size in ((1, 32), (3, 32), (4, 32), (6, 20)):
             if len(items[index]) != size:
                 raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")

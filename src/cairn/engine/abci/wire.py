@@ -1,5 +1,6 @@
 """Requests out of the bytes of their messages, answers into whole frames: the only user of protobuf."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -338,8 +339,11 @@ def encode_verify_vote_extension(accepted: bool) -> bytes:
 def encode_finalize_block(outcome: m.FinalizeBlockResponse) -> bytes:
     response = pb.Response()
     finalized = response.finalize_block
-    for result in outcome.tx_results:
-        _fill(finalized.tx_results.add(), result)
+    # Most have the same result: each run of equal ones is made once.
+    for result, equal in itertools.groupby(outcome.tx_results):
+        filled = pb.ExecTxResult()
+        _fill(filled, result)
+        finalized.tx_results.extend([filled] * len(list(equal)))
     finalized.validator_updates.extend(map(_encode_validator, outcome.validator_updates))
     updates = _encode_params(outcome.consensus_param_updates)
     if updates is not None:

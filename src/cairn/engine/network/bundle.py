@@ -49,6 +49,11 @@ def open_bundle(raw: bytes) -> list[bytes]:
     return raws
 
 
+def first_in(raw: bytes) -> bytes:
+    """The first of the transfers in a bundle of anybody's making; none is empty. Raises `InvalidField`."""
+    return next(_cut(raw), b"")
+
+
 def _cut(raw: bytes) -> Iterator[bytes]:
     at, end = len(BUNDLE_PREFIX), len(raw)
     while at < end:

@@ -8,7 +8,7 @@ from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, Rejected
 from cairn.domain.governance import ValidatorUpdate, decode_update, is_update
 from cairn.domain.types import Tx
-from cairn.engine.network.bundle import Bundle, is_bundle, open_bundle
+from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
 
 Meaning = Tx | ValidatorUpdate
 Parsed = Meaning | Bundle | Rejected
@@ -51,10 +51,12 @@ class Senders:
         if not is_bundle(raw):
             return self._known.get(raw)
         try:
-            opened = open_bundle(raw)
+            # A bundle of others is mostly new from its first transfer on: then the rest need not be opened.
+            if first_in(raw) not in self._known:
+                return None
+            found = _gathered(open_bundle(raw), self._known)
         except Rejected:
             return None
-        found = _gathered(opened, self._known)
         return found if isinstance(found, Bundle) else None
 
     def remember(self, raw: bytes, meaning: Meaning) -> None:
