@@ -52,7 +52,6 @@ CONFIGURATION: dict[str, TomlValue] = {
     "p2p.pex": False,
     # Private networks live on private addresses.
     "p2p.addr_book_strict": False,
-    "storage.discard_abci_responses": True,
     "tx_index.indexer": "null",
 }
 """Where a network of ours differs from what CometBFT writes."""
