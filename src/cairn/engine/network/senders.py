@@ -1,6 +1,7 @@
 """What the bytes of a transaction mean, remembered: recovering the sender is what checking a transaction costs."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -40,7 +41,8 @@ class Senders:
     def __init__(self, chain_id: int, remembered: int = REMEMBERED) -> None:
         self._chain_id = chain_id
         self._remembered = remembered
-        self._known: dict[bytes, Meaning] = {}
+        # Ordered: the first key of a plain dict is found past all that were ever removed before it.
+        self._known: OrderedDict[bytes, Meaning] = OrderedDict()
         # libsecp256k1 runs without the interpreter lock, so the event loop goes on meanwhile.
         self._threads = ThreadPoolExecutor(THREADS, "senders")
         # A block must never stand in a line behind whatever peers put into the mempool.
@@ -63,7 +65,7 @@ class Senders:
         known = self._known
         known[raw] = meaning
         if len(known) > self._remembered:
-            del known[next(iter(known))]
+            known.popitem(last=False)
 
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
         """What all of them mean, when no recovery is needed for any."""
