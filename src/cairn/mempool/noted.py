@@ -8,6 +8,9 @@ from collections.abc import Iterable
 
 from cairn.domain.types import Address, Tx
 
+MOST = 8_192
+"""The next question lists them all, which must stay a moment: about 50 ms."""
+
 Note = tuple[int, int, Tx]
 """Its place among all that was ever noted, the Unix time at which it came, and the transaction."""
 
@@ -26,7 +29,9 @@ class Noted:
         return sender in self._of_sender
 
     def add(self, tx: Tx, received_at: int) -> bool:
-        """Note `tx` behind those of its sender; False if it does not follow them."""
+        """Note `tx` behind those of its sender; False if it does not follow them, or if there are enough."""
+        if self._count >= MOST:
+            return False
         notes = self._of_sender.get(tx.sender)
         if notes is None:
             notes = self._of_sender[tx.sender] = []
