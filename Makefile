@@ -37,8 +37,8 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/pytest -q -n 2 tests/unit
 
 test: cometbft browser js check ## Everything: check, then contract, property, integration and end-to-end tests
-	$(BIN)/pytest -q -n 2 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
-	$(BIN)/pytest -q tests/e2e/network
+	$(BIN)/pytest -q -n 4 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/e2e/network
 
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
