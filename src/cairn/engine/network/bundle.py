@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidField
-from cairn.domain.governance import is_update
+from cairn.domain.governance import UPDATE_PREFIX
 from cairn.domain.types import Tx
 
 BUNDLE_PREFIX = b"\x02"
@@ -18,6 +18,7 @@ FEWEST = 2
 """One alone goes as it is."""
 MOST = 512
 _LENGTH = struct.Struct(">H")
+_OTHER_PREFIXES = (BUNDLE_PREFIX, UPDATE_PREFIX)
 
 
 class Bundle(NamedTuple):
@@ -40,7 +41,7 @@ def is_bundle(raw: bytes) -> bool:
 def open_bundle(raw: bytes) -> list[bytes]:
     """The transfers in a bundle of anybody's making. Raises `InvalidField`; what each one says is not looked at."""
     raws = list(_cut(raw))
-    if any(is_bundle(inner) or is_update(inner) for inner in raws):
+    if any(inner[:1] in _OTHER_PREFIXES for inner in raws):
         raise InvalidField("bundle", "holds what is no transfer")
     if not FEWEST <= len(raws) <= MOST:
         raise InvalidField("bundle", f"holds {len(raws)} transactions, not {FEWEST} to {MOST}")

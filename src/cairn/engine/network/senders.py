@@ -69,12 +69,17 @@ class Senders:
 
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
         """What all of them mean, when no recovery is needed for any."""
-        found: list[Parsed] = []
+        find = self._known.get
+        # A block holds no bundles, and mostly what is known.
+        found: list[Parsed] = [meaning for raw in raws if (meaning := find(raw)) is not None]
+        if len(found) == len(raws):
+            return found
+        found = []
         for raw in raws:
-            meaning = self.find(raw)
-            if meaning is None:
+            opened = self.find(raw)
+            if opened is None:
                 return None
-            found.append(meaning)
+            found.append(opened)
         return found
 
     async def resolve(self, raws: Sequence[bytes], for_block: bool = False) -> list[Parsed]:
