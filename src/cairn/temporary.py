@@ -12,7 +12,10 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 @contextmanager
 def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A private directory in `parent`, or where the system wants them. Only its owner may enter it."""
+    """A private directory in `parent`, or where the system wants them. Only its owner may enter it.
+
+    For a process without other threads: one of those would take the signal that is held back here.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     path = None
     try:

@@ -1,4 +1,3 @@
-import os
 import shutil
 import signal
 import tempfile
@@ -39,7 +38,7 @@ def test_a_signal_while_it_is_made_does_not_leave_it_behind(tmp_path: Path, monk
 
     def make_and_be_told_to_stop(prefix: str, dir: Path) -> str:
         made = make(prefix=prefix, dir=dir)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         return made
 
     monkeypatch.setattr(tempfile, "mkdtemp", make_and_be_told_to_stop)
@@ -53,7 +52,7 @@ def test_a_signal_while_it_is_removed_waits_for_that(tmp_path: Path, monkeypatch
     remove = shutil.rmtree
 
     def be_told_to_stop_and_remove(path: Path, ignore_errors: bool) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         remove(path, ignore_errors=ignore_errors)
 
     monkeypatch.setattr(shutil, "rmtree", be_told_to_stop_and_remove)
