@@ -24,7 +24,10 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield path
     finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-        if path is not None:
-            shutil.rmtree(path, ignore_errors=True)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        try:
+            # One that came just before strikes within this call.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        finally:
+            if path is not None:
+                shutil.rmtree(path, ignore_errors=True)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -87,14 +87,19 @@ def test_nobody_can_tell_when_it_was_listed(history: list[tuple[str, int, int, i
         assert late.pool.reason_dropped(tx_hash) == soon.pool.reason_dropped(tx_hash)
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(history=histories, size=st.integers(1, 6))
 def test_it_never_holds_more_than_it_may(history: list[tuple[str, int, int, int]], size: int) -> None:
     scene = Scene(PoolLimits(size=size), at_once=False)
     for action in history:
         scene.play(*action)
         assert scene.pool.held_count <= size
-    assert len(scene.hashes()) <= size
+        # Each in its place once, whatever had to go for it.
+        entries = scene.pool.entries_since(0)
+        assert len({entry.seq for entry in entries}) == len(entries)
+        assert {entry.tx.hash for entry in scene.pool.mining_order()} <= {entry.tx.hash for entry in entries}
+    listed = scene.hashes()
+    assert len(set(listed)) == len(listed) == scene.pool.held_count <= size
 
 
 def test_all_leave_when_their_time_is_over() -> None:

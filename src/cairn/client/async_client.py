@@ -122,7 +122,7 @@ class AsyncClient:
             return await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
         except NodeUnreachable as unreachable:
             if isinstance(transfer, SignedTransfer):
-                unreachable.tx_hash = transfer.tx_hash
+                unreachable.tx_hash, unreachable.submission = transfer.tx_hash, body
             raise
 
     async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:

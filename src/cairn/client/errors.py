@@ -20,6 +20,9 @@
 A code that this version does not know is the base class of its status, with the code in `code`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
@@ -42,7 +45,9 @@ class NodeUnreachable(ClientError):
         self.was_sent = was_sent
         """False when the request certainly never reached the node."""
         self.tx_hash: str | None = None
-        """The transaction whose submission has no answer, where it is known: look it up, or submit it again."""
+        """The transaction whose submission has no answer, where it is known: look it up."""
+        self.submission: Mapping[str, Any] | None = None
+        """What was to be submitted, where it was signed here: `submit` it again, and it happens once."""
 
 
 class OutcomeUnknown(ClientError):

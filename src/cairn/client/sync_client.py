@@ -55,7 +55,8 @@ class Wallet:
 
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
         `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
-        transaction to look for.
+        transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
+        another `send` is another payment.
         Cancelling takes the payment back only while it waits in line.
         """
         return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price))

@@ -110,7 +110,8 @@ class AsyncWallet:
 
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
         `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
-        transaction to look for.
+        transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
+        another `send` is another payment.
         Cancelling takes the payment back only while it waits in line.
         """
         return await self._line_up(to, value, gas, gas_price)
@@ -315,5 +316,5 @@ def _about(failure: ClientError, signed: SignedTransfer) -> ClientError:
     if not isinstance(failure, NodeUnreachable):
         return failure
     own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
-    own.tx_hash = signed.tx_hash
+    own.tx_hash, own.submission = signed.tx_hash, signed.body()
     return own

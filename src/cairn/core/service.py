@@ -123,6 +123,7 @@ class Core:
             application,
             self._chain,
             self._pool,
+            self._arrivals.tell,
             self._committed,
             self._dropped,
             abci_socket=abci_socket,
@@ -319,7 +320,7 @@ class Core:
 
     def _committed(self, outcome: BlockOutcome) -> None:
         """The block is on disk: only now may its transactions leave the mempool and the journal."""
-        # Before they leave: a block may take what came in a moment ago.
+        # Before they leave: a block may take what came in a moment ago. What others took in was told by now.
         self._arrivals.tell()
         txs = outcome.block.txs
         for tx in txs:

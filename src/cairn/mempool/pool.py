@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
@@ -228,14 +228,15 @@ class Mempool:
             lane = self._order.new_lane(tx.sender, account.nonce)
         old = lane.find(tx.nonce)
         self._check(tx, account, lane, old, nonce_gap)
+        if old is None and self.held_count >= self._limits.size:
+            # Before the newcomer gets its number: each of these takes one too.
+            self.list_noted()
         entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local)
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             self._order.replace(lane, old, entry)
             dropped = (self._forget(old, "replaced"),)
         else:
-            if self.held_count >= self._limits.size:
-                self.list_noted()
             if len(self._entries) >= self._limits.size:
                 dropped = (self._make_room(lane, entry),)
             self._order.add(lane, entry)
@@ -301,16 +302,19 @@ class Mempool:
             if lane is not None:
                 dropped += self._settle(lane, self._state.account(sender))
             elif sender in self._noted:
-                passed = self._noted.settle(sender, self._state.account(sender).nonce)
-                dropped += [self.note_dropped(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
+                dropped += self._settle_noted(sender, confirmed)
         return dropped
+
+    def _settle_noted(self, sender: Address, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
+        passed = self._noted.settle(sender, self._state.account(sender).nonce)
+        return [self.note_dropped(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
 
     def settle_all(self) -> list[Drop]:
         """Let go what the state has no place for, after it moved on by more than a block."""
-        self.list_noted()
+        dropped = [drop for sender in self._noted.senders() for drop in self._settle_noted(sender)]
         senders = {entry.tx.sender: None for entry in self._entries.values()}
         lanes = [lane for sender in senders if (lane := self._order.find_lane(sender)) is not None]
-        return [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
+        return dropped + [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
 
     def _settle(self, lane: Lane, account: Account) -> list[Drop]:
         departed = self._order.advance(lane, account.nonce)

@@ -211,6 +211,8 @@ def test_after_a_lost_answer_it_asks_where_the_account_stands() -> None:
             await wallet.send(TO, 1)
         node.mine()
         assert lost.value.tx_hash == node.hashes_of(SENDER)[0]
+        assert lost.value.submission is not None
+        assert (lost.value.submission["nonce"], "signature" in lost.value.submission) == (0, True)
         await wallet.send(TO, 2)
 
     assert run(use).values_of(SENDER) == [1, 2]

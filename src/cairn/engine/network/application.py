@@ -76,6 +76,9 @@ class SnapshotShelf(Protocol):
 class Events(Protocol):
     """Who must hear what CometBFT brings about. Called on the event loop, between two ABCI calls."""
 
+    def committing(self) -> None:
+        """The state is about to move on by a block: the last moment at which the pool and the state agree."""
+
     def committed(self, outcome: BlockOutcome) -> int:
         """The block is on disk. Returns the lowest height that CometBFT must keep; 0 keeps all."""
 
@@ -367,6 +370,7 @@ class NetworkApplication:
         return self._build(request, content.txs, content.governance), results
 
     def commit(self) -> int:
+        self._events.committing()
         outcome = self._application.commit()
         self._processed = None
         self._overlay.reset()

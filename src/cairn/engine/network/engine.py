@@ -34,6 +34,7 @@ class NetworkEngine:
         application: Application,
         chain: ChainStore,
         pool: Mempool,
+        on_committing: Callable[[], None],
         on_committed: Callable[[BlockOutcome], None],
         on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
         *,
@@ -44,9 +45,13 @@ class NetworkEngine:
         snapshot_interval: int,
         retain_blocks: int,
     ) -> None:
-        """`on_committed` must take the block's transactions out of the pool; `on_dropped` hears what left it."""
+        """`on_committed` must take the block's transactions out of the pool; `on_dropped` hears what left it.
+
+        `on_committing` is called before the state changes.
+        """
         rules = chain.genesis.rules
         self._pool = pool
+        self._on_committing = on_committing
         self._on_committed = on_committed
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
@@ -124,6 +129,9 @@ class NetworkEngine:
         self._pool.list_noted()
         self._broadcaster.restarted()
         self._watch.restarted()
+
+    def committing(self) -> None:
+        self._on_committing()
 
     def committed(self, outcome: BlockOutcome) -> int:
         self._on_committed(outcome)

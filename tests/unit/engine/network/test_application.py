@@ -49,6 +49,15 @@ class Recorder:
         self.drops: list[tuple[TxHash, DropReason]] = []
         self.refusals: list[Tx] = []
         self.stale: set[TxHash] = set()
+        self.is_watched = False
+        """Whether somebody wants to know of all that is pending."""
+        self.shown_before: list[set[TxHash]] = []
+        """What was pending before each commit."""
+
+    def committing(self) -> None:
+        self.shown_before.append(
+            {entry.tx.hash for entry in self._pool.page(1_000).entries} if self.is_watched else set()
+        )
 
     def committed(self, outcome: BlockOutcome) -> int:
         self.committed_heights.append(outcome.block.header.height)
@@ -274,6 +283,18 @@ def test_what_comes_in_a_bundle_is_listed_one_by_one(node: Node) -> None:
     assert node.check(bundle(0, 1, 2)).code == 0
     assert node.pool.pending_count == 3
     assert node.prepare([bundle(0, 1, 2)]) == [raw(0), raw(1), raw(2)]
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_what_lost_its_place_to_a_block_is_told_whoever_asked_before(node: Node, is_watched: bool) -> None:
+    node.events.is_watched = is_watched
+    node.check(bundle(0, 1))
+    node.finalize([raw(0, value=99)])
+    node.app.commit()
+    assert node.events.drops == [(signed(0).hash, "nonce used")]
+    assert node.pool.reason_dropped(signed(0).hash) == "nonce used"
+    assert node.events.shown_before == [{signed(0).hash, signed(1).hash} if is_watched else set()]
+    assert [entry.tx for entry in node.pool.page(10).entries] == [signed(1)]
 
 
 def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
