@@ -76,6 +76,9 @@ class SnapshotShelf(Protocol):
 class Events(Protocol):
     """Who must hear what CometBFT brings about. Called on the event loop, between two ABCI calls."""
 
+    def deciding(self) -> None:
+        """A proposed block was found good."""
+
     def committing(self) -> None:
         """The state is about to move on by a block: the last moment at which the pool and the state agree."""
 
@@ -325,6 +328,7 @@ class NetworkApplication:
             log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
             return False
         self._processed = request, outcome
+        self._events.deciding()
         return True
 
     def finalize_block(

@@ -33,6 +33,9 @@ GATHER_S = 0.05
 BUSY = 8
 """When a ticket carried so many, the next one waits longer: every ticket costs every node a check after each block."""
 GATHER_BUSY_S = 0.25
+HELD_S = 1.0
+"""How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in it,
+and every node would check it once more afterwards."""
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words for a transaction that it knows."""
 FULL = "mempool is full"
@@ -72,6 +75,10 @@ class Broadcaster:
         """To be sent, each sender's by nonce."""
         self._send_at = 0.0
         """Not before it, unless CometBFT restarts or makes room."""
+        self._is_busy = False
+        self._decided = asyncio.Event()
+        self._decided.set()
+        """Cleared while a block is being decided."""
         self._scan_at = 0.0
         self._blocked = False
         """CometBFT's mempool was full; it may have room again after a block."""
@@ -82,8 +89,14 @@ class Broadcaster:
     def stop(self) -> None:
         self._stopped = True
         self._woken.set()
+        self._decided.set()
+
+    def deciding(self) -> None:
+        """A block was proposed that will probably be committed."""
+        self._decided.clear()
 
     def committed(self, outcome: BlockOutcome) -> None:
+        self._decided.set()
         for tx in outcome.block.txs:
             self._sent.pop(tx.hash, None)
             self._returned.discard(tx.hash)
@@ -117,6 +130,7 @@ class Broadcaster:
 
     def restarted(self) -> None:
         """CometBFT starts with an empty mempool."""
+        self._decided.set()
         self._sent.clear()
         self._returned.clear()
         self._scan_at = 0.0
@@ -131,15 +145,23 @@ class Broadcaster:
                     async with asyncio.timeout(wait_s):
                         await self._woken.wait()
             self._woken.clear()
+            await self._until_decided()
             if (now := loop.time()) >= self._scan_at:
                 self._gather(self._overdue(now))
                 # A large pool takes long to look through: that must stay a small share of the time.
                 self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
             elif not self._blocked:
                 await asyncio.sleep(self._send_at - now)
+                await self._until_decided()
                 self._gather(self._new())
             if self._due:
                 await self._send_due()
+
+    async def _until_decided(self) -> None:
+        if self._is_busy:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HELD_S):
+                    await self._decided.wait()
 
     # What to send.
 
@@ -198,7 +220,8 @@ class Broadcaster:
             if taken is Taken.YES:
                 at += len(self._next_ticket(due, at))
         self._returned.difference_update(tx.hash for tx in due)
-        self._send_at = asyncio.get_running_loop().time() + (GATHER_BUSY_S if len(due) >= BUSY else GATHER_S)
+        self._is_busy = len(due) >= BUSY
+        self._send_at = asyncio.get_running_loop().time() + (GATHER_BUSY_S if self._is_busy else GATHER_S)
 
     def _next_ticket(self, due: Sequence[Tx], at: int) -> Sequence[Tx]:
         """What goes out together, from `at` on: one that came back goes alone, since it may have spoiled its bundle."""

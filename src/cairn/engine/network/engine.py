@@ -130,6 +130,9 @@ class NetworkEngine:
         self._broadcaster.restarted()
         self._watch.restarted()
 
+    def deciding(self) -> None:
+        self._broadcaster.deciding()
+
     def committing(self) -> None:
         self._on_committing()
 

@@ -49,10 +49,14 @@ class Recorder:
         self.drops: list[tuple[TxHash, DropReason]] = []
         self.refusals: list[Tx] = []
         self.stale: set[TxHash] = set()
+        self.decided_upon = 0
         self.is_watched = False
         """Whether somebody wants to know of all that is pending."""
         self.shown_before: list[set[TxHash]] = []
         """What was pending before each commit."""
+
+    def deciding(self) -> None:
+        self.decided_upon += 1
 
     def committing(self) -> None:
         self.shown_before.append(
@@ -277,6 +281,13 @@ def draft_of_poor(number: int) -> Draft:
 
 def bundle(*nonces: int, sender: int = 0) -> bytes:
     return encode_bundle([raw(nonce, sender=sender) for nonce in nonces])
+
+
+def test_a_good_proposal_is_told_and_a_bad_one_is_not(node: Node) -> None:
+    assert not node.process([raw(3)])
+    assert node.events.decided_upon == 0
+    assert node.process([raw(0)])
+    assert node.events.decided_upon == 1
 
 
 def test_what_comes_in_a_bundle_is_listed_one_by_one(node: Node) -> None:

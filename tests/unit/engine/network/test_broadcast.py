@@ -129,6 +129,66 @@ def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene) -> None:
     play(scene, story)
 
 
+async def make_busy(scene: Scene) -> None:
+    scene.admit(*range(module.BUSY))
+    await scene.until_sent(*range(module.BUSY))
+
+
+def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
+
+    async def story() -> None:
+        await make_busy(scene)
+        scene.broadcaster.deciding()
+        scene.admit(8, 9)
+        rescan(scene)
+        await asyncio.sleep(0.1)
+        assert not scene.rpc.tickets
+        scene.take(*(signed(nonce) for nonce in range(module.BUSY)))
+        scene.commit(*(signed(nonce) for nonce in range(module.BUSY)))
+        await scene.until_sent(8, 9)
+
+    play(scene, story)
+
+
+def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
+    monkeypatch.setattr(module, "HELD_S", 0.05)
+
+    async def story() -> None:
+        await make_busy(scene)
+        scene.broadcaster.deciding()
+        scene.admit(8, 9)
+        await scene.until_sent(8, 9)
+
+    play(scene, story)
+
+
+def test_a_restart_of_cometbft_ends_the_wait(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
+
+    async def story() -> None:
+        await make_busy(scene)
+        scene.broadcaster.deciding()
+        scene.admit(8)
+        await asyncio.sleep(0.05)
+        scene.broadcaster.restarted()
+        await scene.until_sent(*range(9))
+
+    play(scene, story)
+
+
+def test_one_alone_goes_out_at_any_time(scene: Scene) -> None:
+    async def story() -> None:
+        scene.admit(0)
+        await scene.until_sent(0)
+        scene.broadcaster.deciding()
+        scene.admit(1)
+        await scene.until_sent(1)
+
+    play(scene, story)
+
+
 def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1, 2, 4)
