@@ -32,7 +32,7 @@ GATHER_S = 0.05
 """How long after a sending the next one waits: what follows meanwhile goes on the same ticket."""
 BUSY = 8
 """When a ticket carried so many, the next one waits longer: every ticket costs every node a check after each block."""
-GATHER_BUSY_S = 0.25
+GATHER_BUSY_S = 0.5
 HELD_S = 1.0
 """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in it,
 and every node would check it once more afterwards."""
