@@ -1,0 +1,54 @@
+"""A hub over a chain in memory, and what its sockets should be told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from cairn.api.hub import EventHub
+from cairn.api.subscriber import Subscriber
+from cairn.config import Settings
+from cairn.domain.types import TxHash
+from tests.support.event_server import MemoryChain, block_hash_of, hex_of
+from tests.support.recording_socket import RecordingSocket
+
+
+@dataclass
+class Bench:
+    """A hub over a chain in memory; `commit` is what a worker does when its store shows a block."""
+
+    chain: MemoryChain = field(default_factory=MemoryChain)
+    settings: Settings = field(default_factory=Settings)
+    hub: EventHub = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hub = EventHub(self.chain, self.settings)
+
+    def join(self) -> tuple[RecordingSocket, Subscriber]:
+        connection = RecordingSocket()
+        return connection, self.hub.attach(connection)
+
+    def commit(self, *txs: TxHash) -> int:
+        height = self.chain.append(txs)
+        self.hub.on_commit(height)
+        return height
+
+
+def run(scenario: Callable[[Bench], Awaitable[None]], bench: Bench | None = None) -> None:
+    async def main() -> None:
+        await scenario(bench or Bench())
+
+    asyncio.run(main())
+
+
+async def settle() -> None:
+    """Let every step that is due run."""
+    for _ in range(500):
+        await asyncio.sleep(0)
+
+
+def new_block(height: int) -> dict[str, object]:
+    return {"event": "newBlock", "blockHeight": height, "hash": hex_of(block_hash_of(height))}
+
+
+def confirmed(tx_hash: TxHash, height: int) -> dict[str, object]:
+    return {"event": "txConfirmed", "txHash": hex_of(tx_hash), "blockHeight": height}
