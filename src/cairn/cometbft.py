@@ -25,7 +25,12 @@ LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 TomlValue = str | int | bool
 
+TIMER_SLACK_S = 0.002
+"""How much later than asked its timers may ring. Its consensus looks at the round every 100 us: without this, a node at
+rest takes 4 % of a processor core for that."""
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class CometBFT:
     def become(self, abci_socket: Path, rpc: str) -> None:
         """Turn this process, a fork, into CometBFT. It dies with its parent, whatever ends that."""
         die_with_parent(signal.SIGKILL)
+        let_timers_slack(TIMER_SLACK_S)
         if rpc.startswith("unix://"):
             # A killed one leaves its socket, which the next one would refuse to replace.
             Path(rpc.removeprefix("unix://")).unlink(missing_ok=True)
@@ -140,13 +146,23 @@ def _as_toml(value: TomlValue) -> str:
     return str(value) if isinstance(value, int) else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def let_timers_slack(seconds: float) -> None:
+    """Let the system put this process's wake-ups together, where it can (Linux). What it becomes keeps that."""
+    if sys.platform.startswith("linux"):
+        _prctl(_PR_SET_TIMERSLACK, int(seconds * 1e9))
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
 def die_with_parent(number: signal.Signals) -> None:
     """Have the system send this process `number` when its parent ends, where it can (Linux)."""
     if not sys.platform.startswith("linux"):
         return
     parent = os.getppid()
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         # It ended before the system knew that we care.
         os.kill(os.getpid(), number)

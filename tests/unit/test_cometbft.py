@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cairn import cometbft
-from cairn.cometbft import LARGEST_LOG_BYTES, CometBFT, edit_toml, find_binary, rpc_of
+from cairn.cometbft import LARGEST_LOG_BYTES, TIMER_SLACK_S, CometBFT, edit_toml, find_binary, rpc_of
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from tests.support.node_process import is_alive, wait_until
@@ -135,6 +135,13 @@ def test_it_is_started_with_our_socket_and_a_log_of_its_own(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system cannot do it")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets timers slack")
+def test_its_timers_may_ring_later(tmp_path: Path) -> None:
+    engine = CometBFT(program(tmp_path, "cat /proc/$$/timerslack_ns"), tmp_path)
+    assert become(engine, tmp_path / "abci.sock", "tcp://127.0.0.1:1").wait(20) == 0
+    assert int((tmp_path / "cometbft.log").read_text()) == round(TIMER_SLACK_S * 1e9)
+
+
 def test_it_dies_with_its_parent_however_that_ends(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, time; from cairn.cometbft import die_with_parent\n"

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -25,7 +25,7 @@ from cairn.domain.errors import (
     WrongGenesis,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
-from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance, is_update
+from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, DropReason, Tx, TxHash
@@ -34,7 +34,7 @@ from cairn.engine.application import Application, Chain
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import CODESPACE, REFUSED, code_of
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.proposal import propose, read_strictly, sift
+from cairn.engine.network.proposal import propose, read_offer, read_strictly, sift
 from cairn.engine.network.senders import Parsed, Senders
 from cairn.mempool.entry import WAITING
 from cairn.mempool.pool import Mempool
@@ -45,9 +45,9 @@ CHECKED_AT_ONCE_BYTES = 64 * 1024
 """Some hundred transfers, however they are bundled."""
 NS_PER_S = 1_000_000_000
 
+_Proposal = m.PrepareProposalRequest | m.BlockRequest
+
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
-_APPLIED = m.TxResult(gas_wanted=TRANSFER_GAS, gas_used=TRANSFER_GAS)
-_GOVERNED = m.TxResult()
 _SENT_AGAIN = "it is sent again"
 
 log = structlog.get_logger("cairn.network")
@@ -120,8 +120,8 @@ class NetworkApplication:
         self._checks: deque[tuple[m.CheckTxRequest, asyncio.Future[m.TxResult]]] = deque()
         """Checks whose senders are being recovered, and all that came after them."""
         self._checking: asyncio.Task[None] | None = None
-        self._processed: tuple[m.BlockRequest, BlockOutcome] | None = None
-        """The proposal that was judged last, with its outcome: deciding it need not compute it again."""
+        self._judged: _Judged | None = None
+        """The proposal that was made or judged last: judging it and deciding it need not compute it again."""
 
     # Start.
 
@@ -228,26 +228,22 @@ class NetworkApplication:
 
     def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
         if recheck:
-            self._recheck_bundle([tx for tx in bundle.txs if not self._overlay.is_past(tx)])
+            self._recheck_bundle(bundle.txs)
         else:
             self._take_bundle(bundle.txs)
 
-    def _recheck_bundle(self, waiting: Sequence[Tx]) -> None:
-        """It stays as long as one of its transfers can be mined. Raises the last one's refusal when none can."""
-        if any(self._events.must_go_round_again(tx) for tx in waiting):
-            for tx in waiting:
-                self._return(tx)
+    def _recheck_bundle(self, txs: Sequence[Tx]) -> None:
+        """It stays as long as it brings one that can be mined. Raises the last one's refusal when it does not."""
+        if any(self._events.must_go_round_again(tx) for tx in txs):
+            for tx in txs:
+                if not self._overlay.is_past(tx):
+                    self._return(tx)
             raise TxRejected(_SENT_AGAIN)
-        refusal: Rejected | MempoolFull = NonceTooLow("all of its transactions have had their turn")
-        taken = False
-        for tx in waiting:
-            try:
-                self._check_transfer(tx, recheck=True)
-                taken = True
-            except (Rejected, MempoolFull) as refused:
-                refusal = refused
+        taken, refused = self._overlay.take(txs, self._rules)
+        for tx, why in refused:
+            self._give_up(tx, why)
         if not taken:
-            raise refusal
+            raise refused[-1][1] if refused else NonceTooLow("all of its transactions have had their turn")
 
     def _take_bundle(self, txs: Sequence[Tx]) -> None:
         """One that brings more that cannot be mined than what can is refused whole, and has no effect.
@@ -310,9 +306,20 @@ class NetworkApplication:
         return self._prepare(request, await self._senders.resolve(request.txs, for_block=True))
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
+        offered = read_offer(request.txs, parsed, request.max_tx_bytes)
+        if offered is not None:
+            try:
+                self._judge(request, parsed, offered, None)
+            except InvalidBlock:
+                log.debug("the offer does not make a block as it is", height=request.height)
+            else:
+                return request.txs
         return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._apply_update)
 
     def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
+        if self._find_judged(request) is not None:
+            self._events.deciding()
+            return True
         parsed = self._senders.find_all(request.txs)
         return self._process_later(request) if parsed is None else self._process(request, parsed)
 
@@ -322,22 +329,29 @@ class NetworkApplication:
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
         try:
             self._check_height(request)
-            txs, governance = read_strictly(parsed, self._apply_update)
-            outcome = self._build(request, txs, governance)
+            self._judge(request, parsed, *read_strictly(parsed, self._apply_update))
         except (Rejected, InvalidBlock) as refusal:
             log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
             return False
-        self._processed = request, outcome
         self._events.deciding()
         return True
+
+    def _judge(
+        self, request: _Proposal, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
+    ) -> None:
+        """Keep what the block comes to. Raises `InvalidBlock`."""
+        outcome = self._build(request, txs, governance)
+        self._judged = _Judged(
+            tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
+        )
 
     def finalize_block(
         self, request: m.FinalizeBlockRequest
     ) -> m.FinalizeBlockResponse | Awaitable[m.FinalizeBlockResponse]:
         self._check_height(request)
-        processed = self._find_processed(request)
-        if processed is not None:
-            return self._hold(processed, [_GOVERNED if is_update(raw) else _APPLIED for raw in request.txs])
+        judged = self._find_judged(request)
+        if judged is not None:
+            return self._hold(judged.outcome, judged.results)
         parsed = self._senders.find_all(request.txs)
         return self._finalize_later(request) if parsed is None else self._finalize(request, parsed)
 
@@ -352,14 +366,12 @@ class NetworkApplication:
         app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
         return m.FinalizeBlockResponse(results, app_hash, self._validator_updates(outcome.governance))
 
-    def _find_processed(self, request: m.BlockRequest) -> BlockOutcome | None:
-        if self._processed is None:
-            return None
-        judged, outcome = self._processed
-        if outcome.block.header.previous_hash != self._chain.head_hash:
+    def _find_judged(self, request: m.BlockRequest) -> "_Judged | None":
+        judged = self._judged
+        if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
             return None
         same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
-        return outcome if same and tuple(judged.txs) == tuple(request.txs) else None
+        return judged if same and judged.raws == tuple(request.txs) else None
 
     def _apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
         """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""
@@ -370,13 +382,13 @@ class NetworkApplication:
                 log.error("a decided block holds what breaks a rule", height=request.height, reason=refusal.detail)
                 results.append(_refusal(refusal))
             else:
-                results.append(_APPLIED if isinstance(item, Tx) else _GOVERNED)
+                results.append(_done(item))
         return self._build(request, content.txs, content.governance), results
 
     def commit(self) -> int:
         self._events.committing()
         outcome = self._application.commit()
-        self._processed = None
+        self._judged = None
         self._overlay.reset()
         return self._events.committed(outcome)
 
@@ -387,7 +399,7 @@ class NetworkApplication:
                 f"CometBFT is at block {request.height}, but the store ends at {head}: they do not fit together"
             )
 
-    def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
+    def _build(self, request: _Proposal, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
         before = self._chain.governance
         change = None if before is None or governance is None else (before, governance)
         proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
@@ -443,6 +455,22 @@ class NetworkApplication:
         if self._checking is not None:
             self._checking.cancel()
         self._senders.close()
+
+
+class _Judged(NamedTuple):
+    """A proposal that was found good."""
+
+    raws: Sequence[bytes]
+    time_ns: int
+    proposer_address: bytes
+    results: Sequence[m.TxResult]
+    outcome: BlockOutcome
+
+
+def _done(item: Parsed) -> m.TxResult:
+    """The result of an item of a block that was applied."""
+    count = len(item.txs) if isinstance(item, Bundle) else isinstance(item, Tx)
+    return m.TxResult(gas_wanted=count * TRANSFER_GAS, gas_used=count * TRANSFER_GAS)
 
 
 def _refusal(refusal: Rejected | MempoolFull | InvalidBlock) -> m.TxResult:

@@ -15,7 +15,7 @@ import structlog
 from cairn.domain.codec import encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.network.bundle import FEWEST, MOST, encode_bundle
+from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_ticket
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
@@ -33,6 +33,8 @@ GATHER_S = 0.05
 BUSY = 8
 """When a ticket carried so many, the next one waits longer: every ticket costs every node a check after each block."""
 GATHER_BUSY_S = 0.5
+QUIET_S = 0.1
+"""When nothing has come for so long, a busy node waits no more for what may follow."""
 HELD_S = 1.0
 """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in it,
 and every node would check it once more afterwards."""
@@ -151,11 +153,19 @@ class Broadcaster:
                 # A large pool takes long to look through: that must stay a small share of the time.
                 self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
             elif not self._blocked:
-                await asyncio.sleep(self._send_at - now)
+                await self._until_gathered()
                 await self._until_decided()
                 self._gather(self._new())
             if self._due:
                 await self._send_due()
+
+    async def _until_gathered(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (left_s := self._send_at - loop.time()) > 0:
+            before = self._pool.next_seq
+            await asyncio.sleep(min(left_s, QUIET_S))
+            if left_s > QUIET_S and self._pool.next_seq == before:
+                return
 
     async def _until_decided(self) -> None:
         if self._is_busy:
@@ -248,7 +258,10 @@ class Broadcaster:
         for tx, raw in zip(txs, raws, strict=True):
             self._senders.remember(raw, tx)
             self._sent[tx.hash] = now
-        error = await self._rpc.broadcast(encode_bundle(raws) if len(raws) >= FEWEST else raws[0])
+        ticket = encode_ticket(raws)
+        if len(raws) >= FEWEST:
+            self._senders.remember_bundle(ticket, Bundle(tuple(raws), tuple(txs)))
+        error = await self._rpc.broadcast(ticket)
         if error is None or IN_CACHE in error.data:
             return Taken.YES
         self._forget(txs)

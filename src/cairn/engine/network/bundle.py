@@ -1,7 +1,7 @@
-"""Many transfers on one ticket: what a node under load hands to CometBFT at once.
+"""Many transfers on one ticket: what a node under load hands to CometBFT at once, and what CometBFT's blocks hold.
 
-CometBFT's mempool costs the same for every ticket that it checks, gossips and checks again after each block, however
-little is in it. A bundle exists only there: a proposer opens it, and a block holds its transfers one by one.
+CometBFT's work is the same for every ticket that it checks, gossips, puts into a block or checks again after it,
+however little is in it. A bundle is but a way to carry transfers: a block of the chain holds each of them by itself.
 """
 
 import struct
@@ -25,6 +25,16 @@ class Bundle(NamedTuple):
     raws: tuple[bytes, ...]
     txs: tuple[Tx, ...]
     """What they mean, in the same order."""
+
+
+def encode_tickets(raws: Sequence[bytes]) -> list[bytes]:
+    """Transfers in as few bundles as hold them, in their order."""
+    return [encode_ticket(raws[start : start + MOST]) for start in range(0, len(raws), MOST)]
+
+
+def encode_ticket(raws: Sequence[bytes]) -> bytes:
+    """One or more transfers as one item."""
+    return encode_bundle(raws) if len(raws) >= FEWEST else raws[0]
 
 
 def encode_bundle(raws: Sequence[bytes]) -> bytes:

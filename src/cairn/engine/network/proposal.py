@@ -7,17 +7,19 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from cairn.domain.errors import InvalidBlock, InvalidField, NonceTooHigh, Rejected, TxRejected, UpdateRefused
+from cairn.domain.errors import InvalidBlock, NonceTooHigh, Rejected, TxRejected, UpdateRefused
 from cairn.domain.governance import Governance, ValidatorUpdate
 from cairn.domain.rules import check_tx, validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
-from cairn.engine.network.bundle import Bundle
+from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
 from cairn.engine.network.senders import Parsed
 
 ApplyUpdate = Callable[[ValidatorUpdate], Governance]
 """The governance after an update of the committed one. Raises `Rejected`."""
+BUNDLE_HEAD_BYTES = 7
+"""What a bundle may add to the sizes of the transfers in it: its first byte, its own tag and a length of five bytes."""
 
 
 class Content(NamedTuple):
@@ -26,7 +28,7 @@ class Content(NamedTuple):
     txs: list[Tx]
     governance: Governance | None
     refusals: list[Rejected | InvalidBlock | None]
-    """For each of the block's transactions: why it is left out, or None."""
+    """For each item of the block: why it, or the first that had to be in it, is left out; or None."""
 
 
 class Ledger:
@@ -65,12 +67,12 @@ def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[
     txs: list[Tx] = []
     governance: Governance | None = None
     for item in parsed:
-        if isinstance(item, Tx):
+        if isinstance(item, Bundle):
+            txs += item.txs
+        elif isinstance(item, Tx):
             txs.append(item)
         elif isinstance(item, Rejected):
             raise item
-        elif isinstance(item, Bundle):
-            raise InvalidField("bundle", "has no place in a block, which holds its transactions one by one")
         elif governance is not None:
             raise UpdateRefused("a block has room for one validator update")
         else:
@@ -83,19 +85,41 @@ def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: 
     ledger = Ledger(view, rules)
     content = Content([], None, [])
     for item in parsed:
+        refusal: Rejected | InvalidBlock | None = None
         try:
-            if isinstance(item, Tx):
-                ledger.apply(item)
-                content.txs.append(item)
-            else:
-                _, governance = read_strictly([item], apply_update)
+            txs, governance = read_strictly([item], apply_update)
+            if governance is not None:
                 if content.governance is not None:
                     raise UpdateRefused("a block has room for one validator update")
                 content = content._replace(governance=governance)
-            content.refusals.append(None)
-        except (Rejected, InvalidBlock) as refusal:
-            content.refusals.append(refusal)
+        except Rejected as refused:
+            txs, refusal = [], refused
+        for tx in txs:
+            try:
+                ledger.apply(tx)
+                content.txs.append(tx)
+            except (TxRejected, InvalidBlock) as refused:
+                refusal = refusal or refused
+        content.refusals.append(refusal)
     return content
+
+
+def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], max_bytes: int) -> list[Tx] | None:
+    """The transfers of a proposal that is all that CometBFT offers, as it is. Nonces and funds are not looked at.
+
+    None when it must be chosen from: it is too large, or holds anything else, or its order does not follow the prices.
+    A bundle that CometBFT finds in a block as it knows it need not be checked again after that block.
+    """
+    txs: list[Tx] = []
+    for item in parsed:
+        if isinstance(item, Bundle):
+            txs += item.txs
+        elif isinstance(item, Tx):
+            txs.append(item)
+        else:
+            return None
+    one_price = len({tx.gas_price for tx in txs}) <= 1
+    return txs if one_price and sum(map(proposed_size_bytes, raws)) <= max_bytes else None
 
 
 class _Candidate(NamedTuple):
@@ -115,13 +139,14 @@ def propose(
     max_bytes: int,
     apply_update: ApplyUpdate,
 ) -> list[bytes]:
-    """The transactions of a proposal: each sender's by nonce, the best price first among senders, none that fails."""
-    chosen: list[bytes] = []
+    """A proposal chosen from all: each sender's by nonce, the best price first among senders, none that fails."""
     room_bytes = max_bytes
     update = _find_update(raws, parsed, apply_update)
     if update is not None and (size_bytes := proposed_size_bytes(update)) <= room_bytes:
         room_bytes -= size_bytes
-        chosen.append(update)
+    else:
+        update = None
+    chosen: list[bytes] = []
     lanes = _sorted_lanes(raws, parsed)
     heads = [(lane[-1].price_rank, lane[-1].arrival, sender) for sender, lane in lanes.items()]
     heapq.heapify(heads)
@@ -130,7 +155,7 @@ def propose(
         sender = heads[0][2]
         lane = lanes[sender]
         candidate = lane.pop()
-        size_bytes = proposed_size_bytes(candidate.raw)
+        size_bytes = proposed_size_bytes(candidate.raw) + (0 if len(chosen) % MOST else BUNDLE_HEAD_BYTES)
         if size_bytes <= room_bytes and _fits(ledger, candidate.tx):
             room_bytes -= size_bytes
             chosen.append(candidate.raw)
@@ -138,7 +163,8 @@ def propose(
             heapq.heapreplace(heads, (lane[-1].price_rank, lane[-1].arrival, sender))
         else:
             heapq.heappop(heads)
-    return chosen
+    tickets = encode_tickets(chosen)
+    return tickets if update is None else [update, *tickets]
 
 
 def _fits(ledger: Ledger, tx: Tx) -> bool:

@@ -17,6 +17,8 @@ Parsed = Meaning | Bundle | Rejected
 
 REMEMBERED = 131_072
 """More than the mempool holds: what is checked again after every block must not be recovered again."""
+BUNDLED = 32_768
+"""How many transfers the remembered bundles hold at most, all together."""
 THREADS = 2
 FEW = 128
 """So many are recovered at once: handing them to a thread and back costs more than the moment that the loop waits."""
@@ -35,12 +37,16 @@ def parse(raw: bytes, chain_id: int) -> Meaning | Rejected:
 class Senders:
     """A bounded memory of transactions by their bytes. What is no transaction is not remembered: it may be anything.
 
-    Bundles are not remembered either, only what is in them: the same transfers make any number of bundles.
+    Bundles have a memory of their own: the same transfers make any number of bundles, and none may push transfers out.
     """
 
-    def __init__(self, chain_id: int, remembered: int = REMEMBERED) -> None:
+    def __init__(self, chain_id: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
         self._chain_id = chain_id
         self._remembered = remembered
+        self._most_bundled = bundled
+        self._bundles: OrderedDict[bytes, Bundle] = OrderedDict()
+        self._bundled = 0
+        """How many transfers they hold."""
         # Ordered: the first key of a plain dict is found past all that were ever removed before it.
         self._known: OrderedDict[bytes, Meaning] = OrderedDict()
         # libsecp256k1 runs without the interpreter lock, so the event loop goes on meanwhile.
@@ -52,6 +58,8 @@ class Senders:
         """What the bytes mean, when that needs no recovery."""
         if not is_bundle(raw):
             return self._known.get(raw)
+        if (bundle := self._bundles.get(raw)) is not None:
+            return bundle
         try:
             # A bundle of others is mostly new from its first transfer on: then the rest need not be opened.
             if first_in(raw) not in self._known:
@@ -59,7 +67,10 @@ class Senders:
             found = _gathered(open_bundle(raw), self._known)
         except Rejected:
             return None
-        return found if isinstance(found, Bundle) else None
+        if not isinstance(found, Bundle):
+            return None
+        self.remember_bundle(raw, found)
+        return found
 
     def remember(self, raw: bytes, meaning: Meaning) -> None:
         known = self._known
@@ -67,14 +78,19 @@ class Senders:
         if len(known) > self._remembered:
             known.popitem(last=False)
 
+    def remember_bundle(self, raw: bytes, bundle: Bundle) -> None:
+        bundles = self._bundles
+        if raw in bundles:
+            return
+        bundles[raw] = bundle
+        self._bundled += len(bundle.txs)
+        while self._bundled > self._most_bundled:
+            _, forgotten = bundles.popitem(last=False)
+            self._bundled -= len(forgotten.txs)
+
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
         """What all of them mean, when no recovery is needed for any."""
-        find = self._known.get
-        # A block holds no bundles, and mostly what is known.
-        found: list[Parsed] = [meaning for raw in raws if (meaning := find(raw)) is not None]
-        if len(found) == len(raws):
-            return found
-        found = []
+        found: list[Parsed] = []
         for raw in raws:
             opened = self.find(raw)
             if opened is None:
@@ -91,6 +107,9 @@ class Senders:
             if not is_bundle(raw):
                 single.append(raw)
                 continue
+            if (bundle := self._bundles.get(raw)) is not None:
+                resolved[raw] = bundle
+                continue
             try:
                 inside[raw] = open_bundle(raw)
             except Rejected as refusal:
@@ -99,7 +118,10 @@ class Senders:
         meanings = await self._recover(needed, self._block_threads if for_block else self._threads)
         resolved |= meanings
         for raw, opened in inside.items():
-            resolved[raw] = _gathered(opened, meanings) or InvalidField("bundle", "holds what is no transfer")
+            found = _gathered(opened, meanings) or InvalidField("bundle", "holds what is no transfer")
+            if isinstance(found, Bundle):
+                self.remember_bundle(raw, found)
+            resolved[raw] = found
         return [resolved[raw] for raw in raws]
 
     async def _recover(self, raws: Iterable[bytes], threads: ThreadPoolExecutor) -> dict[bytes, Meaning | Rejected]:

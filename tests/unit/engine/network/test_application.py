@@ -4,14 +4,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from cairn.domain.codec import encode_tx
+from cairn.domain.codec import decode_record, encode_tx
 from cairn.domain.crypto import address_of_key
-from cairn.domain.errors import Fatal, InsufficientFunds, InvalidSignature, UpdateRefused, WrongGenesis
+from cairn.domain.errors import Fatal, InsufficientFunds, InvalidSignature, NonceTooHigh, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance import Admins, Validator, ValidatorUpdate, decode_governance, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
@@ -124,6 +124,9 @@ class Node:
             next_validators_hash=b"",
             proposer_address=VALIDATOR.engine_address,
         )
+
+    def mined(self, height: int) -> list[Tx]:
+        return [decode_record(record) for record in self.chain.records(height)]
 
     @property
     def next_height(self) -> int:
@@ -290,10 +293,10 @@ def test_a_good_proposal_is_told_and_a_bad_one_is_not(node: Node) -> None:
     assert node.events.decided_upon == 1
 
 
-def test_what_comes_in_a_bundle_is_listed_one_by_one(node: Node) -> None:
+def test_what_comes_in_a_bundle_is_listed_one_by_one_and_proposed_as_it_is(node: Node) -> None:
     assert node.check(bundle(0, 1, 2)).code == 0
     assert node.pool.pending_count == 3
-    assert node.prepare([bundle(0, 1, 2)]) == [raw(0), raw(1), raw(2)]
+    assert node.prepare([bundle(0, 1, 2)]) == [bundle(0, 1, 2)]
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
@@ -371,9 +374,70 @@ def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Nod
     assert node.check(bundle(0, 1)).code == 0
 
 
-def test_a_block_with_a_bundle_in_it_is_refused(node: Node) -> None:
-    assert not node.process([bundle(0, 1)])
-    assert node.finalize([bundle(0, 1)]).tx_results[0].code != 0
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_a_block_holds_what_is_in_its_bundles(node: Node, is_judged: bool) -> None:
+    items = [bundle(0, 1), raw(0, sender=1)]
+    for item in items:
+        node.check(item)
+    if is_judged:
+        assert node.process(items)
+    gas = [2 * TRANSFER_GAS, TRANSFER_GAS]
+    results = node.finalize(items).tx_results
+    assert [(result.code, result.gas_wanted, result.gas_used) for result in results] == [
+        (0, used, used) for used in gas
+    ]
+    node.app.commit()
+    assert node.mined(1) == [signed(0), signed(1), signed(0, sender=1)]
+    assert node.pool.pending_count == 0
+
+
+def test_a_block_is_refused_for_any_in_a_bundle_and_if_decided_holds_the_others(node: Node) -> None:
+    items = [encode_bundle([raw(0), raw(2), raw(0, sender=1)])]
+    assert not node.process(items)
+    assert node.finalize(items).tx_results[0].code == code_of(NonceTooHigh(""))
+    node.app.commit()
+    assert node.mined(1) == [signed(0), signed(0, sender=1)]
+    # One that cannot be read at all has nothing to give.
+    assert not node.process([bundle(1, 2)[:-1]])
+    assert node.finalize([bundle(1, 2)[:-1]]).tx_results[0].code != 0
+    node.app.commit()
+    assert node.mined(2) == []
+
+
+def test_a_proposal_of_ours_is_computed_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = 0
+    build = Application.build
+
+    def counted(self: Application, *args: Any) -> BlockOutcome:
+        nonlocal built
+        built += 1
+        return build(self, *args)
+
+    monkeypatch.setattr(Application, "build", counted)
+    items = node.prepare([bundle(0, 1)])
+    assert node.process(items, time_s=1)
+    node.finalize(items, time_s=1)
+    assert (built, node.events.decided_upon) == (1, 1)
+    # Another time makes another block.
+    node.finalize(items, time_s=2)
+    assert built == 2
+
+
+def test_where_prices_differ_the_best_come_first_in_one_bundle(node: Node) -> None:
+    dear = raw(0, sender=1, gas_price=2 * GWEI)
+    assert node.prepare([bundle(0, 1), dear]) == [encode_bundle([dear, raw(0), raw(1)])]
+    assert node.process(node.prepare([bundle(0, 1), dear]))
+
+
+def test_a_bundle_that_another_ticket_makes_needless_leaves_cometbft(node: Node) -> None:
+    for item in (bundle(0, 1), raw(2)):
+        node.check(item)
+    node.finalize([])
+    node.app.commit()
+    assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [0, 0]
+    assert node.check(bundle(0, 1), recheck=True).code == 7
+    assert node.events.refusals == []
+    assert node.check(raw(2), recheck=True).code == 0
 
 
 def test_after_a_commit_the_rest_is_checked_again(node: Node) -> None:
@@ -443,11 +507,10 @@ def test_rubbish_is_refused(node: Node) -> None:
 def test_a_proposal_of_ours_is_acceptable_and_applies(node: Node) -> None:
     raws = [raw(1), raw(0), raw(7), b"rubbish", raw(0, sender=1, gas_price=2 * GWEI)]
     chosen = node.prepare(raws)
-    assert chosen == [raws[4], raws[1], raws[0]]
+    assert chosen == [encode_bundle([raws[4], raws[1], raws[0]])]
     assert node.process(chosen)
     answer = node.finalize(chosen)
-    assert [result.code for result in answer.tx_results] == [0, 0, 0]
-    assert {result.gas_used for result in answer.tx_results} == {TRANSFER_GAS}
+    assert [(result.code, result.gas_used) for result in answer.tx_results] == [(0, 3 * TRANSFER_GAS)]
     assert node.app.commit() == 0
     assert (node.heard, node.events.committed_heights) == ([1], [1])
     head = node.chain.head_header

@@ -11,7 +11,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Account, Address, Block, Tx
 from cairn.engine.network import broadcast as module
 from cairn.engine.network.broadcast import Broadcaster
-from cairn.engine.network.bundle import is_bundle, open_bundle
+from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_bundle
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
@@ -124,7 +124,12 @@ def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene) -> None:
         await scene.until_sent(0, 1)
         scene.admit(3, 2)
         await scene.until_sent(2, 3)
-        assert scene.senders.find(encode_tx(signed(2), CHAIN_ID)) == signed(2)
+        # CheckTx will have nothing to recover, and no bundle to open.
+        raws = [encode_tx(signed(nonce), CHAIN_ID) for nonce in (2, 3)]
+        assert scene.senders.find(raws[0]) == signed(2)
+        bundle = scene.senders.find(encode_bundle(raws))
+        assert isinstance(bundle, Bundle)
+        assert bundle.txs[0] is scene.senders.find(raws[0])
 
     play(scene, story)
 
@@ -132,6 +137,21 @@ def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene) -> None:
 async def make_busy(scene: Scene) -> None:
     scene.admit(*range(module.BUSY))
     await scene.until_sent(*range(module.BUSY))
+
+
+def test_a_busy_node_gathers_only_while_more_comes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_BUSY_S", 3600.0)
+    monkeypatch.setattr(module, "QUIET_S", 0.5)
+
+    async def story() -> None:
+        await make_busy(scene)
+        for nonce in range(8, 18):
+            scene.admit(nonce)
+            await asyncio.sleep(0.1)
+        assert not scene.rpc.tickets
+        await scene.until_sent(*range(8, 18))
+
+    play(scene, story)
 
 
 def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from cairn.domain.governance import Governance, Validator, ValidatorUpdate
 from cairn.domain.transition import build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
-from cairn.engine.network.bundle import Bundle
-from cairn.engine.network.proposal import Ledger, propose, read_strictly, sift
+from cairn.engine.network.bundle import MOST, Bundle, encode_bundle, is_bundle, open_bundle
+from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, Ledger, propose, read_offer, read_strictly, sift
 from cairn.engine.network.senders import Parsed
 from tests.support.transfers import RULES, Accounts, address, transfer
 
@@ -46,7 +46,15 @@ def state() -> Accounts:
 
 
 def raw_of(item: Parsed) -> bytes:
-    return item.hash if isinstance(item, Tx) else repr(item).encode()
+    return b"r" + item.hash if isinstance(item, Tx) else repr(item).encode()
+
+
+def bundle_of(*txs: Tx) -> Bundle:
+    return Bundle(tuple(map(raw_of, txs)), txs)
+
+
+def opened(tickets: Sequence[bytes]) -> list[bytes]:
+    return [raw for ticket in tickets for raw in (open_bundle(ticket) if is_bundle(ticket) else [ticket])]
 
 
 def proposed(
@@ -54,7 +62,7 @@ def proposed(
 ) -> list[Parsed]:
     by_raw = {raw_of(item): item for item in items}
     raws = [raw_of(item) for item in items]
-    return [by_raw[raw] for raw in propose(raws, items, state, rules, max_bytes, apply_update)]
+    return [by_raw[raw] for raw in opened(propose(raws, items, state, rules, max_bytes, apply_update))]
 
 
 def test_each_senders_by_nonce_and_the_best_price_first_among_senders(state: Accounts) -> None:
@@ -90,38 +98,63 @@ def test_gas_and_bytes_have_limits(state: Accounts) -> None:
     txs = [transfer(1, nonce) for nonce in range(5)]
     small = Rules(RULES.chain_id, RULES.gas_price, 3 * TRANSFER_GAS)
     assert proposed(txs, state, small) == txs[:3]
-    size_bytes = proposed_size_bytes(raw_of(txs[0]))
-    assert proposed(txs, state, max_bytes=2 * size_bytes) == txs[:2]
-    assert proposed(txs, state, max_bytes=2 * size_bytes - 1) == txs[:1]
+    size_bytes = 2 * proposed_size_bytes(raw_of(txs[0])) + BUNDLE_HEAD_BYTES
+    assert proposed(txs, state, max_bytes=size_bytes) == txs[:2]
+    assert proposed(txs, state, max_bytes=size_bytes - 1) == txs[:1]
+
+
+@pytest.mark.parametrize("count", [1, 2, MOST, MOST + 1, 2 * MOST - 30])
+def test_what_is_chosen_goes_in_few_bundles_and_stays_within_the_limit(state: Accounts, count: int) -> None:
+    txs = [transfer(1 + nonce % 3, nonce // 3, value=0) for nonce in range(count)]
+    raws = [raw_of(tx) for tx in txs]
+    for max_bytes in (PLENTY_BYTES, 40_000, 20_000, 100):
+        tickets = propose(raws, txs, state, RULES, max_bytes, apply_update)
+        left_bytes = max_bytes - sum(map(proposed_size_bytes, tickets))
+        assert left_bytes >= 0
+        assert opened(tickets) == raws[: len(opened(tickets))]
+        assert len(tickets) == -(-len(opened(tickets)) // MOST)
+        # None is left out that would have found room, but for a few bytes for each bundle.
+        needed_bytes = proposed_size_bytes(raws[0]) + (len(tickets) + 1) * BUNDLE_HEAD_BYTES
+        assert len(opened(tickets)) == count or left_bytes < needed_bytes
+
+
+def test_an_offer_is_taken_as_it_is_when_that_is_its_order(state: Accounts) -> None:
+    first, second, other = transfer(1, 0), transfer(1, 1), transfer(2, 0)
+    parsed: list[Parsed] = [bundle_of(first, other), second]
+    raws = [encode_bundle([raw_of(first), raw_of(other)]), raw_of(second)]
+    size_bytes = sum(map(proposed_size_bytes, raws))
+    assert read_offer(raws, parsed, size_bytes) == [first, other, second]
+    assert read_offer(raws, parsed, size_bytes - 1) is None
+    assert read_offer([], [], 0) == []
+    dear = transfer(3, 0, gas_price=90)
+    assert read_offer([*raws, raw_of(dear)], [*parsed, dear], PLENTY_BYTES) is None
+    for item in (UPDATE, InvalidField("raw", "rubbish")):
+        assert read_offer([*raws, raw_of(item)], [*parsed, item], PLENTY_BYTES) is None
 
 
 def test_bundles_are_opened_and_what_is_in_two_goes_in_once(state: Accounts) -> None:
     first, second, third, other = transfer(1, 0), transfer(1, 1), transfer(1, 2), transfer(2, 0)
-
-    def bundle(*txs: Tx) -> Bundle:
-        return Bundle(tuple(tx.hash for tx in txs), txs)
-
-    parsed: list[Parsed] = [bundle(second, other), bundle(first, second), third]
-    raws = [b"a ticket", b"another", third.hash]
+    parsed: list[Parsed] = [bundle_of(second, other), bundle_of(first, second), third]
+    raws = [b"a ticket", b"another", raw_of(third)]
     chosen = propose(raws, parsed, state, RULES, PLENTY_BYTES, apply_update)
-    assert chosen == [other.hash, first.hash, second.hash, third.hash]
+    assert chosen == [encode_bundle([raw_of(tx) for tx in (other, first, second, third)])]
 
 
-def test_a_bundle_has_no_place_in_a_block(state: Accounts) -> None:
-    txs = (transfer(1, 0), transfer(1, 1))
-    bundle = Bundle(tuple(tx.hash for tx in txs), txs)
-    with pytest.raises(InvalidField, match="bundle: has no place in a block"):
-        read_strictly([bundle], apply_update)
-    content = sift([bundle, txs[0]], state, RULES, apply_update)
-    assert content.txs == [txs[0]]
-    assert isinstance(content.refusals[0], InvalidField)
+def test_the_transfers_of_a_bundle_are_the_block_s(state: Accounts) -> None:
+    first, second, other = transfer(1, 0), transfer(1, 1), transfer(2, 0)
+    assert read_strictly([bundle_of(first, second), other], apply_update) == ([first, second, other], None)
+    assert sift([bundle_of(first, second), other], state, RULES, apply_update).refusals == [None, None]
+    content = sift([bundle_of(first, transfer(1, 2), other), second], state, RULES, apply_update)
+    assert content.txs == [first, other, second]
+    assert isinstance(content.refusals[0], NonceTooHigh)
+    assert content.refusals[1] is None
 
 
 def test_one_validator_update_at_most(state: Accounts) -> None:
     tx = transfer(1, 0)
     assert proposed([tx, OTHER_UPDATE, UPDATE], state) == [UPDATE, tx]
     assert proposed([OTHER_UPDATE], state) == []
-    assert proposed([UPDATE, tx], state, max_bytes=proposed_size_bytes(raw_of(tx))) == [tx]
+    assert proposed([UPDATE, tx], state, max_bytes=proposed_size_bytes(raw_of(tx)) + BUNDLE_HEAD_BYTES) == [tx]
 
 
 def test_a_judge_takes_nothing_but_good() -> None:
@@ -196,9 +229,14 @@ def applies(txs: Sequence[Tx]) -> bool:
 
 @given(st.lists(TRANSFERS, max_size=12))
 def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
-    by_raw: dict[bytes, Tx] = {tx.hash: tx for tx in txs}
-    chosen = propose([tx.hash for tx in txs], txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update)
+    raws = list(map(raw_of, txs))
+    by_raw: dict[bytes, Tx] = dict(zip(raws, txs, strict=True))
+    chosen = opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update))
     assert applies([by_raw[raw] for raw in chosen])
+    # What makes a block as it is offered is what would be chosen.
+    offered = read_offer(raws, txs, PLENTY_BYTES)
+    if offered is not None and applies(offered):
+        assert list(map(raw_of, offered)) == chosen
     content = sift(txs, GenesisState(), GENESIS.rules, apply_update)
     assert applies(content.txs)
     # A block is acceptable exactly when nothing of it would be left out.
@@ -207,9 +245,9 @@ def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
 
 @given(st.lists(TRANSFERS, max_size=12))
 def test_no_sender_is_left_out_that_could_be_in(txs: list[Tx]) -> None:
-    raws = [tx.hash for tx in txs]
-    chosen = set(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update))
-    served = {tx.sender for tx in txs if tx.hash in chosen}
+    raws = list(map(raw_of, txs))
+    chosen = set(opened(propose(raws, txs, GenesisState(), GENESIS.rules, PLENTY_BYTES, apply_update)))
+    served = {tx.sender for tx in txs if raw_of(tx) in chosen}
     for tx in txs:
         if tx.sender not in served and len(chosen) < GENESIS.block_gas_limit // TRANSFER_GAS:
             with pytest.raises(TxRejected):

@@ -131,6 +131,21 @@ def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
     senders.close()
 
 
+def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
+    senders = Senders(CHAIN_ID, bundled=5)
+    tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4)]
+    first = resolved(senders, *tickets)
+    assert resolved(senders, tickets[2])[0] is first[2]
+    assert senders.find(tickets[1]) is first[1]
+    # Forgotten as a bundle, it is made again from its transfers.
+    again = senders.find(tickets[0])
+    assert again == first[0]
+    assert again is not first[0]
+    assert resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(6)]))[0] is not None
+    assert senders.find_all([raw_of(nonce) for nonce in range(6)]) is not None
+    senders.close()
+
+
 def test_a_block_does_not_wait_behind_what_fills_the_mempool() -> None:
     async def scenario() -> None:
         senders = Senders(CHAIN_ID)
