@@ -1,5 +1,6 @@
 """The CometBFT beside this node: which program, which configuration, and how it is started."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -149,7 +150,9 @@ def _as_toml(value: TomlValue) -> str:
 def let_timers_slack(seconds: float) -> None:
     """Let the system put this process's wake-ups together, where it can (Linux). What it becomes keeps that."""
     if sys.platform.startswith("linux"):
-        _prctl(_PR_SET_TIMERSLACK, int(seconds * 1e9))
+        # Some sandboxes do not know it; that costs power, nothing else.
+        with contextlib.suppress(OSError):
+            _prctl(_PR_SET_TIMERSLACK, int(seconds * 1e9))
 
 
 def _prctl(option: int, value: int) -> None:

@@ -21,6 +21,7 @@ from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
 from cairn.engine.abci.messages import CheckTxRequest
+from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.cometbft import FAST, CometBFT
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
@@ -108,7 +109,9 @@ async def check_against_cometbft(validator: Validator, core: Core) -> None:
     for height in range(1, core.head + 1):
         block = (await asyncio.to_thread(validator.comet.call, "block", height=str(height)))["block"]
         assert bytes.fromhex(block["header"]["app_hash"]) == changed[0]
-        theirs = b"".join(keccak256(base64.b64decode(raw)) for raw in block["data"]["txs"] or ())
+        items = [base64.b64decode(item) for item in block["data"]["txs"] or ()]
+        raws = [raw for item in items for raw in (open_bundle(item) if is_bundle(item) else [item])]
+        theirs = b"".join(map(keccak256, raws))
         assert core._chain.tx_hashes(height) == theirs
         if theirs:
             changed = core._chain.find_header(height)

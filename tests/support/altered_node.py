@@ -26,6 +26,7 @@ from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
 from cairn.engine.abci.messages import FinalizeBlockRequest, PrepareProposalRequest, ProcessProposalRequest
 from cairn.engine.application import Application
 from cairn.engine.network.application import NetworkApplication
+from cairn.engine.network.bundle import encode_bundle
 from cairn.store.chain import ChainStore
 
 CRASH_POINTS = (
@@ -100,7 +101,7 @@ def alter_to_crash(directory: Path, whole_node: bool) -> None:
 
     altered: dict[tuple[type, str], Callable[..., Any]] = {
         (NetworkApplication, "finalize_block"): begin_finalize,
-        (NetworkApplication, "_finalize"): after(crash, "finalize-ends", NetworkApplication._finalize),
+        (NetworkApplication, "_hold"): after(crash, "finalize-ends", NetworkApplication._hold),
         (NetworkApplication, "commit"): begin_commit,
         (ChainStore, "commit"): after(crash, "stored", ChainStore.commit),
         (Application, "commit"): after(crash, "announced", Application.commit),
@@ -135,7 +136,7 @@ class Liar:
         return encode_tx(self._sign(**changes), self._rules.chain_id)
 
     def lies(self) -> dict[str, list[bytes]]:
-        good = self._raw()
+        good, second, third = (self._raw(nonce=self._account.nonce + ahead) for ahead in range(3))
         return {
             "nonce-ahead": [self._raw(nonce=self._account.nonce + 1)],
             "nonce-repeated": [good, self._raw(value=2)],
@@ -150,6 +151,9 @@ class Liar:
             "no-transaction": [b"\xc0nonsense"],
             "update-of-a-stranger": [self._update()],
             "one-good-one-bad": [good, self._raw(nonce=self._account.nonce + 7)],
+            "one-bad-in-a-bundle": [encode_bundle([good, self._raw(nonce=self._account.nonce + 7)])],
+            "in-two-bundles": [encode_bundle([good, second]), encode_bundle([second, third])],
+            "bundle-cut-short": [encode_bundle([good, second])[:-1]],
         }
 
     def _forged(self) -> bytes:

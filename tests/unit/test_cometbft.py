@@ -134,14 +134,17 @@ def test_it_is_started_with_our_socket_and_a_log_of_its_own(tmp_path: Path) -> N
     assert not stale.exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system cannot do it")
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets timers slack")
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system cannot do it")
+
+
+@needs_linux
 def test_its_timers_may_ring_later(tmp_path: Path) -> None:
-    engine = CometBFT(program(tmp_path, "cat /proc/$$/timerslack_ns"), tmp_path)
+    engine = CometBFT(program(tmp_path, "cat /proc/self/timerslack_ns"), tmp_path)
     assert become(engine, tmp_path / "abci.sock", "tcp://127.0.0.1:1").wait(20) == 0
     assert int((tmp_path / "cometbft.log").read_text()) == round(TIMER_SLACK_S * 1e9)
 
 
+@needs_linux
 def test_it_dies_with_its_parent_however_that_ends(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, time; from cairn.cometbft import die_with_parent\n"

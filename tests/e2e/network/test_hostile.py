@@ -15,7 +15,7 @@ from tests.support.promises import assert_goes_on, under_load
 LIES = {
     "nonce-ahead", "nonce-repeated", "twice-the-same", "overspend", "gas-too-low", "gas-too-high", "price-too-low",
     "another-chain", "forged-signature", "signature-turned-over", "no-transaction", "update-of-a-stranger",
-    "one-good-one-bad",
+    "one-good-one-bad", "one-bad-in-a-bundle", "in-two-bundles", "bundle-cut-short",
 }  # fmt: skip
 RECIPIENTS = [f"0x{number:040x}" for number in range(0xFEE1, 0xFEE5)]
 

@@ -243,7 +243,9 @@ class NetworkApplication:
         for tx, why in refused:
             self._give_up(tx, why)
         if not taken:
-            raise refused[-1][1] if refused else NonceTooLow("all of its transactions have had their turn")
+            raise (
+                refused[-1][1] if refused else NonceTooLow("its transactions have had their turn, or come with others")
+            )
 
     def _take_bundle(self, txs: Sequence[Tx]) -> None:
         """One that brings more that cannot be mined than what can is refused whole, and has no effect.
@@ -317,6 +319,7 @@ class NetworkApplication:
         return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._apply_update)
 
     def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
+        self._check_height(request)
         if self._find_judged(request) is not None:
             self._events.deciding()
             return True
@@ -328,7 +331,6 @@ class NetworkApplication:
 
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
         try:
-            self._check_height(request)
             self._judge(request, parsed, *read_strictly(parsed, self._apply_update))
         except (Rejected, InvalidBlock) as refusal:
             log.warning("refused a proposed block", height=request.height, reason=refusal.detail)

@@ -34,7 +34,7 @@ BUSY = 8
 """When a ticket carried so many, the next one waits longer: every ticket costs every node a check after each block."""
 GATHER_BUSY_S = 0.5
 QUIET_S = 0.1
-"""When nothing has come for so long, a busy node waits no more for what may follow."""
+"""When nothing was listed for so long, a busy node waits no more for what may follow."""
 HELD_S = 1.0
 """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in it,
 and every node would check it once more afterwards."""
@@ -202,6 +202,7 @@ class Broadcaster:
         pool = self._pool
         self._next_seq = pool.next_seq
         self._sent = sent = {tx_hash: at for tx_hash, at in self._sent.items() if pool.find(tx_hash) is not None}
+        self._returned = {tx_hash for tx_hash in self._returned if pool.find(tx_hash) is not None}
         for entry in pool.mining_order():
             sent_at = sent.get(entry.tx.hash)
             if sent_at is None and not entry.local:

@@ -319,7 +319,7 @@ def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
     node.finalize([raw(1)])
     node.app.commit()
     refused = node.check(bundle(0, 1), recheck=True)
-    assert (refused.code, refused.log) == (7, "all of its transactions have had their turn")
+    assert (refused.code, refused.log) == (7, "its transactions have had their turn, or come with others")
 
 
 def test_one_transfer_that_pays_carries_in_one_bundle_only(node: Node) -> None:
@@ -372,16 +372,22 @@ def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Nod
     # It comes back, and is taken as if it were new.
     node.events.stale.clear()
     assert node.check(bundle(0, 1)).code == 0
+    # What was mined meanwhile does not.
+    node.finalize([raw(0)])
+    node.app.commit()
+    node.events.stale.add(signed(1).hash)
+    assert node.check(bundle(0, 1), recheck=True).code == REFUSED
+    assert node.events.refusals == [signed(0), signed(1), signed(1)]
 
 
 @pytest.mark.parametrize("is_judged", [True, False])
 def test_a_block_holds_what_is_in_its_bundles(node: Node, is_judged: bool) -> None:
-    items = [bundle(0, 1), raw(0, sender=1)]
+    items = [bundle(0, 1), raw(0, sender=1), update(0, SECOND, 0, 1)]
     for item in items:
         node.check(item)
     if is_judged:
         assert node.process(items)
-    gas = [2 * TRANSFER_GAS, TRANSFER_GAS]
+    gas = [2 * TRANSFER_GAS, TRANSFER_GAS, 0]
     results = node.finalize(items).tx_results
     assert [(result.code, result.gas_wanted, result.gas_used) for result in results] == [
         (0, used, used) for used in gas
@@ -418,9 +424,32 @@ def test_a_proposal_of_ours_is_computed_once(node: Node, monkeypatch: pytest.Mon
     assert node.process(items, time_s=1)
     node.finalize(items, time_s=1)
     assert (built, node.events.decided_upon) == (1, 1)
-    # Another time makes another block.
+    # Another time makes another block, and so does another proposer, who gets the fees.
     node.finalize(items, time_s=2)
     assert built == 2
+    assert node.process(items, time_s=3)
+    by_another = msgspec.structs.replace(node.block(m.FinalizeBlockRequest, items, 3), proposer_address=bytes(20))
+    settle(lambda: node.app.finalize_block(by_another))
+    assert built == 4
+    node.app.commit()
+    assert node.chain.head_header.proposer == ZERO_ADDRESS
+
+
+def test_a_proposal_out_of_step_is_refused_even_if_it_is_known(node: Node) -> None:
+    items = node.prepare([bundle(0, 1)])
+    with pytest.raises(Fatal, match="CometBFT is at block 5, but the store ends at 0"):
+        settle(lambda: node.app.process_proposal(node.block(m.ProcessProposalRequest, items, 1, height=5)))
+
+
+def test_what_of_a_bundle_can_no_longer_be_mined_is_given_up_by_itself(node: Node) -> None:
+    """CometBFT's mempool lost what the first two follow."""
+    together = encode_bundle([raw(1), raw(2), raw(0, sender=1)])
+    for item in (raw(0), together):
+        assert node.check(item).code == 0
+    node.finalize([])
+    node.app.commit()
+    assert node.check(together, recheck=True).code == 0
+    assert node.events.refusals == [signed(1), signed(2)]
 
 
 def test_where_prices_differ_the_best_come_first_in_one_bundle(node: Node) -> None:
@@ -526,6 +555,13 @@ def test_a_proposal_of_ours_is_acceptable_and_applies(node: Node) -> None:
         pytest.param([raw(0, value=10**23)], id="overspent"),
         pytest.param([raw(0, gas_price=1)], id="price too low"),
         pytest.param([b"rubbish"], id="rubbish"),
+        pytest.param([bundle(0, 1), raw(1)], id="twice, once in a bundle"),
+        pytest.param([bundle(0, 1), encode_bundle([raw(1), raw(2)])], id="in two bundles"),
+        pytest.param([bundle(0)], id="a bundle of one"),
+        pytest.param([bundle(0, 1)[:-1]], id="a bundle cut short"),
+        pytest.param([encode_bundle([raw(0), b"rubbish"])], id="rubbish in a bundle"),
+        pytest.param([encode_bundle([bundle(0, 1), raw(2)])], id="a bundle in a bundle"),
+        pytest.param([encode_bundle([raw(0), update(0, SECOND, 0, 1)])], id="an update in a bundle"),
         pytest.param([b""], id="empty"),
         pytest.param([update(0, SECOND, 0)], id="too few signatures"),
         pytest.param([update(0, SECOND, 0, 1), update(0, SECOND, 1, 2)], id="two updates"),

@@ -107,14 +107,15 @@ def test_gas_and_bytes_have_limits(state: Accounts) -> None:
 def test_what_is_chosen_goes_in_few_bundles_and_stays_within_the_limit(state: Accounts, count: int) -> None:
     txs = [transfer(1 + nonce % 3, nonce // 3, value=0) for nonce in range(count)]
     raws = [raw_of(tx) for tx in txs]
-    for max_bytes in (PLENTY_BYTES, 40_000, 20_000, 100):
+    one = proposed_size_bytes(raws[0])
+    for max_bytes in (PLENTY_BYTES, 20_000, *range((count - 1) * one, (count + 1) * one)):
         tickets = propose(raws, txs, state, RULES, max_bytes, apply_update)
         left_bytes = max_bytes - sum(map(proposed_size_bytes, tickets))
         assert left_bytes >= 0
         assert opened(tickets) == raws[: len(opened(tickets))]
         assert len(tickets) == -(-len(opened(tickets)) // MOST)
         # None is left out that would have found room, but for a few bytes for each bundle.
-        needed_bytes = proposed_size_bytes(raws[0]) + (len(tickets) + 1) * BUNDLE_HEAD_BYTES
+        needed_bytes = one + (len(tickets) + 1) * BUNDLE_HEAD_BYTES
         assert len(opened(tickets)) == count or left_bytes < needed_bytes
 
 
@@ -144,7 +145,9 @@ def test_the_transfers_of_a_bundle_are_the_block_s(state: Accounts) -> None:
     first, second, other = transfer(1, 0), transfer(1, 1), transfer(2, 0)
     assert read_strictly([bundle_of(first, second), other], apply_update) == ([first, second, other], None)
     assert sift([bundle_of(first, second), other], state, RULES, apply_update).refusals == [None, None]
-    content = sift([bundle_of(first, transfer(1, 2), other), second], state, RULES, apply_update)
+    state.put(address(3), balance=10, nonce=0)
+    items: list[Parsed] = [bundle_of(first, transfer(1, 2), other, transfer(3, 0)), second]
+    content = sift(items, state, RULES, apply_update)
     assert content.txs == [first, other, second]
     assert isinstance(content.refusals[0], NonceTooHigh)
     assert content.refusals[1] is None
@@ -241,6 +244,19 @@ def test_what_is_proposed_or_sifted_can_be_applied(txs: list[Tx]) -> None:
     assert applies(content.txs)
     # A block is acceptable exactly when nothing of it would be left out.
     assert applies(txs) == (len(content.txs) == len(txs))
+
+
+@given(st.lists(st.lists(TRANSFERS, min_size=2, max_size=4, unique_by=raw_of), max_size=4))
+def test_it_does_not_matter_how_transfers_are_bundled(groups: list[list[Tx]]) -> None:
+    txs = [tx for group in groups for tx in group]
+    bundles: list[Parsed] = [bundle_of(*group) for group in groups]
+    assert read_strictly(bundles, apply_update)[0] == txs
+    state, rules = GenesisState(), GENESIS.rules
+    assert sift(bundles, state, rules, apply_update).txs == sift(txs, state, rules, apply_update).txs
+    tickets = [encode_bundle(list(map(raw_of, group))) for group in groups]
+    assert read_offer(tickets, bundles, PLENTY_BYTES) == read_offer(list(map(raw_of, txs)), txs, PLENTY_BYTES)
+    chosen = propose(list(map(raw_of, txs)), txs, state, rules, PLENTY_BYTES, apply_update)
+    assert propose(tickets, bundles, state, rules, PLENTY_BYTES, apply_update) == chosen
 
 
 @given(st.lists(TRANSFERS, max_size=12))

@@ -12,7 +12,7 @@ from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
 from cairn.domain.governance import Validator, ValidatorUpdate, encode_update
 from cairn.domain.types import Tx
 from cairn.engine.network import senders as module
-from cairn.engine.network.bundle import Bundle, encode_bundle
+from cairn.engine.network.bundle import Bundle, encode_bundle, open_bundle
 from cairn.engine.network.senders import Senders, parse
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.transfers import address
@@ -93,7 +93,7 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
     bundle = Bundle(tuple(raws[1:]), tuple(signed(nonce) for nonce in range(1, 6)))
     assert found == [signed(0), bundle, signed(2)]
     assert senders.find(ticket) == bundle
-    # A block will name them one by one.
+    # Each is known by itself, too.
     assert senders.find_all(raws) == [signed(nonce) for nonce in range(6)]
     senders.close()
 
@@ -101,14 +101,14 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
 @pytest.mark.parametrize(
     ("inside", "refusal"),
     [
-        ([], "bundle: holds 0 transactions, not 2 to 512"),
-        ([raw_of(0)], "bundle: holds 1 transactions, not 2 to 512"),
+        ([], "bundle: must hold 2 to 512 transactions"),
+        ([raw_of(0)], "bundle: must hold 2 to 512 transactions"),
         ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
         ([raw_of(0), encode_update(UPDATE)], "bundle: holds what is no transfer"),
         ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "bundle: holds what is no transfer"),
         ([raw_of(0), b""], "rlp: "),
         ([raw_of(0), raw_of(1)[:-1]], "rlp: "),
-        ([raw_of(nonce) for nonce in range(513)], "bundle: holds 513 transactions"),
+        ([raw_of(nonce) for nonce in range(513)], "bundle: must hold 2 to 512 transactions"),
     ],
 )
 def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], refusal: str) -> None:
@@ -141,7 +141,9 @@ def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
     again = senders.find(tickets[0])
     assert again == first[0]
     assert again is not first[0]
-    assert resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(6)]))[0] is not None
+    assert senders.find(tickets[0]) is again
+    # One above the bound is read all the same.
+    assert isinstance(resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(6)]))[0], Bundle)
     assert senders.find_all([raw_of(nonce) for nonce in range(6)]) is not None
     senders.close()
 
@@ -157,6 +159,12 @@ def test_a_block_does_not_wait_behind_what_fills_the_mempool() -> None:
         senders.close()
 
     asyncio.run(scenario())
+
+
+def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
+    """Its end would be another reason to refuse it."""
+    with pytest.raises(InvalidField, match="must hold 2 to 512"):
+        open_bundle(encode_bundle([b""] * 600) + b"\0")
 
 
 def test_a_bundle_that_ends_too_soon_is_refused() -> None:
