@@ -1,0 +1,148 @@
+"""A node's application under the calls of CometBFT, on a real chain, with real signatures."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from cairn.domain.codec import decode_record, encode_tx
+from cairn.domain.genesis import Genesis, dev_genesis
+from cairn.domain.governance import Admins, Validator, ValidatorUpdate, encode_update, sign_update
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.engine.abci import messages as m
+from cairn.engine.application import Application
+from cairn.engine.network.application import NetworkApplication
+from cairn.engine.network.bundle import encode_bundle
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.senders import Senders
+from cairn.feed.feed import Feed
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, signed
+
+NS = 1_000_000_000
+FEES = ACCOUNTS[9]
+VALIDATOR = Validator(b"\x07" * 32, 10, FEES, "first")
+SECOND = Validator(b"\x08" * 32, 10, ACCOUNTS[8], "second")
+GENESIS = msgspec.structs.replace(
+    dev_genesis(), validators=(VALIDATOR,), admins=Admins(2, (ACCOUNTS[0], ACCOUNTS[1], ACCOUNTS[2]))
+)
+_T = TypeVar("_T")
+
+
+class Recorder:
+    """Does on a commit what the core does, and notes the rest."""
+
+    def __init__(self, pool: Mempool) -> None:
+        self._pool = pool
+        self.committed_heights: list[int] = []
+        self.drops: list[tuple[TxHash, DropReason]] = []
+        self.refusals: list[Tx] = []
+        self.stale: set[TxHash] = set()
+        self.decided_upon = 0
+        self.is_watched = False
+        """Whether somebody wants to know of all that is pending."""
+        self.shown_before: list[set[TxHash]] = []
+        """What was pending before each commit."""
+
+    def deciding(self) -> None:
+        self.decided_upon += 1
+
+    def committing(self) -> None:
+        self.shown_before.append(
+            {entry.tx.hash for entry in self._pool.page(1_000).entries} if self.is_watched else set()
+        )
+
+    def committed(self, outcome: BlockOutcome) -> int:
+        self.committed_heights.append(outcome.block.header.height)
+        self.drops += self._pool.confirm(outcome.block.txs)
+        return 0
+
+    def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
+        self.drops += drops
+
+    def refused(self, tx: Tx) -> None:
+        self.refusals.append(tx)
+
+    def must_go_round_again(self, tx: Tx) -> bool:
+        return tx.hash in self.stale
+
+
+class Node:
+    def __init__(self, directory: Path, genesis: Genesis = GENESIS) -> None:
+        self.chain = ChainStore.open(directory, genesis)
+        self.pool = Mempool(genesis.rules, PoolLimits(), self.chain)
+        self.senders = Senders(genesis.chain_id)
+        self.events = Recorder(self.pool)
+        self.heard: list[int] = []
+        feed = Feed()
+        feed.subscribe(self.heard.append)
+        self.app = NetworkApplication(
+            Application(self.chain, feed),
+            self.chain,
+            self.pool,
+            Overlay(self.chain, 10),
+            self.senders,
+            self.events,
+            lambda: 1_000.0,
+        )
+
+    def close(self) -> None:
+        self.app.close()
+        self.chain.close()
+
+    def check(self, raw: bytes, recheck: bool = False) -> m.TxResult:
+        return settle(lambda: self.app.check_tx(m.CheckTxRequest(raw, recheck)))
+
+    def prepare(self, raws: Sequence[bytes], max_tx_bytes: int = 10**6) -> Sequence[bytes]:
+        request = m.PrepareProposalRequest(max_tx_bytes, raws, (), self.next_height, NS, b"", VALIDATOR.engine_address)
+        return settle(lambda: self.app.prepare_proposal(request))
+
+    def process(self, raws: Sequence[bytes], time_s: float = 2e9) -> bool:
+        return settle(lambda: self.app.process_proposal(self.block(m.ProcessProposalRequest, raws, time_s)))
+
+    def finalize(self, raws: Sequence[bytes], time_s: float = 2e9) -> m.FinalizeBlockResponse:
+        return settle(lambda: self.app.finalize_block(self.block(m.FinalizeBlockRequest, raws, time_s)))
+
+    def block(self, kind: Callable[..., _T], raws: Sequence[bytes], time_s: float, height: int | None = None) -> _T:
+        return kind(
+            txs=raws,
+            misbehavior=(),
+            hash=b"",
+            height=self.next_height if height is None else height,
+            time_ns=int(time_s * NS),
+            next_validators_hash=b"",
+            proposer_address=VALIDATOR.engine_address,
+        )
+
+    def mined(self, height: int) -> list[Tx]:
+        return [decode_record(record) for record in self.chain.records(height)]
+
+    @property
+    def next_height(self) -> int:
+        return self.chain.head_header.height + 1
+
+
+def settle(call: Callable[[], _T | Awaitable[_T]]) -> _T:
+    async def answer() -> _T:
+        result = call()
+        return await result if isinstance(result, Awaitable) else result
+
+    return asyncio.run(answer())
+
+
+def raw(nonce: int, **fields: int) -> bytes:
+    return encode_tx(signed(nonce, **fields), CHAIN_ID)
+
+
+def update(sequence: int, validator: Validator, *signers: int) -> bytes:
+    keys = [KEYS[ACCOUNTS[signer]] for signer in signers]
+    return encode_update(sign_update(ValidatorUpdate(sequence, validator), keys, CHAIN_ID))
+
+
+def bundle(*nonces: int, sender: int = 0) -> bytes:
+    return encode_bundle([raw(nonce, sender=sender) for nonce in nonces])
