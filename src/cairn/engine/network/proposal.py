@@ -28,7 +28,7 @@ class Content(NamedTuple):
     txs: list[Tx]
     governance: Governance | None
     refusals: list[Rejected | InvalidBlock | None]
-    """For each item of the block: why it, or the first that had to be in it, is left out; or None."""
+    """For each item of the block: why it is left out, or the first of those in it that are; or None."""
 
 
 class Ledger:
@@ -110,14 +110,9 @@ def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], max_bytes: int) 
     None when it must be chosen from: it is too large, or holds anything else, or its order does not follow the prices.
     A bundle that CometBFT finds in a block as it knows it need not be checked again after that block.
     """
-    txs: list[Tx] = []
-    for item in parsed:
-        if isinstance(item, Bundle):
-            txs += item.txs
-        elif isinstance(item, Tx):
-            txs.append(item)
-        else:
-            return None
+    if not all(isinstance(item, Tx | Bundle) for item in parsed):
+        return None
+    txs = [tx for _, tx in _transfers(raws, parsed)]
     one_price = len({tx.gas_price for tx in txs}) <= 1
     return txs if one_price and sum(map(proposed_size_bytes, raws)) <= max_bytes else None
 
