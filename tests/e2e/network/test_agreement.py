@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from cairn.domain.types import Address
-from tests.support.network import Network
-from tests.support.node_process import clean_environment
+from tests.support.network import Network, NetworkNode
+from tests.support.node_process import clean_environment, wait_until
 from tests.support.promises import assert_agreement, assert_each_once
 from tests.support.replay import replay_chain
 from tests.support.steady_load import sign_dev_transfer
@@ -40,6 +41,8 @@ def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -
             accepted.append(tx_hash)
     for node in network.nodes:
         for tx_hash in accepted:
+            # A busy node gathers before it sends: those it was not submitted to hear of it a moment later.
+            wait_until(partial(knows, node, tx_hash), 30, f"node {node.index} to hear of {tx_hash}")
             node.public.await_confirmed(tx_hash)
     chain = assert_agreement(network.nodes)
     assert_each_once(chain, accepted)
@@ -51,6 +54,10 @@ def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -
             shown = node.public.read(f"/account/0x{address.hex()}")
             assert (shown["balance"], shown["nonce"]) == (account.balance, account.nonce)
         assert node.public.read("/mempool") == []
+
+
+def knows(node: NetworkNode, tx_hash: str) -> bool:
+    return node.public.get(f"/tx/{tx_hash}").status_code == 200
 
 
 @pytest.mark.parametrize("index", INTERFACE_NODES)
