@@ -16,6 +16,8 @@ from cairn.client.transport import Transport, path_of
 
 HISTORY_PAGE = 100
 """Few payments come with one block."""
+REMEMBERED_BLOCKS = 1_000
+"""So many of the newest that were given are known again when the chain is found lower than they are."""
 
 _BLOCK = Decoder(Block)
 _CHAIN = Decoder(Chain)
@@ -34,6 +36,8 @@ class BlockFollower:
         self._channel = channel
         self._on_rejoin = on_rejoin
         self._last: Block | None = None
+        self._given: dict[int, str] = {}
+        """Hashes by height, and below them that of the first one's parent."""
 
     async def blocks(self, from_height: int | None) -> AsyncGenerator[Block, None]:
         async with aclosing(self._channel.blocks(from_height, self._rejoin)) as announced:
@@ -44,8 +48,16 @@ class BlockFollower:
                     continue
                 if self._last is not None and block.previous_hash != self._last.hash:
                     raise ChainChanged(f"block {block.block_height} does not follow {self._last.hash}")
-                self._last = block
+                self._remember(block)
                 yield block
+
+    def _remember(self, block: Block) -> None:
+        if self._last is None and block.block_height:
+            self._given[block.block_height - 1] = block.previous_hash
+        self._last = block
+        self._given[block.block_height] = block.hash
+        if len(self._given) > REMEMBERED_BLOCKS:
+            del self._given[next(iter(self._given))]
 
     async def _find(self, announced: NewBlock) -> Block | None:
         """None when a revert has taken it back since. Raises `BlockNotFound` when it is too old to be kept."""
@@ -73,8 +85,9 @@ class BlockFollower:
                 if block.hash != last.hash:
                     raise ChainChanged(f"block {last.block_height} is {block.hash} now, and was {last.hash}")
                 return
-            # Time never runs backwards on a chain: a block that is lower and later is of another one.
-            if head.timestamp > last.timestamp:
+            # Time never runs backwards on a chain: a block that is lower and later is of another one. One that was made
+            # within the same second is not later; then only its hash tells.
+            if head.timestamp > last.timestamp or self._given.get(head.block_height, head.hash) != head.hash:
                 raise ChainChanged(f"the chain is at block {head.block_height} again, and was at {last.block_height}")
             await asyncio.sleep(delay_s)
 

@@ -1,0 +1,141 @@
+"""What a follower makes of a node that comes back: the same chain, one that is behind, or another one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeVar
+
+import msgspec
+import pytest
+from msgspec.json import Decoder
+
+from cairn.client import following
+from cairn.client.errors import ChainChanged
+from cairn.client.events import EventChannel, NewBlock, Rejoin
+from cairn.client.following import BlockFollower
+from cairn.client.models import Block, Chain, Head, MempoolSize
+from cairn.client.transport import Query, Transport
+from tests.support.virtual_time import run_virtual, virtual_loop
+
+T = TypeVar("T")
+SECOND = 1_700_000_000
+PATIENCE_S = 3_600
+"""Of virtual time."""
+
+
+def chain_of(seed: str, count: int, timestamp: int = SECOND) -> list[Block]:
+    """Blocks of one second, from genesis on, which every chain shares."""
+    hashes = ["0x" + "00" * 32, *(f"0x{seed if height else 'ge'}{height:062x}" for height in range(count))]
+    return [
+        Block(
+            block_height=height,
+            hash=hashes[height + 1],
+            previous_hash=hashes[height],
+            timestamp=timestamp,
+            transactions_root="0x",
+            state_root="0x",
+            gas_used=0,
+            proposer="0x",
+            chain_id=1337,
+            transactions=[],
+        )
+        for height in range(count)
+    ]
+
+
+class Node(Transport):
+    """Holds one chain, and after a while another one."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        super().__init__("http://127.0.0.1:1", timeout_s=None, silence_timeout_s=1.0, tls=None)
+        self.blocks = blocks
+        self.later: list[tuple[float, Sequence[Block]]] = []
+
+    async def get(
+        self,
+        path: str,
+        answer: Decoder[T],
+        query: Query | None = None,
+        *,
+        deadline: object = None,
+        held_s: float = 0.0,
+    ) -> T:
+        while self.later and virtual_loop().time() >= self.later[0][0]:
+            self.blocks = self.later.pop(0)[1]
+        head = self.blocks[-1]
+        if path == "/chain":
+            shown = Head(head.block_height, head.hash, head.timestamp)
+            found: object = Chain(1337, 1, 1, "embedded", "1", shown, MempoolSize(0, 0, 1))
+        else:
+            name = path.removeprefix("/block/")
+            [found] = [block for block in self.blocks if name in (block.hash, str(block.block_height))]
+        return answer.decode(msgspec.json.encode(found))
+
+
+class Channel(EventChannel):
+    """Tells of what the node holds, and then of what it holds after an outage."""
+
+    def __init__(self, node: Node, after: Sequence[Block]) -> None:
+        super().__init__(node.url, timeout_s=1.0, outage_timeout_s=None, silence_timeout_s=1.0, tls=None)
+        self._node = node
+        self._after = after
+
+    async def blocks(self, from_height: int | None, rejoin: Rejoin) -> AsyncGenerator[NewBlock, None]:
+        told = from_height or 0
+        for block in self._node.blocks[told:]:
+            yield NewBlock(block.block_height, block.hash)
+        told = len(self._node.blocks)
+        self._node.blocks = self._after
+        await rejoin(None)
+        for block in self._node.blocks[told:]:
+            yield NewBlock(block.block_height, block.hash)
+
+
+async def followed(node: Node, after: Sequence[Block], from_height: int = 0) -> list[int]:
+    follower = BlockFollower(node, Channel(node, after), lambda: None)
+    async with asyncio.timeout(PATIENCE_S):
+        return [block.block_height async for block in follower.blocks(from_height)]
+
+
+@pytest.mark.parametrize("from_height", [0, 1, 2])
+def test_another_chain_of_the_same_second_is_known_by_its_blocks(from_height: int) -> None:
+    """It stays lower for ever, and no block of it is later: only what the blocks are tells them apart."""
+
+    async def main() -> None:
+        with pytest.raises(ChainChanged, match="at block 1 again, and was at 3"):
+            await followed(Node(chain_of("aa", 4)), chain_of("bb", 2), from_height)
+
+    run_virtual(main())
+
+
+def test_another_chain_is_known_by_its_time_where_its_blocks_were_never_seen() -> None:
+    async def main() -> None:
+        node = Node(chain_of("aa", 6))
+        node.later = [(60.0, chain_of("bb", 3, SECOND + 1))]
+        with pytest.raises(ChainChanged, match="at block 2 again, and was at 5"):
+            await followed(node, chain_of("bb", 2), from_height=5)
+        assert 60 <= virtual_loop().time() < 70
+
+    run_virtual(main())
+
+
+def test_a_node_that_is_behind_is_waited_for() -> None:
+    async def main() -> None:
+        chain = chain_of("aa", 6)
+        node = Node(chain[:4])
+        node.later = [(60.0, chain[:3]), (600.0, chain)]
+        assert await followed(node, chain[:2]) == list(range(6))
+        assert virtual_loop().time() >= 600
+
+    run_virtual(main())
+
+
+def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "REMEMBERED_BLOCKS", 3)
+
+    async def main() -> None:
+        follower = BlockFollower(node := Node(chain_of("aa", 9)), Channel(node, node.blocks), lambda: None)
+        async for block in follower.blocks(0):
+            last = block.block_height
+        assert sorted(follower._given) == [last - 2, last - 1, last] == [6, 7, 8]
+
+    run_virtual(main())
