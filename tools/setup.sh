@@ -3,24 +3,18 @@
 set -eu
 : "${PYTHON:=python3}" "${VENV:=.venv}"
 
-die() { echo "setup: $*" >&2; exit 1; }
-
-command -v "$PYTHON" >/dev/null || die "$PYTHON not found: install Python 3.11 or newer, or name one with make PYTHON=..."
-"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    die "$("$PYTHON" -V 2>&1) is too old: Python 3.11 or newer is needed; name one with make PYTHON=..."
-
-# Debian and Ubuntu ship python3 without ensurepip.
-if ! "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
-    package="$("$PYTHON" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')"
-    command -v apt-get >/dev/null || die "this Python has no venv module: install it with your package manager"
-    [ "$(id -u)" = 0 ] || die "this Python has no venv module: run 'sudo apt-get install $package' and try again"
-    apt-get -qq update && apt-get -qq install -y "$package" >/dev/null
-fi
+sh tools/uv.sh
+export UV_PYTHON_DOWNLOADS=never
+uv() { .tools/uv/bin/uv "$@"; }
 
 # An environment of another Python, or one whose directory was moved, cannot be repaired.
-"$VENV/bin/python" -m pip --version >/dev/null 2>&1 && head -1 "$VENV/bin/pip" | grep -qF "$PWD/" ||
-    { rm -rf "$VENV" && "$PYTHON" -m venv "$VENV"; }
-echo "setup: installing into $VENV"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
-    -r requirements/build.txt -r "requirements/$1.txt"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+"$VENV/bin/python" -c '' 2>/dev/null && grep -qF "$PWD/$VENV/" "$VENV/bin/cairn" 2>/dev/null ||
+    uv venv --quiet --no-project --clear --python "$PYTHON" "$VENV"
+
+echo "setup: installing what requirements/$1.txt pins into $VENV"
+# The status of the first command is lost in a pipe.
+failed="$VENV/.failed"
+{ uv pip install --python "$VENV/bin/python" --require-hashes -r requirements/build.txt -r "requirements/$1.txt" 2>&1 ||
+    touch "$failed"; } | sed '/^ [-+~] /d'
+[ ! -e "$failed" ] || { rm "$failed"; exit 1; }
+uv pip install --quiet --python "$VENV/bin/python" --no-deps --no-build-isolation --editable .
