@@ -27,11 +27,13 @@ END
 # Debian and Ubuntu ship Python without any pip. Its package can be read without being installed, so no root is needed.
 packaged_pip() {
     apt="$root/.tools/apt"
+    package=python3-pip-whl
     mkdir -p "$apt/lists/partial" "$apt/archives/partial"
-    set -- -qq -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt" -o Dir::Cache::archives="$apt/archives" \
-        -o APT::Sandbox::User=root
-    (cd "$apt" && apt-get "$@" update && apt-get "$@" download python3-pip-whl && dpkg-deb -x python3-pip-whl_*.deb .) >&2
-    ls "$apt"/usr/share/python-wheels/pip-*.whl
+    set -- -qq -o APT::Sandbox::User=root -o Acquire::Languages=none -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt"
+    cd "$apt"
+    # The system's lists of packages may be missing or old.
+    apt-get -qq download "$package" >&2 || { apt-get "$@" update && apt-get "$@" download "$package"; } >&2 || return 1
+    dpkg-deb -x "$package"_*.deb . && ls "$apt"/usr/share/python-wheels/pip-*.whl
 }
 
 echo "uv: installing $version into .tools/uv"
