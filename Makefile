@@ -11,7 +11,9 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test check fmt docs newcomer bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
+# The order of the parts of `test` matters.
+.NOTPARALLEL:
+.PHONY: help setup dev test test-unit test-node test-network steady check fmt docs newcomer bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -35,11 +37,21 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -q -n 2 tests/unit
+	@$(MAKE) --no-print-directory test-unit
 
-test: cometbft browser js check ## Everything: check, then contract, property, integration and end-to-end tests
-	$(BIN)/pytest -q -n 4 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network tests
-	$(BIN)/pytest -q -n 2 --dist loadfile tests/e2e/network
+test: cometbft browser js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
+
+test-unit: $(STAMP) ## The unit tests
+	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/unit
+
+test-node: $(STAMP) cometbft browser js ## The tests between unit and network: a node, in process and as a user starts it
+	$(BIN)/pytest -q -n 4 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network $(PYTEST_ARGS) tests
+
+test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
+	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/e2e/network
+
+steady: $(STAMP) cometbft browser js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
+	$(BIN)/python tools/steady.py $(ARGS)
 
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
