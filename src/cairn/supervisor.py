@@ -34,6 +34,8 @@ LONGEST_BACKOFF_S = 2.0
 ENGINE_STOP_LIMIT_S = 2.0
 """An engine that still runs this long after it was told to stop, or after its core went away, is killed."""
 ENGINE_POLL_S = 0.05
+NAP_S = 0.2
+"""While a timer runs, the supervisor sleeps no longer than this at a time."""
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that the terminal has told already: that is not yet a second one."""
 
@@ -139,7 +141,7 @@ class Supervisor:
                 for engine in self._engines:
                     self._tend(engine)
                 while self._stopped_at is None or any(child.pid for child in self._children):
-                    self._signals_received(self._signals.wait(self._timers.next_in_s()))
+                    self._signals_received(self._timers.wait(self._signals.wait))
                     self._timers.run_due()
             finally:
                 self._kill_all()
@@ -162,12 +164,12 @@ class Supervisor:
             self._timers.add(LONGEST_BACKOFF_S, lambda: self._start(child))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-        child.started_at = time.monotonic()
+        child.started_at = self._timers.now()
 
     def _tend(self, engine: EngineChild) -> None:
         """Start the engine once the core listens for it; end one that outlives its core instead of leaving."""
         self._timers.add(ENGINE_POLL_S, lambda: self._tend(engine))
-        now = time.monotonic()
+        now = self._timers.now()
         if engine.pid is None:
             listening = engine.listening()
             if listening is not None and now >= engine.not_before:
@@ -224,7 +226,7 @@ class Supervisor:
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
         elif self._stopped_at is None:
-            delay_s = child.back_off_s(time.monotonic())
+            delay_s = child.back_off_s(self._timers.now())
             log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
             self._timers.add(delay_s, lambda: self._start(child))
             if child is self._core:
@@ -235,15 +237,15 @@ class Supervisor:
     def _engine_ended(self, engine: EngineChild, code: int) -> None:
         """It leaves with 0 too, when its core is gone; whatever it says, only a stop of ours is its end."""
         if self._stopped_at is None:
-            delay_s = engine.back_off_s(time.monotonic())
-            engine.not_before = time.monotonic() + delay_s
+            delay_s = engine.back_off_s(self._timers.now())
+            engine.not_before = self._timers.now() + delay_s
             log.error("process ended, restarting", process=engine.name, how=describe_exit(code), in_s=delay_s)
 
     def _stop_asked(self, number: int) -> None:
         if self._stopped_at is None:
             log.info("stopping", signal=signal.Signals(number).name)
             self._stop(self._drain_delay_s)
-        elif number == signal.SIGINT and time.monotonic() - self._stopped_at > SAME_KEYPRESS_S:
+        elif number == signal.SIGINT and self._timers.now() - self._stopped_at > SAME_KEYPRESS_S:
             log.warning("forced to stop at once")
             self._exit_code = self._exit_code or EXIT_FORCED
             self._kill_all()
@@ -255,7 +257,7 @@ class Supervisor:
         """
         if self._stopped_at is not None:
             return
-        self._stopped_at = time.monotonic()
+        self._stopped_at = self._timers.now()
         self._timers.clear()
         send(signal.SIGTERM, [*self._engines, self._core])
         self._timers.add(ENGINE_STOP_LIMIT_S, lambda: send(signal.SIGKILL, self._engines))
@@ -303,24 +305,46 @@ def name_process(name: str) -> None:
 
 
 class Timers:
-    """What to do later, in order of time."""
+    """What to do later, in order of time.
 
-    def __init__(self) -> None:
+    Time during which this process did not run is not counted. On a machine that stood still nobody else ran either, and
+    a process that has seconds to stop must not be killed before it has had them.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lost_s = 0.0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
 
+    def now(self) -> float:
+        return self._clock() - self._lost_s
+
     def add(self, delay_s: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._heap, (time.monotonic() + delay_s, next(self._order), action))
+        heapq.heappush(self._heap, (self.now() + delay_s, next(self._order), action))
 
     def clear(self) -> None:
         self._heap.clear()
 
     def next_in_s(self) -> float | None:
         """Seconds until the next one is due; None when there is none."""
-        return max(0.0, self._heap[0][0] - time.monotonic()) if self._heap else None
+        return max(0.0, self._heap[0][0] - self.now()) if self._heap else None
+
+    def wait(self, wait: Callable[[float | None], bytes]) -> bytes:
+        """Call `wait` with the time until the next one is due, or with a part of it; with None when there is none."""
+        next_in_s = self.next_in_s()
+        if next_in_s is None:
+            return wait(None)
+        # In short naps: only one that lasts far too long shows that this process did not run.
+        nap_s, began = min(next_in_s, NAP_S), self._clock()
+        received = wait(nap_s)
+        overslept_s = self._clock() - began - nap_s
+        if overslept_s > NAP_S:
+            self._lost_s += overslept_s
+        return received
 
     def run_due(self) -> None:
-        now = time.monotonic()
+        now = self.now()
         while self._heap and self._heap[0][0] <= now:
             heapq.heappop(self._heap)[2]()
 

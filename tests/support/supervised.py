@@ -2,7 +2,8 @@
 
 With SOCKET there is an engine too, which works for the core through that file.
 
-Each process says its name and id on standard output when it starts, and what ended it.
+Each process says its name, its id and the time on standard output when it starts, and what ended it. The supervisor
+says what it waits for. Limits are far off, so that a slow machine meets none, unless the scenario is about one.
 """
 
 import os
@@ -17,18 +18,25 @@ from pathlib import Path
 from cairn import supervisor
 from cairn.config import EXIT_FATAL
 from cairn.log import configure_logging
-from cairn.supervisor import EngineChild, Supervisor
+from cairn.supervisor import EngineChild, SignalPipe, Supervisor
+from tests.support.pace import PATIENCE_S
+
+NEVER_S = 1e6
 
 
 def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
+def say_started(name: str) -> None:
+    say(f"started {name} {os.getpid()} {time.monotonic()}")
+
+
 def wait_for_end(name: str, lifeline: int) -> int:
     """Serve nothing until SIGTERM, or until the supervisor is gone."""
     reader, writer = os.pipe()
     signal.signal(signal.SIGTERM, lambda number, frame: os.write(writer, b"t"))
-    say(f"started {name} {os.getpid()}")
+    say_started(name)
     ready, _, _ = select.select([reader, lifeline], [], [])
     say(f"{name} ended by {'SIGTERM' if reader in ready else 'lifeline'}")
     return 0
@@ -36,24 +44,24 @@ def wait_for_end(name: str, lifeline: int) -> int:
 
 def ignore_everything(name: str, lifeline: int) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say(f"started {name} {os.getpid()}")
+    say_started(name)
     while True:
         time.sleep(60)
 
 
 def end_at_once(name: str, code: int, lifeline: int) -> int:
-    say(f"started {name} {os.getpid()}")
+    say_started(name)
     return code
 
 
 def fail(name: str, lifeline: int) -> int:
-    say(f"started {name} {os.getpid()}")
+    say_started(name)
     raise RuntimeError("a mistake of ours")
 
 
-def listen_late(name: str, socket: Path, lifeline: int) -> int:
+def listen(name: str, socket: Path, delay_s: float, lifeline: int) -> int:
     """A core that takes a while until it listens for its engine."""
-    time.sleep(0.3)
+    time.sleep(delay_s)
     socket.unlink(missing_ok=True)
     socket.touch()
     say("core listens")
@@ -63,15 +71,17 @@ def listen_late(name: str, socket: Path, lifeline: int) -> int:
 def build(scenario: str, socket: Path | None) -> Supervisor:
     core: Callable[[int], int] = partial(wait_for_end, "core")
     workers: list[Callable[[int], int]] = [partial(wait_for_end, f"worker-{index}") for index in range(2)]
-    delay_s = 0.0
+    drain_delay_s = listen_delay_s = 0.0
     engine: Callable[[int], int] = partial(wait_for_end, "engine")
-    if socket is not None:
-        core = partial(listen_late, "core", socket)
+    supervisor.STABLE_AFTER_S = NEVER_S
+    supervisor.STOP_LIMIT_S = supervisor.ENGINE_STOP_LIMIT_S = PATIENCE_S
     match scenario:
         case "steady":
             pass
-        case "slow drain":
-            delay_s = 0.5
+        case "drain":
+            drain_delay_s = 0.2
+        case "drain without end":
+            drain_delay_s = NEVER_S
         case "fatal core":
             core = partial(end_at_once, "core", EXIT_FATAL)
         case "fatal worker":
@@ -79,27 +89,41 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
         case "failing worker":
             workers[0] = partial(fail, "worker-0")
         case "stubborn":
-            supervisor.STOP_LIMIT_S = 0.7
+            supervisor.STOP_LIMIT_S = 0.3
             core = partial(ignore_everything, "core")
             workers[0] = partial(ignore_everything, "worker-0")
-        case "stubborn for long":
-            # Wide enough for a busy machine: the test sends two signals that must count as one.
-            supervisor.SAME_KEYPRESS_S = 1.5
-            supervisor.STOP_LIMIT_S = 60
+        case "stubborn, every Ctrl-C another":
+            supervisor.SAME_KEYPRESS_S = 0.0
             core = partial(ignore_everything, "core")
+        case "stubborn, every Ctrl-C the same":
+            supervisor.SAME_KEYPRESS_S = NEVER_S
+            core = partial(ignore_everything, "core")
+        case "late core":
+            listen_delay_s = 0.3
         case "quitting engine":
             engine = partial(end_at_once, "engine", EXIT_FATAL)
         case "hanging engine":
-            supervisor.ENGINE_STOP_LIMIT_S = 0.5
+            supervisor.ENGINE_STOP_LIMIT_S = 0.3
             engine = partial(ignore_everything, "engine")
         case _:
             raise ValueError(scenario)
+    if socket is not None:
+        core = partial(listen, "core", socket, listen_delay_s)
     child = None if socket is None else EngineChild("engine", engine, socket=socket)
-    return Supervisor(core, workers, delay_s, on_stop=lambda: say("listener closed"), engine=child)
+    return Supervisor(
+        core, workers, drain_delay_s, on_stop=lambda: say(f"listener closed {time.monotonic()}"), engine=child
+    )
+
+
+class SayingPipe(SignalPipe):
+    def wait(self, timeout_s: float | None) -> bytes:
+        say(f"waiting for {'a signal' if timeout_s is None else 'a timer'}")
+        return super().wait(timeout_s)
 
 
 if __name__ == "__main__":
     configure_logging("info", "json")
+    supervisor.SignalPipe = SayingPipe  # type: ignore[misc]
     running = build(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     running.call_later(0.0, lambda: say("timer ran"))
     sys.exit(running.run())
