@@ -1,4 +1,8 @@
-"""The server over a real unix socket, driving the counter application or a variant of it."""
+"""The server over a real unix socket, driving the counter application or a variant of it.
+
+Both ends are on one loop. Where no thread has a part in it, time passes only when neither end has anything left to do:
+what has not happened after a moment never will.
+"""
 
 import asyncio
 import tempfile
@@ -14,6 +18,8 @@ from cairn.engine.abci.handler import AbciHandler
 from cairn.engine.abci.proto import abci_pb2 as pb
 from cairn.engine.abci.server import MAX_WAITING, AbciServer
 from tests.support.counter_app import CounterApp
+from tests.support.pace import PATIENCE_S
+from tests.support.virtual_time import run_virtual
 
 FLUSH = pb.Request(flush=pb.RequestFlush())
 COMMIT = pb.Request(commit=pb.RequestCommit())
@@ -47,7 +53,7 @@ class Client:
 
     async def receive(self, count: int) -> list[pb.Response]:
         while len(self._read) < count:
-            data = await asyncio.wait_for(self._reader.read(1 << 18), 10)
+            data = await asyncio.wait_for(self._reader.read(1 << 18), PATIENCE_S)
             assert data, f"the connection ended after {self._read}"
             self._read += map(pb.Response.FromString, self._frames.feed(data))
         answers, self._read = self._read[:count], self._read[count:]
@@ -55,7 +61,7 @@ class Client:
 
     async def receive_last(self) -> list[pb.Response]:
         """Everything until the server ends the connection."""
-        data = await asyncio.wait_for(self._reader.read(), 10)
+        data = await asyncio.wait_for(self._reader.read(), PATIENCE_S)
         return self._read + [pb.Response.FromString(payload) for payload in self._frames.feed(data)]
 
     async def close(self) -> None:
@@ -90,16 +96,17 @@ async def served(handler: AbciHandler, max_frame_bytes: int = MAX_FRAME_BYTES) -
             await stage.server.close()
 
 
-def play(
-    handler: AbciHandler,
-    scene: Callable[[Stage], Coroutine[None, None, None]],
-    max_frame_bytes: int = MAX_FRAME_BYTES,
-) -> None:
-    async def run() -> None:
-        async with served(handler, max_frame_bytes) as stage:
-            await scene(stage)
+Scene = Callable[[Stage], Coroutine[None, None, None]]
 
-    asyncio.run(run())
+
+async def staged(handler: AbciHandler, scene: Scene, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    async with served(handler, max_frame_bytes) as stage:
+        await scene(stage)
+
+
+def play(handler: AbciHandler, scene: Scene, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    """For a handler that does all on the loop."""
+    run_virtual(staged(handler, scene, max_frame_bytes))
 
 
 def kinds(answers: list[pb.Response]) -> list[str | None]:
@@ -132,11 +139,14 @@ class Gated(CounterApp):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError("waited 10 s in vain")
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def settle() -> None:
+    """All that can happen has happened."""
+    await asyncio.sleep(1.0)
 
 
 ONE_OF_EACH = [
@@ -180,7 +190,7 @@ def test_every_request_is_answered_by_its_type_and_in_order(tmp_path: Path) -> N
         check_each(await client.receive(len(ONE_OF_EACH)))
         assert not stage.server.failed.done()
 
-    play(CounterApp(tmp_path), scene)
+    asyncio.run(staged(CounterApp(tmp_path), scene))
 
 
 def test_the_same_answers_wherever_the_stream_is_cut(tmp_path: Path) -> None:
@@ -195,7 +205,7 @@ def test_the_same_answers_wherever_the_stream_is_cut(tmp_path: Path) -> None:
             assert kinds(await client.receive(len(ONE_OF_EACH))) == [r.WhichOneof("value") for r in ONE_OF_EACH]
             await client.close()
 
-    play(CounterApp(tmp_path), scene)
+    asyncio.run(staged(CounterApp(tmp_path), scene))
 
 
 def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_path: Path) -> None:
@@ -209,7 +219,7 @@ def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_
         await until(lambda: app.called == [b"quick 0", b"a", b"b", b"quick 1", b"c"])
         app.gates[b"c"].set()
         app.gates[b"b"].set()
-        await asyncio.sleep(0.01)
+        await settle()
         # ...but none finishes before the ones in front of it.
         assert app.finished == []
         app.gates[b"a"].set()
@@ -261,7 +271,7 @@ def test_what_is_no_request_ends_the_connection_after_the_answers_before_it(
         client.send_bytes(encoded(check(b"a")) + bad)
         client.send(check(b"late"))
         await until(lambda: b"a" in app.gates)
-        await asyncio.sleep(0.01)
+        await settle()
         app.gates[b"a"].set()
         assert kinds(await client.receive_last()) == ["check_tx", "exception"]
         assert b"late" not in app.called
@@ -310,7 +320,7 @@ def test_a_failing_application_is_told_to_cometbft_and_to_the_node(
             await until(lambda: b"a" in app.gates)
         client.send(request_, check(b"b"), FLUSH)
         if behind:
-            await asyncio.sleep(0.01)
+            await settle()
             app.gates[b"a"].set()
         answers = await client.receive_last()
         assert kinds(answers) == ["check_tx"] * behind + ["exception"]
@@ -383,7 +393,7 @@ def test_reading_stops_while_too_much_is_unfinished(tmp_path: Path) -> None:
         for tx in txs:
             client.send(check(tx))
         await until(lambda: len(app.called) > MAX_WAITING)
-        await asyncio.sleep(0.1)
+        await settle()
         assert len(app.called) < 2 * MAX_WAITING
         for tx in txs:
             app.gates.setdefault(tx, asyncio.Event()).set()
@@ -403,7 +413,7 @@ def test_reading_stops_while_answers_are_not_read(tmp_path: Path) -> None:
             client.send(pb.Request(echo=pb.RequestEcho(message=message)))
         # What does not fit into the sockets stays with the sender: the server must not take it all in.
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.drained(), 0.3)
+            await asyncio.wait_for(client.drained(), 1.0)
         answers = await client.receive(sent)
         assert all(answer.echo.message == message for answer in answers)
 

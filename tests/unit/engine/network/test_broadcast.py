@@ -1,4 +1,4 @@
-"""What is sent to CometBFT, in which order, and when again."""
+"""What is sent to CometBFT, in which order, and when again. Time passes only while everybody waits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +19,7 @@ from cairn.engine.network.senders import Senders
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
+from tests.support.virtual_time import run_virtual
 
 IN_CACHE = RpcError(-32603, "Internal error", "tx already exists in cache")
 FULL = RpcError(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
@@ -90,13 +91,19 @@ class Scene:
             if len(self.rpc.sent) >= len(nonces):
                 break
             await asyncio.sleep(0.01)
+        # A sending that has begun ends.
         await asyncio.sleep(0.02)
         assert [tx.nonce for tx in self.rpc.sent] == list(nonces)
         self.rpc.tickets.clear()
 
+    async def nothing_is_sent(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        assert not self.rpc.tickets
+
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    # What a wake brings about must not wait for the next look at everything, so that never comes by itself.
     monkeypatch.setattr(module, "SCAN_INTERVAL_S", 3600.0)
     return Scene()
 
@@ -111,7 +118,7 @@ def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
         await running
         scene.senders.close()
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def rescan(scene: Scene) -> None:
@@ -144,29 +151,36 @@ async def make_busy(scene: Scene) -> None:
 
 def test_a_busy_node_gathers_only_while_more_comes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_BUSY_S", 3600.0)
-    monkeypatch.setattr(module, "QUIET_S", 0.5)
 
     async def story() -> None:
         await make_busy(scene)
         for nonce in range(8, 18):
             scene.admit(nonce)
-            await asyncio.sleep(0.1)
-        assert not scene.rpc.tickets
+            await scene.nothing_is_sent(0.9 * module.QUIET_S)
         await scene.until_sent(*range(8, 18))
 
     play(scene, story)
 
 
-def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
+def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
+    async def story() -> None:
+        await make_busy(scene)
+        for nonce in range(8, 18):
+            scene.admit(nonce)
+            await asyncio.sleep(0.9 * module.QUIET_S)
+        first, *_ = scene.rpc.tickets
+        assert [tx.nonce for tx in first] == [8, 9, 10, 11, 12, 13]
 
+    play(scene, story)
+
+
+def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
         scene.broadcaster.deciding()
         scene.admit(8, 9)
         rescan(scene)
-        await asyncio.sleep(0.1)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(0.9 * module.HELD_S)
         scene.take(*(signed(nonce) for nonce in range(module.BUSY)))
         scene.commit(*(signed(nonce) for nonce in range(module.BUSY)))
         await scene.until_sent(8, 9)
@@ -174,27 +188,23 @@ def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene, monkey
     play(scene, story)
 
 
-def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
-    monkeypatch.setattr(module, "HELD_S", 0.05)
-
+def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
         scene.broadcaster.deciding()
         scene.admit(8, 9)
+        await scene.nothing_is_sent(0.9 * module.HELD_S)
         await scene.until_sent(8, 9)
 
     play(scene, story)
 
 
-def test_a_restart_of_cometbft_ends_the_wait(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_BUSY_S", 0.01)
-
+def test_a_restart_of_cometbft_ends_the_wait(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
         scene.broadcaster.deciding()
         scene.admit(8)
-        await asyncio.sleep(0.05)
+        await scene.nothing_is_sent(0.9 * module.HELD_S)
         scene.broadcaster.restarted()
         await scene.until_sent(*range(9))
 
@@ -215,8 +225,7 @@ def test_one_alone_goes_out_at_any_time(scene: Scene) -> None:
 def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1, 2, 4)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(60.0)
         scene.admit(0)
         await scene.until_sent(0, 1, 2)
 
@@ -226,16 +235,14 @@ def test_what_waits_for_a_nonce_waits_here(scene: Scene) -> None:
 def test_a_block_of_others_may_close_the_gap(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(1)
-        await asyncio.sleep(0.05)
+        await scene.nothing_is_sent(60.0)
         scene.commit(signed(0, value=7))
         await scene.until_sent(1)
 
     play(scene, story)
 
 
-def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RESEND_AFTER_S", 0.05)
-
+def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0, local=False)
         scene.take(signed(0))
@@ -243,15 +250,13 @@ def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene, monkeypa
         await scene.until_sent(1)
         scene.take(signed(1))
         rescan(scene)
-        await asyncio.sleep(0.1)
+        await scene.nothing_is_sent(2 * module.RESEND_AFTER_S)
         rescan(scene)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(1.0)
         # After a block CometBFT asks for all that it still holds: until then nothing is lost.
         scene.overlay.reset()
         rescan(scene)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(1.0)
         scene.overlay.clear()
         rescan(scene)
         await scene.until_sent(0, 1)
@@ -288,7 +293,7 @@ def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = away
         scene.admit(0, 1)
-        await asyncio.sleep(0.05)
+        await scene.nothing_is_sent(60.0)
         scene.rpc.answer = lambda txs: None
         rescan(scene)
         await scene.until_sent(0, 1)
@@ -304,8 +309,7 @@ def test_a_full_mempool_is_left_alone_until_the_next_block(scene: Scene) -> None
         scene.admit(2, 3)
         await scene.until_sent(2, 3)
         scene.admit(4)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(60.0)
         scene.rpc.answer = lambda txs: None
         scene.commit(signed(0), signed(1))
         await scene.until_sent(2, 3, 4)
@@ -319,8 +323,7 @@ def test_known_ones_count_as_sent(scene: Scene) -> None:
         scene.admit(0, 1)
         await scene.until_sent(0, 1)
         rescan(scene)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(1.0)
 
     play(scene, story)
 
@@ -329,7 +332,7 @@ def test_tickets_shrink_to_what_cometbft_takes(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = lambda txs: TOO_LARGE if len(txs) > 2 else None
         scene.admit(*range(5))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(60.0)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2, 3, 4], [0, 1], [2, 3], [4]]
 
     play(scene, story)
@@ -339,7 +342,7 @@ def test_one_alone_that_is_too_large_keeps_nobody_back(scene: Scene) -> None:
     async def story() -> None:
         scene.rpc.answer = lambda txs: TOO_LARGE if txs[0].nonce == 0 else None
         scene.admit(0, 1, 2)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(60.0)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0, 1, 2], [0], [1], [2]]
 
     play(scene, story)
@@ -353,7 +356,7 @@ def test_what_came_back_goes_out_alone(scene: Scene) -> None:
             scene.broadcaster.returned(signed(nonce))
         scene.admit(4)
         rescan(scene)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(60.0)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0], [1], [2], [3], [4]]
 
     play(scene, story)
@@ -366,7 +369,7 @@ def test_what_follows_soon_goes_out_together(scene: Scene) -> None:
         for nonce in (1, 2, 3):
             scene.admit(nonce)
             await asyncio.sleep(0)
-        await asyncio.sleep(2 * module.GATHER_S)
+        await asyncio.sleep(60.0)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[1, 2, 3]]
 
     play(scene, story)
@@ -378,8 +381,7 @@ def test_what_a_peer_gave_to_our_cometbft_is_not_sent_to_it(scene: Scene) -> Non
         scene.admit(0, 1)
         await scene.until_sent(1)
         rescan(scene)
-        await asyncio.sleep(0.05)
-        assert not scene.rpc.tickets
+        await scene.nothing_is_sent(1.0)
 
     play(scene, story)
 
@@ -389,21 +391,21 @@ def test_what_was_dropped_meanwhile_is_not_sent(scene: Scene) -> None:
         scene.admit(0)
         scene.admit(0, sender=1)
         scene.pool.remove(signed(0).hash)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(60.0)
         assert [tx.sender for tx in scene.rpc.sent] == [ACCOUNTS[1]]
 
     play(scene, story)
 
 
-def test_only_ours_grow_stale_and_only_in_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_ours_grow_stale_and_only_in_time(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         scene.admit(0, sender=1, local=False)
         await scene.until_sent(0)
         rescan(scene)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.9 * module.STALE_AFTER_S)
         assert not scene.broadcaster.is_stale(signed(0))
-        monkeypatch.setattr(module, "STALE_AFTER_S", 0.0)
+        await asyncio.sleep(0.2 * module.STALE_AFTER_S)
         assert scene.broadcaster.is_stale(signed(0))
         assert not scene.broadcaster.is_stale(signed(0, sender=1))
         assert not scene.broadcaster.is_stale(signed(1))

@@ -4,7 +4,8 @@ import asyncio
 
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, Header
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
-from cairn.engine.network.watch import AWAY, FUTILE_STARTS, Watch
+from cairn.engine.network.watch import AWAY, FUTILE_STARTS, POLL_INTERVAL_S, Watch
+from tests.support.virtual_time import run_virtual
 
 
 class ScriptedRpc(Rpc):
@@ -41,10 +42,10 @@ class Scene:
 
         async def once() -> None:
             running = asyncio.create_task(self.watch.run())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(POLL_INTERVAL_S / 2)
             running.cancel()
 
-        asyncio.run(once())
+        run_virtual(once())
         return self.watch.condition()
 
 
