@@ -1,6 +1,7 @@
 """Bytes of anybody's making, read once."""
 
 import asyncio
+import threading
 from itertools import permutations
 
 import pytest
@@ -15,6 +16,7 @@ from cairn.engine.network import senders as module
 from cairn.engine.network.bundle import Bundle, encode_bundle, open_bundle
 from cairn.engine.network.senders import Senders, parse
 from tests.support.core_fixtures import CHAIN_ID, signed
+from tests.support.pace import PATIENCE_S
 from tests.support.transfers import address
 
 UPDATE = ValidatorUpdate(0, Validator(bytes(32), 1, address(1)))
@@ -148,14 +150,27 @@ def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
     senders.close()
 
 
-def test_a_block_does_not_wait_behind_what_fills_the_mempool() -> None:
+def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than threads for the mempool take at once stands in front of it, and goes on only when it is done."""
+    many = module.FEW + 1
+    flood = [raw_of(nonce) for nonce in range(many)]
+    block = [raw_of(nonce) for nonce in range(many, 2 * many)]
+    block_is_done = threading.Event()
+
+    def held_up(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+        assert raw in block or block_is_done.wait(PATIENCE_S)
+        return parse(raw, chain_id)
+
+    monkeypatch.setattr(module, "parse", held_up)
+
     async def scenario() -> None:
         senders = Senders(CHAIN_ID)
-        flood = asyncio.create_task(senders.resolve([raw_of(nonce) for nonce in range(3_000)]))
+        flooding = asyncio.create_task(senders.resolve(flood))
         await asyncio.sleep(0)
-        await senders.resolve([raw_of(nonce) for nonce in range(10_000, 10_000 + module.FEW + 1)], for_block=True)
-        assert not flood.done()
-        await flood
+        await senders.resolve(block, for_block=True)
+        assert not flooding.done()
+        block_is_done.set()
+        await flooding
         senders.close()
 
     asyncio.run(scenario())

@@ -1,6 +1,7 @@
 """The four snapshot calls of ABCI, and what goes on beside the commits."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.snapshot import SnapshotDirectory
 from tests.support.disk import flip_byte
+from tests.support.pace import PATIENCE_S
 from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
 
 Result = ApplySnapshotChunkResult
@@ -72,16 +74,16 @@ class Taking:
         return SnapshotDirectory(self.path).heights()
 
     def wait_for(self, heights: list[int]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while self.heights() != heights:
             assert time.monotonic() < end, self.heights()
-            time.sleep(0.01)
+            time.sleep(0.001)
 
     def wait_for_base(self, base: int) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while self.chain.base != base:
             assert time.monotonic() < end, self.chain.base
-            time.sleep(0.01)
+            time.sleep(0.001)
 
 
 @pytest.fixture
@@ -292,7 +294,7 @@ def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
     node = Taking(chain, retain_blocks=1)
     node.commit()
     # Ends with the thread.
-    node.snapshots._thread.join(20)  # type: ignore[union-attr]
+    node.snapshots._thread.join(PATIENCE_S)  # type: ignore[union-attr]
     with pytest.raises(Corrupt, match="a block is damaged"):
         node.commit()
     node.snapshots.close()
@@ -308,12 +310,29 @@ def test_a_disk_without_room_for_snapshots_does_not_stop_the_chain(taking: Takin
     assert taking.chain.visible == 9
 
 
-def test_a_stop_does_not_wait_for_a_long_snapshot(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rests", [1, 2, 7])
+def test_a_stop_does_not_wait_for_a_long_snapshot(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch, rests: int
+) -> None:
+    """It comes while the thread rests before the snapshot, or between two of its many slices; nothing follows."""
     monkeypatch.setattr(store_snapshot, "SLICE", 1)
-    monkeypatch.setattr("cairn.engine.network.snapshots.LEAST_REST_S", 0.05)
+    rest, rested = Snapshots._pause, 0
+    is_in_the_middle = threading.Event()
+
+    def pause(snapshots: Snapshots) -> None:
+        nonlocal rested
+        rested += 1
+        if rested == rests:
+            is_in_the_middle.set()
+            end = time.monotonic() + PATIENCE_S
+            while not snapshots._stopping and time.monotonic() < end:
+                time.sleep(0.001)
+        rest(snapshots)
+
+    monkeypatch.setattr(Snapshots, "_pause", pause)
     node = Taking(chain, interval=10)
     node.commit(10)
-    begun = time.monotonic()
+    assert is_in_the_middle.wait(PATIENCE_S)
     node.snapshots.close()
-    assert time.monotonic() - begun < 0.5
+    assert rested == rests
     assert node.heights() == []
