@@ -1,7 +1,8 @@
-"""Reverts a closed dev chain, and is killed at one of the moments when it is about to change something on disk.
+"""Reverts closed dev chains, and is killed at one of the moments when it is about to change something on disk.
 
-`python revert_process.py DIR SNAPSHOT POINT`: SIGKILL instead of change number POINT, counted from 0. Ends well when
-there are fewer.
+`python revert_process.py SNAPSHOT` reads paths of directories that hold the same chain, one per line. In the first it
+comes to SIGKILL instead of the first change, in the second instead of the second, and so on; each time it prints how
+that process ended, as `subprocess` would tell it: 0 where there are no more changes.
 """
 
 import os
@@ -28,12 +29,22 @@ class Killer:
             self._left -= 1
 
 
-def main() -> None:
-    directory, number, point = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def revert(directory: Path, number: int, point: int) -> None:
     kept = DevDirectory(directory)
     sys.addaudithook(Killer(point))
     kept.decide_revert(number)
     finish_revert(directory)
+
+
+def main() -> None:
+    number = int(sys.argv[1])
+    for point, line in enumerate(sys.stdin):
+        # A process of its own for each, without a start of its own.
+        child = os.fork()
+        if child == 0:
+            revert(Path(line.rstrip("\n")), number, point)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

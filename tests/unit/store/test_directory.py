@@ -11,12 +11,12 @@ from cairn.store.directory import DirectoryLock, check_format, claim_format, wri
 from tests.support.disk import no_file_beyond
 
 HOLD = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from cairn.store.directory import DirectoryLock
 DirectoryLock.acquire(Path(sys.argv[1]))
 print("held", flush=True)
-time.sleep(60)
+signal.pause()
 """
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,14 +118,19 @@ def test_a_directory_without_a_decision_is_left_alone(directory: Path) -> None:
 def test_a_kill_at_any_moment_leaves_one_chain_or_the_other(directory: Path, tmp_path: Path) -> None:
     prepared(directory)
     outcomes = []
-    for point in range(MOST_CHANGES):
-        crashed = tmp_path / f"killed at {point}"
-        shutil.copytree(directory, crashed)
-        ended = subprocess.run([sys.executable, revert_process.__file__, str(crashed), "1", str(point)], timeout=60)
-        outcomes.append(found(crashed))
-        if ended.returncode == 0:
-            break
-        assert ended.returncode == -9
+    command = [sys.executable, revert_process.__file__, "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reverting:
+        assert reverting.stdin is not None
+        assert reverting.stdout is not None
+        for point in range(MOST_CHANGES):
+            crashed = tmp_path / f"killed at {point}"
+            shutil.copytree(directory, crashed)
+            print(crashed, file=reverting.stdin, flush=True)
+            ended = reverting.stdout.readline()
+            outcomes.append(found(crashed))
+            if ended == "0\n":
+                break
+            assert ended == f"{-signal.SIGKILL}\n"
     assert len(outcomes) > 12, "hardly any moment was tried"
     turn = outcomes.index(AFTER)
     assert outcomes[:turn] == [BEFORE] * turn, "the decision is one write of the state"
