@@ -7,12 +7,14 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.cometbft import BINARY, TOOLS
 
 # One machine's slow moment is not a failure, and CI must fail or pass alike on the same commit.
-settings.register_profile("cairn", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "cairn", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("cairn")
 
 
