@@ -1,16 +1,12 @@
 """The event channel over real sockets: what is asked and answered, and what is refused."""
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import jsonschema
 import pytest
-import uvloop
 from structlog.testing import capture_logs
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Opcode
 from websockets.typing import Origin
@@ -20,23 +16,22 @@ from cairn.config import Settings
 from cairn.core.gateway import DroppedTx
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import TxHash
-from tests.support.event_client import ask, connect_raw, read_to_the_end, receive, receive_many, say, upgrade_head
-from tests.support.event_server import EventServer, MemoryChain, block_hash_of, hex_of, serve_events, tx_hash_of
+from tests.support.event_client import (
+    ask,
+    connect_raw,
+    connect_to,
+    read_to_the_end,
+    receive,
+    receive_many,
+    say,
+    upgrade_head,
+    wait_for,
+)
+from tests.support.event_server import EventServer, MemoryChain, block_hash_of, hex_of, tx_hash_of
+from tests.support.event_server import run_events as run
 
 TX = hex_of(tx_hash_of(1))
 DESCRIBED: dict[str, Any] = asyncapi_document()["components"]["messages"]
-
-
-def run(
-    scenario: Callable[[EventServer], Awaitable[None]],
-    chain: MemoryChain | None = None,
-    settings: Settings | None = None,
-) -> None:
-    async def main() -> None:
-        async with serve_events(chain, settings) as server:
-            await scenario(server)
-
-    uvloop.run(main())
 
 
 def new_block(height: int) -> dict[str, object]:
@@ -53,7 +48,7 @@ def assert_described(message: dict[str, Any]) -> None:
 
 def test_a_conversation() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             answer = await ask(client, action="subscribe", event="newBlock", fromHeight=1, id="a")
             assert answer == {"event": "subscribed", "subscription": "newBlock", "fromHeight": 1, "id": "a"}
             assert await receive_many(client, 2) == [new_block(1), new_block(2)]
@@ -78,7 +73,7 @@ def test_subscriptions_on_the_url_are_answered_and_told_in_order() -> None:
         server.chain.append([tx_hash_of(1)])
         server.chain.append([tx_hash_of(2)])
         query = f"?txConfirmed={TX}&newBlock&fromHeight=1&txConfirmed={hex_of(tx_hash_of(2))}"
-        async with connect(server.url(query)) as client:
+        async with connect_to(server, query) as client:
             messages = await receive_many(client, 7)
             for message in messages:
                 assert_described(message)
@@ -91,7 +86,7 @@ def test_subscriptions_on_the_url_are_answered_and_told_in_order() -> None:
 def test_dropped_before_or_after() -> None:
     async def scenario(server: EventServer) -> None:
         server.core.standings[tx_hash_of(1)] = DroppedTx("nonce used")
-        async with connect(server.url(f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}")) as client:
+        async with connect_to(server, f"?txConfirmed={TX}&txConfirmed={hex_of(tx_hash_of(2))}") as client:
             await receive_many(client, 2)
             assert await receive(client) == {"event": "txDropped", "txHash": TX, "reason": "nonce used"}
             server.hub.on_dropped(tx_hash_of(2), "evicted")
@@ -113,7 +108,7 @@ ERRORS: list[tuple[str | bytes, str, int]] = [
 
 def test_an_error_leaves_the_socket_open() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             for message, code, status in ERRORS:
                 await client.send(message)
                 error = await receive(client)
@@ -126,7 +121,7 @@ def test_an_error_leaves_the_socket_open() -> None:
 
 def test_the_id_comes_back_with_an_error_too() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             assert (await ask(client, action="shout", id=2**70))["id"] == 2**70
             assert "id" not in await ask(client, action="shout", id=None)
 
@@ -135,7 +130,7 @@ def test_the_id_comes_back_with_an_error_too() -> None:
 
 def test_a_thousand_followed_in_a_burst_and_not_one_more() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             for number in range(1_001):
                 await say(client, action="subscribe", event="txConfirmed", txHash=hex_of(tx_hash_of(number)), id=number)
             answers = await receive_many(client, 1_001)
@@ -154,7 +149,7 @@ def test_a_thousand_followed_in_a_burst_and_not_one_more() -> None:
 
 def test_a_store_that_is_away_is_said_so() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             server.chain.broken = StoreUnavailable("the disk is full")
             error = await ask(client, action="subscribe", event="txConfirmed", txHash=TX)
             assert_described(error)
@@ -174,7 +169,7 @@ class Failing(MemoryChain):
 
 def test_a_failure_of_ours_ends_that_socket_with_1011() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url("?newBlock")) as other, connect(server.url()) as client:
+        async with connect_to(server, "?newBlock") as other, connect_to(server) as client:
             await say(client, action="subscribe", event="txConfirmed", txHash=TX)
             assert await read_to_the_end(client) == ([], 1011)
             server.commit()
@@ -187,7 +182,7 @@ def test_a_failure_of_ours_ends_that_socket_with_1011() -> None:
 
 def test_damage_ends_the_socket_and_is_reported() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             server.chain.broken = Corrupt("a byte is not what it was")
             await say(client, action="subscribe", event="txConfirmed", txHash=TX)
             assert await read_to_the_end(client) == ([], 1011)
@@ -266,24 +261,24 @@ def test_refused_while_the_node_starts_and_stops(caplog: pytest.LogCaptureFixtur
         assert (status, problem["code"]) == (503, "STARTING")
         assert int(headers["retry-after"]) > 0
         server.commit()
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             server.hub.close_all(1001)
             with pytest.raises(ConnectionClosed) as closed:
                 await client.recv()
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1001
         with pytest.raises(InvalidStatus) as refused:
-            await connect(server.url())
+            await connect_to(server)
         assert json.loads(refused.value.response.body or b"")["code"] == "SHUTTING_DOWN"
 
     run(scenario, MemoryChain(0))
     assert noteworthy(caplog) == []
 
 
-@pytest.mark.parametrize("origin", ["http://127.0.0.1:{port}", "https://page.example"])
+@pytest.mark.parametrize("origin", ["http://{authority}", "https://page.example"])
 def test_pages_that_may_connect(origin: str) -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url(), origin=Origin(origin.format(port=server.port))) as client:
+        async with connect_to(server, origin=Origin(origin.format(authority=server.authority))) as client:
             assert (await ask(client, action="subscribe", event="newBlock"))["event"] == "subscribed"
 
     run(scenario, settings=Settings(cors_origins=("https://page.example",)))
@@ -327,7 +322,7 @@ def test_broken_rules_end_the_socket_with_their_code() -> None:
 
 def test_a_message_in_fragments_is_one_message() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url()) as client:
+        async with connect_to(server) as client:
             await client.send(['{"action":"subscribe",', '"event":"newBlock"', "}"])
             assert (await receive(client))["event"] == "subscribed"
 
@@ -336,7 +331,7 @@ def test_a_message_in_fragments_is_one_message() -> None:
 
 def test_clients_that_vanish_are_forgotten_and_harm_nobody() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url("?newBlock")) as client:
+        async with connect_to(server, "?newBlock") as client:
             assert (await receive(client))["event"] == "subscribed"
             for number in range(20):
                 async with connect_raw(server) as gone:
@@ -346,16 +341,14 @@ def test_clients_that_vanish_are_forgotten_and_harm_nobody() -> None:
                 # Aborted here, while the node writes.
                 server.commit()
             assert [message["blockHeight"] for message in await receive_many(client, 20)] == list(range(1, 21))
-        async with asyncio.timeout(10):
-            while server.hub.is_followed(tx_hash_of(1)):
-                await asyncio.sleep(0.01)
+        await wait_for(lambda: not server.hub.is_followed(tx_hash_of(1)))
 
     run(scenario)
 
 
 def test_stopping_the_server_says_1001() -> None:
     async def scenario(server: EventServer) -> None:
-        async with connect(server.url("?newBlock")) as client, connect_raw(server) as half:
+        async with connect_to(server, "?newBlock") as client, connect_raw(server) as half:
             await receive(client)
             half.writer.write(b"GET /events HTTP/1.1\r\n")
             server.server.should_exit = True

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,13 +11,23 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from tests.support.event_server import EventServer
+from tests.support.pace import PATIENCE_S
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-RECEIVE_TIMEOUT_S = 10
+
+
+def connect_patiently(url: str, **options: Any) -> connect:
+    """A client without time-outs of its own: a busy machine may keep it waiting."""
+    return connect(url, open_timeout=PATIENCE_S, ping_interval=None, **options)
+
+
+def connect_to(server: EventServer, query: str = "", **options: Any) -> connect:
+    return connect_patiently(server.url(query), sock=server.dial(), **options)
 
 
 async def receive(client: ClientConnection) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(await asyncio.wait_for(client.recv(), RECEIVE_TIMEOUT_S))
+    async with asyncio.timeout(PATIENCE_S):
+        message: dict[str, Any] = json.loads(await client.recv())
     return message
 
 
@@ -49,21 +58,17 @@ async def read_to_the_end(client: ClientConnection) -> tuple[list[dict[str, Any]
 @asynccontextmanager
 async def connect_idle(server: EventServer, query: str = "") -> AsyncIterator[ClientConnection]:
     """A client with little room of its own: it takes a few thousand bytes and then waits until `recv` is called."""
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    raw.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", server.port))
-    async with connect(server.url(query), sock=raw, max_queue=1, ping_interval=None, close_timeout=1) as client:
+    async with connect_patiently(
+        server.url(query), sock=server.dial(room_bytes=4_096), max_queue=1, close_timeout=1
+    ) as client:
         yield client
 
 
-async def wait_for(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+async def wait_for(condition: Callable[[], bool]) -> None:
     """Return as soon as `condition` holds. Raises `TimeoutError`."""
-    for _ in range(int(timeout_s / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.02)
 
 
 class RawClient:
@@ -89,10 +94,11 @@ class RawClient:
 
     async def read_frame(self) -> tuple[int, bytes]:
         """Opcode and payload of the next frame."""
-        first, size = await asyncio.wait_for(self.reader.readexactly(2), RECEIVE_TIMEOUT_S)
-        if size == 126:
-            size = int.from_bytes(await self.reader.readexactly(2), "big")
-        return first & 0x0F, await self.reader.readexactly(size)
+        async with asyncio.timeout(PATIENCE_S):
+            first, size = await self.reader.readexactly(2)
+            if size == 126:
+                size = int.from_bytes(await self.reader.readexactly(2), "big")
+            return first & 0x0F, await self.reader.readexactly(size)
 
     async def read_close_code(self) -> int:
         """Skip what comes before the close frame."""
@@ -118,7 +124,7 @@ def upgrade_head(target: str = "/events", **more: str) -> str:
 @asynccontextmanager
 async def connect_raw(server: EventServer, room_bytes: int = 64 * 1024) -> AsyncIterator[RawClient]:
     """A client that takes about `room_bytes` before it is asked to read."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=room_bytes)
+    reader, writer = await asyncio.open_connection(sock=server.dial(), limit=room_bytes)
     try:
         yield RawClient(reader, writer)
     finally:

@@ -3,11 +3,14 @@
 import asyncio
 import hashlib
 import socket
+import tempfile
 from asyncio import Future
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import uvicorn
+import uvloop
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
@@ -29,6 +32,7 @@ from cairn.core.gateway import (
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import Address, BlockHash, Draft, Tx, TxHash
+from tests.support.virtual_time import run_virtual
 
 
 def tx_hash_of(number: int) -> TxHash:
@@ -134,11 +138,19 @@ class KnownStandings(CoreGateway):
 
 
 class EventServer:
-    def __init__(self, chain: MemoryChain, settings: Settings, ping_timeout_s: float) -> None:
+    def __init__(
+        self, chain: MemoryChain, settings: Settings, ping_timeout_s: float = 20, path: Path | None = None
+    ) -> None:
+        """Listens on a port, or on a unix socket at `path`."""
         self.chain = chain
         self.core = KnownStandings()
         self.hub = EventHub(chain, settings)
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        if path is None:
+            self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        else:
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(str(path))
+            self.listener.listen(4096)
         endpoint = EventsEndpoint(self.core, self.hub, settings)
         config = uvicorn.Config(
             Starlette(routes=[WebSocketRoute("/events", endpoint)]),
@@ -153,11 +165,21 @@ class EventServer:
         self.server = uvicorn.Server(config)
 
     @property
-    def port(self) -> int:
-        return int(self.listener.getsockname()[1])
+    def authority(self) -> str:
+        return f"127.0.0.1:{self.listener.getsockname()[1]}" if self.listener.family == socket.AF_INET else "127.0.0.1"
 
     def url(self, query: str = "") -> str:
-        return f"ws://127.0.0.1:{self.port}/events{query}"
+        return f"ws://{self.authority}/events{query}"
+
+    def dial(self, room_bytes: int | None = None) -> socket.socket:
+        """A connection, with so much room for what the client has not read."""
+        raw = socket.socket(self.listener.family)
+        if room_bytes is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room_bytes)
+        # The system takes it without the server, so this does not block.
+        raw.connect(self.listener.getsockname())
+        raw.setblocking(False)
+        return raw
 
     @property
     def connections(self) -> list[EventsProtocol]:
@@ -171,11 +193,7 @@ class EventServer:
 
 
 @asynccontextmanager
-async def serve_events(
-    chain: MemoryChain | None = None, settings: Settings | None = None, ping_timeout_s: float = 20
-) -> AsyncIterator[EventServer]:
-    """A server in this very event loop, stopped at the end."""
-    served = EventServer(chain or MemoryChain(), settings or Settings(), ping_timeout_s)
+async def _serving(served: EventServer) -> AsyncIterator[EventServer]:
     # The socket listens already: whoever connects before the server runs waits in its backlog.
     serving = asyncio.create_task(served.server.serve(sockets=[served.listener]))
     try:
@@ -183,3 +201,38 @@ async def serve_events(
     finally:
         served.server.should_exit = True
         await serving
+
+
+def run_events(
+    scenario: Callable[[EventServer], Awaitable[None]],
+    chain: MemoryChain | None = None,
+    settings: Settings | None = None,
+) -> None:
+    """With a server in the same event loop, as a worker runs it: on uvloop, over TCP."""
+
+    async def main() -> None:
+        async with _serving(EventServer(chain or MemoryChain(), settings or Settings())) as served:
+            await scenario(served)
+
+    uvloop.run(main())
+
+
+def run_events_virtually(
+    scenario: Callable[[EventServer], Awaitable[None]],
+    chain: MemoryChain | None = None,
+    settings: Settings | None = None,
+    ping_timeout_s: float = 20,
+) -> None:
+    """The same in virtual time, for what clients have only so long to do.
+
+    Over unix sockets: what is written to one can be read at once, where TCP has timers of its own.
+    """
+
+    async def main(directory: str) -> None:
+        path = Path(directory, "events.sock")
+        server = EventServer(chain or MemoryChain(), settings or Settings(), ping_timeout_s, path)
+        async with _serving(server) as served:
+            await scenario(served)
+
+    with tempfile.TemporaryDirectory(prefix="cairn-test-") as directory:
+        run_virtual(main(directory))

@@ -14,6 +14,7 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
+from cairn.api.countdown import Countdown
 from cairn.api.errors import (
     HeadersTooLarge,
     Internal,
@@ -46,10 +47,10 @@ class EventsProtocol(WebSocketsSansIOProtocol):
         self._handshake = Handshake(max_size=self.config.ws_max_size, logger=self.logger)
         self.conn = self._handshake
         self._is_full = False
-        self._drained_at = 0.0
+        self._has_drained = False
         self._resume_listener: Callable[[], None] = lambda: None
         self._stall_timeout_s = 0.0
-        self._stall_timer: TimerHandle | None = None
+        self._stall_timer: Countdown | None = None
         self._abort_timer: TimerHandle | None = None
 
     # For the endpoint and the hub.
@@ -111,12 +112,12 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             self.read_paused = True
             self.transport.pause_reading()
         if self._stall_timer is None and not self.close_sent:
-            self._stall_timer = self.loop.call_later(self._stall_timeout_s, self._stalled)
+            self._stall_timer = Countdown(self.loop, self._stall_timeout_s, self._stalled)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._is_full = False
-        self._drained_at = self.loop.time()
+        self._has_drained = True
         self._stop_stall_timer()
         if self.queue.empty():
             self._resume_reading()
@@ -137,12 +138,24 @@ class EventsProtocol(WebSocketsSansIOProtocol):
         self._stall_timer = None
         self.close(CloseCode.TRY_AGAIN_LATER, "too slow: reconnect with fromHeight")
 
+    def send_keepalive_ping(self) -> None:
+        super().send_keepalive_ping()
+        if self.pong_timer is not None:
+            self.pong_timer.cancel()
+            self._await_pong()
+
+    def _await_pong(self) -> None:
+        assert self.ping_timeout is not None
+        self._has_drained = False
+        self.ping_sent_at = self.loop.time()
+        # All that uvicorn does with it is to cancel it.
+        self.pong_timer = Countdown(self.loop, self.ping_timeout, self.keepalive_timeout)  # type: ignore[assignment]
+
     def keepalive_timeout(self) -> None:
         self.pong_timer = None
-        if self._drained_at > self.ping_sent_at and self.ping_timeout is not None:
-            # It reads; the ping only waits behind the data of a long replay.
-            self.ping_sent_at = self.loop.time()
-            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+        if self._is_full or self._has_drained:
+            # The ping waits behind the data of a long replay. The stall limit finds a client that does not read.
+            self._await_pong()
             return
         self.pending_ping_payload = None
         self.close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight")
