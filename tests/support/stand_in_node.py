@@ -1,7 +1,7 @@
 """A whole node whose core and workers are tiny: `python -m tests.support.stand_in_node DIRECTORY [SETTING=VALUE ...]`.
 
-The worker answers every request with 200 once DIRECTORY/ready exists, until then with 503;
-GET /corrupt makes it find a damaged store.
+The worker answers every request with 200 once DIRECTORY/ready exists and the core runs, until then with 503, and
+adds a byte to DIRECTORY/answers for each; GET /corrupt makes it find a damaged store. It may take its time to stop.
 """
 
 import os
@@ -10,14 +10,17 @@ import socket
 import ssl
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from cairn import supervisor
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node
 from cairn.store.seen import SeenChain
+from tests.support.pace import PATIENCE_S
 
 
 def run_core(
@@ -27,7 +30,8 @@ def run_core(
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))
     (data_dir / "core.sock.path").write_text(str(core_socket))
-    (data_dir / "core.sockets").write_text("\n".join(open_sockets()))
+    (data_dir / "core.sockets.new").write_text("\n".join(open_sockets()))
+    (data_dir / "core.sockets.new").rename(data_dir / "core.sockets")
     os.read(lifeline, 1)
     return 0
 
@@ -42,12 +46,16 @@ def run_worker(
     data_dir = Path(sys.argv[1])
     while True:
         connection, _ = sock.accept()
-        with connection, encrypted(connection, settings) as stream:
+        # Whoever lost patience and left takes nothing from the next one.
+        with suppress(OSError), connection, encrypted(connection, settings) as stream:
             if b"/corrupt" in stream.recv(4096):
                 raise Corrupt("a block is not what was written")
-            status = b"200 OK" if (data_dir / "ready").exists() else b"503 Service Unavailable"
+            is_ready = (data_dir / "ready").exists() and (data_dir / "core.sockets").exists()
+            status = b"200 OK" if is_ready else b"503 Service Unavailable"
             body = f"worker {index} lives {lives} pid {os.getpid()}".encode()
             stream.sendall(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))
+            with (data_dir / "answers").open("ab") as answers:
+                answers.write(b".")
 
 
 def encrypted(connection: socket.socket, settings: Settings) -> socket.socket:
@@ -70,6 +78,7 @@ def read_link(fd: str) -> str:
 
 
 if __name__ == "__main__":
+    supervisor.STOP_LIMIT_S = PATIENCE_S
     chosen = dict(pair.split("=", 1) for pair in sys.argv[2:])
     settings = load_settings(environ={f"CAIRN_{name.upper()}": value for name, value in chosen.items()})
     node = Node(dev_genesis(), Path(sys.argv[1]), settings, {}, core=run_core, worker=run_worker)

@@ -15,6 +15,7 @@ from cairn.cometbft import LARGEST_LOG_BYTES, TIMER_SLACK_S, CometBFT, edit_toml
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from tests.support.node_process import is_alive, wait_until
+from tests.support.pace import PATIENCE_S
 
 CONFIG = """\
 moniker = "a"
@@ -127,7 +128,7 @@ def test_it_is_started_with_our_socket_and_a_log_of_its_own(tmp_path: Path) -> N
         old.truncate(LARGEST_LOG_BYTES + 1)
     stale = tmp_path / "rpc.sock"
     stale.touch()
-    assert become(engine, tmp_path / "abci.sock", f"unix://{stale}").wait(20) == 0
+    assert become(engine, tmp_path / "abci.sock", f"unix://{stale}").wait(PATIENCE_S) == 0
     options = f"--abci socket --proxy_app unix://{tmp_path}/abci.sock --rpc.laddr unix://{stale}"
     assert log.read_text() == f"start --home {tmp_path} {options}\noops\n"
     assert (tmp_path / "cometbft.log.1").stat().st_size > LARGEST_LOG_BYTES
@@ -140,7 +141,7 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="t
 @needs_linux
 def test_its_timers_may_ring_later(tmp_path: Path) -> None:
     engine = CometBFT(program(tmp_path, "cat /proc/self/timerslack_ns"), tmp_path)
-    assert become(engine, tmp_path / "abci.sock", "tcp://127.0.0.1:1").wait(20) == 0
+    assert become(engine, tmp_path / "abci.sock", "tcp://127.0.0.1:1").wait(PATIENCE_S) == 0
     assert int((tmp_path / "cometbft.log").read_text()) == round(TIMER_SLACK_S * 1e9)
 
 
@@ -156,4 +157,4 @@ def test_it_dies_with_its_parent_however_that_ends(tmp_path: Path) -> None:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         os.kill(parent.pid, signal.SIGKILL)
-        wait_until(lambda: not is_alive(child), 5, "the child's end")
+        wait_until(lambda: not is_alive(child), PATIENCE_S, "the child's end")

@@ -17,6 +17,7 @@ from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.node import Endpoint, check_tls, core_socket_in, open_listener, runtime_directory
 from tests.support.node_process import is_alive, wait_until
+from tests.support.pace import PATIENCE_S
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -53,11 +54,11 @@ def read_url(process: subprocess.Popen[str]) -> str:
 def test_a_node_says_its_url_serves_and_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
     process = start()
     url = read_url(process)
-    assert httpx.get(url).status_code == 200
+    assert httpx.get(url, timeout=PATIENCE_S).status_code == 200
     runtime_dir = Path((tmp_path / "core.sock.path").read_text()).parent
     assert runtime_dir.stat().st_mode & 0o777 == 0o700
     process.terminate()
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert not runtime_dir.exists()
 
@@ -69,21 +70,22 @@ def test_the_core_does_not_hold_the_listening_socket(start: Start, tmp_path: Pat
 
 def test_the_url_is_said_only_once_the_node_is_ready(start: Start, tmp_path: Path) -> None:
     process = start(ready=False)
-    wait_until((tmp_path / "core.sock.path").exists, 10, "the core")
+    answers = tmp_path / "answers"
+    wait_until(lambda: answers.exists() and answers.stat().st_size >= 3, PATIENCE_S, "the node to be asked")
     assert process.stdout is not None
-    assert not select.select([process.stdout], [], [], 0.3)[0]
+    assert not select.select([process.stdout], [], [], 0)[0]
     (tmp_path / "ready").touch()
     assert read_url(process).startswith("http://127.0.0.1:")
 
 
 def test_a_worker_that_died_starts_with_a_clean_scratch_directory(start: Start) -> None:
     url = read_url(start())
-    first = httpx.get(url).text
+    first = httpx.get(url, timeout=PATIENCE_S).text
     assert "worker 0 lives 1 " in first
     pid = int(first.split()[-1])
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_alive(pid), 5, "the end of the worker")
-    second = httpx.get(url).text
+    wait_until(lambda: not is_alive(pid), PATIENCE_S, "the end of the worker")
+    second = httpx.get(url, timeout=PATIENCE_S).text
     assert "worker 0 lives 1 " in second
     assert second != first
 
@@ -91,15 +93,15 @@ def test_a_worker_that_died_starts_with_a_clean_scratch_directory(start: Start) 
 def test_a_worker_that_finds_the_store_damaged_ends_the_node_with_one_line(start: Start) -> None:
     process = start()
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{read_url(process)}/corrupt")
-    _, errors = process.communicate(timeout=10)
+        httpx.get(f"{read_url(process)}/corrupt", timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (3, "cairn: Corrupt: a block is not what was written\n")
 
 
 def test_a_refused_address_is_an_error_before_anything_starts(start: Start, tmp_path: Path) -> None:
     with open_listener("127.0.0.1", 0) as taken:
         process = start(f"port={taken.getsockname()[1]}")
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert "InvalidConfig: cannot listen on 127.0.0.1 port" in errors
     assert not (tmp_path / "core.sock.path").exists()
 
@@ -131,7 +133,7 @@ def test_an_address_that_is_not_ours_is_named(host: str) -> None:
 def test_a_socket_listens_at_once() -> None:
     with open_listener("localhost", 0) as listener:
         host, port, *_ = listener.getsockname()
-        socket.create_connection((host, port), 1).close()
+        socket.create_connection((host, port), PATIENCE_S).close()
 
 
 @pytest.mark.parametrize(

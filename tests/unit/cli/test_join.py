@@ -44,7 +44,7 @@ class FakeRpc:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
-        Thread(target=self._server.serve_forever, daemon=True).start()
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def answer(self, path: str, query: dict[str, list[str]]) -> object:
         if path == "/abci_query" and query["path"] == ['"snapshots"']:

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from cairn.client.loop_thread import LoopThread
-
-TIMEOUT_S = 30
+from tests.support.pace import PATIENCE_S
 
 
 async def nothing() -> None:
@@ -33,7 +32,7 @@ def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
     main = threading.get_ident()
 
     def interrupt() -> None:
-        is_waiting.wait(TIMEOUT_S)
+        is_waiting.wait(PATIENCE_S)
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
