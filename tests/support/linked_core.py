@@ -13,6 +13,7 @@ from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import DropReason, Tx, TxHash
 from tests.support.core_fixtures import KEYS, settings
+from tests.support.pace import PATIENCE_S
 
 
 class Heard:
@@ -43,7 +44,7 @@ class Heard:
             self._note("arrived", tx.hash)
 
     async def until(self, *notice: object) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while notice not in self.notices:
                 self.changed.clear()
                 await self.changed.wait()

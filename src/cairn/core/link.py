@@ -62,7 +62,7 @@ class LinkClient:
             try:
                 while not connection.lost.done():
                     await asyncio.wait([connection.lost], timeout=WATCH_S)
-                    connection.give_up(self._loop.time())
+                    connection.give_up()
             finally:
                 self._connection = None
                 connection.close()
@@ -157,8 +157,8 @@ class _Connection(asyncio.Protocol):
         self._next_submission_id = 1
         self._records: list[bytes] = []
         """Of this turn's submissions since the last call; they have the newest ids."""
-        self._now = loop.time()
-        """As of the last look at what is owed: exact enough, and free to read."""
+        self._now = 0.0
+        """Counted in looks at what is owed, so that it stands still while this worker does: nobody is silent then."""
         # Both in the order of asking: whoever waits longest is first.
         self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission], float]] = {}
         self._calls: dict[int, tuple[asyncio.Future[bytes], float]] = {}
@@ -178,11 +178,11 @@ class _Connection(asyncio.Protocol):
     def close(self) -> None:
         self._transport.close()
 
-    def give_up(self, now: float) -> None:
+    def give_up(self) -> None:
         """Refuse what has waited too long. The answer may still come; nobody will be waiting for it."""
-        self._now = now
+        self._now += WATCH_S
         hung = StoreUnavailable("the core does not answer; the transaction may be on disk: submit it again")
-        self._fail_asked_before(now - SILENCE_S, hung)
+        self._fail_asked_before(self._now - SILENCE_S, hung)
 
     def _fail_asked_before(self, time: float, error: StoreUnavailable) -> None:
         late = [

@@ -3,19 +3,19 @@
 import asyncio
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cairn.core import link, server, wire
-from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import Address, Draft, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.linked_core import Heard, linked
+from tests.support.virtual_time import run_virtual, virtual_loop
 
 
 def test_a_worker_learns_the_chain_then_its_head_then_that_it_is_ready(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_worker_learns_the_chain_then_its_head_then_that_it_is_ready(tmp_path:
             told = [notice for notice in heard.notices if notice != ("phase", "starting")]
             assert told == [("info", 1337), ("commit", 0), ("phase", "ready")]
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_every_call_crosses_the_link(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_every_call_crosses_the_link(tmp_path: Path) -> None:
             assert (status.phase, status.head, status.pending) == ("ready", 0, 2)
             assert (await client.check()).store == "ok"
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_what_is_submitted_before_a_draft_arrives_before_it(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_submitted_before_a_draft_arrives_before_it(tmp_path: Path) -> N
             assert (await drafted).tx_hash == signed(3).hash
             assert await last == Admission(signed(4).hash)
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_refusals_cross_the_link_as_errors(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_refusals_cross_the_link_as_errors(tmp_path: Path) -> None:
             with pytest.raises(InvalidQuery):
                 await client.list_pending(1, "rubbish", None)
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_confirmed_is_said_after_its_commit_notice(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_confirmed_is_said_after_its_commit_notice(tmp_path: Path) -> None:
                     assert isinstance(standing, PendingTx)
                 assert ("commit", standing.height) in heard.notices
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_drops_are_told(tmp_path: Path) -> None:
@@ -97,20 +97,17 @@ def test_drops_are_told(tmp_path: Path) -> None:
             await heard.until("dropped", signed(0).hash, "replaced")
             assert await client.find_tx(signed(0).hash) == DroppedTx("replaced")
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
-def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "SILENCE_S", 0.2)
-    monkeypatch.setattr(link, "WATCH_S", 0.05)
-
+def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async def run() -> None:
         heard, left = Heard(), asyncio.Event()
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             asked = await reader.read(1)
             assert asked
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(2 * link.SILENCE_S)
             # The late answer of a core that woke up again finds nobody.
             writer.write(wire.admitted_frame([1]))
             writer.write(wire.frame_of(1, wire.RESULT, None))
@@ -130,8 +127,10 @@ def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatc
             except Starting:
                 await asyncio.sleep(0.01)
         asking = asyncio.create_task(client.status())
+        asked_at = virtual_loop().time()
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await answer
+        assert link.SILENCE_S <= virtual_loop().time() - asked_at <= link.SILENCE_S + 2 * link.WATCH_S
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await asking
         await heard.until("commit", 9)
@@ -141,7 +140,36 @@ def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatc
         await left.wait()
         server.close()
 
-    asyncio.run(run())
+    run_virtual(run())
+
+
+def test_a_machine_that_stood_still_makes_no_core_silent(tmp_path: Path) -> None:
+    async def run() -> None:
+        left = asyncio.Event()
+
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            assert await reader.read(1)
+            virtual_loop().spend(3_600)
+            await asyncio.sleep(2 * link.WATCH_S)
+            writer.write(wire.admitted_frame([1]))
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        server = await asyncio.start_unix_server(slow, tmp_path / "core.sock")
+        client = LinkClient(tmp_path / "core.sock", Heard())
+        running = asyncio.create_task(client.run())
+        while client._connection is None:
+            await asyncio.sleep(0.01)
+        assert await client.submit(signed(0)) == Admission(signed(0).hash)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await left.wait()
+        server.close()
+
+    run_virtual(run())
 
 
 def test_a_link_that_was_just_lost_takes_nothing(tmp_path: Path) -> None:
@@ -154,7 +182,7 @@ def test_a_link_that_was_just_lost_takes_nothing(tmp_path: Path) -> None:
             with pytest.raises(StoreUnavailable, match="gone"):
                 await client.status()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_draining_refuses_new_work_and_still_answers(tmp_path: Path) -> None:
@@ -168,7 +196,7 @@ def test_draining_refuses_new_work_and_still_answers(tmp_path: Path) -> None:
             assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
             assert not core.done()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_without_a_core_every_call_says_so(tmp_path: Path) -> None:
@@ -179,7 +207,7 @@ def test_without_a_core_every_call_says_so(tmp_path: Path) -> None:
         with pytest.raises(Starting):
             await client.status()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_core_that_goes_away_fails_what_waits_and_is_found_again(tmp_path: Path) -> None:
@@ -196,7 +224,7 @@ def test_a_core_that_goes_away_fails_what_waits_and_is_found_again(tmp_path: Pat
         first = await connections.get()
         answer = client.submit(signed(0))
         asking = asyncio.create_task(client.status())
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(1.0)
         first.close()
         with pytest.raises(StoreUnavailable, match="submit it again"):
             await answer
@@ -210,58 +238,48 @@ def test_a_core_that_goes_away_fails_what_waits_and_is_found_again(tmp_path: Pat
         second.close()
         server.close()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_revert_is_answered_when_every_worker_has_taken_it_in(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path) as (client, _, _core):
-            other = Slow()
+            other = Heard()
             second = LinkClient(tmp_path / "core.sock", other)
             running = asyncio.create_task(second.run())
             await other.until("phase", "ready")
             snapshot = await client.snapshot()
             await client.mine()
             other.notices.clear()
+            # It takes its time over a chain that was opened anew, as one does that opens it too.
+            transport = second._connected()._transport
+            transport.pause_reading()
+            virtual_loop().call_later(server.SETTLE_TIMEOUT_S - 1, transport.resume_reading)
             assert await client.revert(snapshot)
             assert ("phase", "ready") in other.notices, "answered before the other one knew"
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
-class Slow(Heard):
-    """Takes its time over a chain that was opened anew, as one does that opens it too."""
-
-    def on_info(self, info: ChainInfo) -> None:
-        time.sleep(0.05)
-        super().on_info(info)
-
-
-def test_a_worker_that_takes_nothing_in_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SETTLE_TIMEOUT_S", 0.1)
-
+def test_a_worker_that_takes_nothing_in_is_cut_off(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path) as (client, _, _core):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "core.sock"))
             snapshot = await client.snapshot()
             assert await client.revert(snapshot)
             with suppress(ConnectionError):
-                await asyncio.wait_for(reader.read(), 10)
+                await reader.read()
             assert reader.at_eof() or reader.exception()
             writer.close()
             assert (await client.status()).phase == "ready"
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
-def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "SETTLE_TIMEOUT_S", 2.0)
-
+def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chain(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path) as (client, heard, _core):
             snapshot = await client.snapshot()
@@ -272,6 +290,8 @@ def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chain(
             await heard.until("phase", "unavailable")
             joining = Heard()
             late = asyncio.create_task(LinkClient(tmp_path / "core.sock", joining).run())
+            await joining.until("phase", "unavailable")
+            assert not reverting.done()
             await joining.until("phase", "ready")
             assert await reverting
             assert ("commit", 0) in joining.notices
@@ -281,7 +301,7 @@ def test_a_worker_that_joins_during_a_revert_hears_nothing_of_the_old_chain(
                 await late
             writer.close()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
@@ -292,7 +312,7 @@ def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
             reverting = asyncio.create_task(client.revert(snapshot))
             await asyncio.sleep(0)
             writer.close()
-            async with asyncio.timeout(4):
+            async with asyncio.timeout(server.SETTLE_TIMEOUT_S / 2):
                 assert await reverting
 
-    asyncio.run(run())
+    run_virtual(run())

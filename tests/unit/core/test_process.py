@@ -24,6 +24,8 @@ from cairn.store.journal import Journal
 from cairn.store.seen import SeenChain
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
 from tests.support.linked_core import linked
+from tests.support.pace import PATIENCE_S
+from tests.support.virtual_time import run_virtual
 
 
 def refuse(file: int) -> None:
@@ -55,7 +57,7 @@ def test_a_disk_that_refuses_closes_the_node_until_it_takes_writes_again(
             await client.submit(signed(1))
             assert (await client.check()).mempool == "ok"
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_check_that_fails_turns_the_node_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +70,7 @@ def test_a_check_that_fails_turns_the_node_unavailable(tmp_path: Path, monkeypat
             heard.notices.clear()
             await heard.until("phase", "ready")
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_disk_about_to_be_full_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +86,7 @@ def test_a_disk_about_to_be_full_is_not_ready(tmp_path: Path, monkeypatch: pytes
             await heard.until("phase", "ready")
             assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_directory_that_vanishes_closes_the_node_until_it_is_back(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_a_directory_that_vanishes_closes_the_node_until_it_is_back(tmp_path: Pa
             assert (await client.status()).head == height
             assert isinstance(await client.find_tx(signed(1).hash), PendingTx)
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def damaged(*_: object) -> None:
@@ -127,10 +129,10 @@ def test_damage_met_by_a_submission_ends_the_process(
                 monkeypatch.setattr(part, method, damaged)
                 with pytest.raises(NodeError):
                     await client.submit(signed(0))
-                await asyncio.wait([core], timeout=10)
+                await asyncio.wait([core], timeout=PATIENCE_S)
                 assert core.done()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_damage_met_by_a_question_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +142,10 @@ def test_damage_met_by_a_question_ends_the_process(tmp_path: Path, monkeypatch: 
                 monkeypatch.setattr(ChainStore, "find_location", damaged)
                 with pytest.raises(NodeError, match="block 7"):
                     await client.find_tx(signed(0).hash)
-                await asyncio.wait([core], timeout=10)
+                await asyncio.wait([core], timeout=PATIENCE_S)
                 assert core.done()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_fault_of_ours_in_a_callback_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,10 +158,10 @@ def test_a_fault_of_ours_in_a_callback_ends_the_process(tmp_path: Path, monkeypa
                 monkeypatch.setattr(Journal, "sync", broken)
                 with pytest.raises(StoreUnavailable):
                     await client.submit(signed(0))
-                await asyncio.wait([core], timeout=10)
+                await asyncio.wait([core], timeout=PATIENCE_S)
                 assert core.done()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_refusals_of_the_callers_fault_end_nothing(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_refusals_of_the_callers_fault_end_nothing(tmp_path: Path) -> None:
             await client.submit(signed(0))
             assert not core.done()
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_the_failing_part_is_named() -> None:

@@ -138,10 +138,7 @@ def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
             await core.submit(signed(0))
-            for _ in range(100):
-                if core.head == 1:
-                    break
-                await asyncio.sleep(0.01)
+            await turns()
             assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
 
     asyncio.run(run())
