@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
+from time import thread_time
 
 import structlog
 
@@ -24,7 +25,7 @@ from cairn.mempool.pool import Mempool
 
 SCAN_INTERVAL_S = 1.0
 SCAN_SHARE = 20
-"""How many times as long as a scan took the next one is put off, at least."""
+"""How many times as long as a scan worked the next one is put off, at least."""
 RESEND_AFTER_S = 3.0
 STALE_AFTER_S = 20.0
 """Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
@@ -149,9 +150,11 @@ class Broadcaster:
             self._woken.clear()
             await self._until_decided()
             if (now := loop.time()) >= self._scan_at:
+                # Its own time: a process that was paused in the middle would not look again for minutes.
+                begun_at = thread_time()
                 self._gather(self._overdue(now))
                 # A large pool takes long to look through: that must stay a small share of the time.
-                self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (loop.time() - now))
+                self._scan_at = loop.time() + max(SCAN_INTERVAL_S, SCAN_SHARE * (thread_time() - begun_at))
             elif not self._blocked:
                 await self._until_gathered()
                 await self._until_decided()

@@ -1,7 +1,7 @@
 """What is sent to CometBFT, in which order, and when again. Time passes only while everybody waits."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
@@ -16,10 +16,11 @@ from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_b
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
+from cairn.mempool.entry import Entry
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
-from tests.support.virtual_time import run_virtual
+from tests.support.virtual_time import run_virtual, virtual_loop
 
 IN_CACHE = RpcError(-32603, "Internal error", "tx already exists in cache")
 FULL = RpcError(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
@@ -260,6 +261,57 @@ def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
         scene.overlay.clear()
         rescan(scene)
         await scene.until_sent(0, 1)
+
+    play(scene, story)
+
+
+class Looks:
+    """When everything is looked at, as it comes by itself; each look lasts `each_s`."""
+
+    def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
+        self.at: list[float] = []
+        mining_order = scene.pool.mining_order
+
+        def looked_at() -> Iterator[Entry]:
+            self.at.append(round(virtual_loop().now, 3))
+            virtual_loop().spend(each_s)
+            return mining_order()
+
+        monkeypatch.setattr(scene.pool, "mining_order", looked_at)
+
+
+def test_what_cometbft_lost_is_sent_again_by_itself() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        scene.admit(0)
+        await scene.until_sent(0)
+        await scene.nothing_is_sent(0.9 * module.RESEND_AFTER_S)
+        await scene.until_sent(0)
+
+    play(scene, story)
+
+
+def test_looks_at_everything_stay_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    looks = Looks(scene, monkeypatch, 0.5)
+    monkeypatch.setattr(module, "thread_time", lambda: virtual_loop().now)
+
+    async def story() -> None:
+        await asyncio.sleep(30.0)
+        assert looks.at == [0.0, 10.5, 21.0]
+
+    play(scene, story)
+
+
+def test_a_pause_in_the_middle_of_a_look_puts_off_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    looks = Looks(scene, monkeypatch, 4.0)
+    monkeypatch.setattr(module, "thread_time", lambda: 0.0)
+
+    async def story() -> None:
+        await asyncio.sleep(13.0)
+        assert looks.at == [0.0, 5.0, 10.0, 15.0]
 
     play(scene, story)
 
