@@ -30,8 +30,6 @@ Repeat = Literal["always", "if unsent", "never"]
 Query = Mapping[str, str | int | float]
 
 CONNECT_TIMEOUT_S = 5.0
-LATE_ANSWER_S = 5.0
-"""How late an answer may be that the node was asked to hold back."""
 MAX_CONNECTIONS = 1_000
 """Each `wait` holds one, and must not keep a submission from its own."""
 
@@ -125,10 +123,10 @@ class Transport:
         deadline = deadline or Deadline(self.timeout_s)
         was_repeated = False
         for delay_s in delays():
-            attempt_s = deadline.left_s(at_most=self._silence_timeout_s + held_s)
+            attempt_s = deadline.left_s(at_most=self._silence_timeout_s)
             if held_s:
-                # An answer that is held until the deadline comes after it.
-                attempt_s = max(attempt_s, held_s + LATE_ANSWER_S)
+                # An answer that is held until the deadline comes after it; only from then on is it owed.
+                attempt_s = held_s + self._silence_timeout_s
             try:
                 response = await self._exchange(method, path, body, query, attempt_s)
                 if response.is_success:
