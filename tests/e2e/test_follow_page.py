@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_process import NodeProcess, wait_until
-from tests.support.pages import STEP_TIMEOUT_S, Page, Terminal
+from tests.support.pace import PATIENCE_S
+from tests.support.pages import Page, Terminal
 
 PAGE = Page("docs/follow-events.md")
 AS_A_BROWSER = """
@@ -71,9 +72,9 @@ def test_the_watch_command(terminal: Terminal, tmp_path: Path) -> None:
             terminal.own(".venv/bin/cairn watch").split(), stdout=out, env=terminal.environment, cwd=tmp_path
         )
     try:
-        wait_until(lambda: bool(printed.read_text()), STEP_TIMEOUT_S, "a block")
+        wait_until(lambda: bool(printed.read_text()), PATIENCE_S, "a block")
         watching.send_signal(signal.SIGINT)
-        watching.wait(STEP_TIMEOUT_S)
+        watching.wait(PATIENCE_S)
     finally:
         watching.kill()
         watching.wait()

@@ -9,11 +9,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.support.node_process import START_TIMEOUT_S, NodeProcess, wait_until
+from tests.support.node_process import NodeProcess, wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.pages import ROOT, Page, Terminal, every_page, steady
+from tests.support.public import get_anew
 
 RICH = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
@@ -54,9 +55,9 @@ def test_events_print_what_the_page_shows(terminal: Terminal) -> None:
         printed.open("w") as out,
         subprocess.Popen(terminal.own(line), shell=True, stdin=subprocess.PIPE, stdout=out) as events,
     ):
-        wait_until(lambda: len(messages(printed.read_text())) >= len(expected), START_TIMEOUT_S, f"{expected}")
+        wait_until(lambda: len(messages(printed.read_text())) >= len(expected), PATIENCE_S, f"{expected}")
         # The end of its input ends the client, as Ctrl-D does.
-        events.communicate(timeout=60)
+        events.communicate(timeout=PATIENCE_S)
     assert events.returncode == 0
     assert messages(printed.read_text())[: len(expected)] == expected
 
@@ -76,7 +77,7 @@ def test_a_chain_of_ones_own(page: str, terminal: Terminal, tmp_path: Path) -> N
     with NodeProcess.start([*run, "--port", "0"]) as chain:
         chain.wait_ready()
         assert Path(home, "data").is_dir()
-        assert httpx.get(f"{chain.url}/account/{RICH}").json()["balance"] == 1000 * 10**18
+        assert get_anew(f"{chain.url}/account/{RICH}").json()["balance"] == 1000 * 10**18
 
 
 @pytest.mark.parametrize("page", every_page())

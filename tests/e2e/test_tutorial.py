@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_process import NodeProcess, wait_until
-from tests.support.pages import STEP_TIMEOUT_S, Page, Terminal
+from tests.support.pace import PATIENCE_S
+from tests.support.pages import Page, Terminal
 from tests.support.ports import free_base_port
 
 PAGE = Page("docs/tutorial.md")
@@ -25,7 +26,7 @@ def shop_open(directory: Path) -> Iterator[Path]:
     try:
         yield printed
         shop.send_signal(signal.SIGINT)
-        _, complaint = shop.communicate(timeout=STEP_TIMEOUT_S)
+        _, complaint = shop.communicate(timeout=PATIENCE_S)
         assert (shop.returncode, complaint) == (0, b"")
     finally:
         shop.kill()
@@ -33,10 +34,9 @@ def shop_open(directory: Path) -> Iterator[Path]:
 
 
 def await_text(printed: Path, expected: str) -> None:
-    wait_until(lambda: printed.read_text() == expected, STEP_TIMEOUT_S, f"{expected!r}: {printed.read_text()!r}")
+    wait_until(lambda: printed.read_text() == expected, PATIENCE_S, f"{expected!r}: {printed.read_text()!r}")
 
 
-@pytest.mark.timeout(6 * STEP_TIMEOUT_S)
 def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_base_port(1)
     (make, _), (open_shop, opened), (first, _), (second, _), (third, _), (_, found), (last, _) = PAGE.steps()

@@ -6,12 +6,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
-from tests.support.node_process import START_TIMEOUT_S, NodeProcess, wait_until
+from tests.support.node_process import NodeProcess, wait_until
+from tests.support.pace import PATIENCE_S
+from tests.support.public import get_anew, post_anew
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 GONE = "is gone"
@@ -19,7 +20,7 @@ GONE = "is gone"
 
 def rpc(node: NodeProcess, method: str, *params: object) -> dict[str, Any]:
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    answer: dict[str, Any] = httpx.post(f"{node.url}/rpc", json=asked, timeout=30).json()
+    answer: dict[str, Any] = post_anew(f"{node.url}/rpc", asked).json()
     return answer
 
 
@@ -37,10 +38,10 @@ def pay(node: NodeProcess) -> dict[str, Any]:
 
 def wait_refused(node: NodeProcess) -> None:
     def refused() -> bool:
-        answer = httpx.get(f"{node.url}/ready", timeout=30)
+        answer = get_anew(f"{node.url}/ready")
         return answer.status_code == 503 and GONE in answer.text
 
-    wait_until(refused, START_TIMEOUT_S, f"the refusal: {node.stderr}")
+    wait_until(refused, PATIENCE_S, f"the refusal: {node.stderr}")
 
 
 @pytest.mark.parametrize("core_is_killed", [False, True])
@@ -72,7 +73,7 @@ def test_a_directory_that_comes_back_is_taken_up_where_it_was(tmp_path: Path) ->
         wait_refused(node)
         data_dir.rmdir()
         aside.rename(data_dir)
-        wait_until(lambda: "result" in pay(node), START_TIMEOUT_S, f"its return: {node.stderr}")
+        wait_until(lambda: "result" in pay(node), PATIENCE_S, f"its return: {node.stderr}")
         assert mined(node, 1)["parentHash"] == head["hash"]
 
 
@@ -83,7 +84,7 @@ def test_a_revert_may_make_the_chain_shorter_also_when_the_core_is_killed(tmp_pa
         assert rpc(node, "evm_revert", snapshot)["result"] is True
         killed = node.core_pid()
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: killed not in node.children(), START_TIMEOUT_S, "the loss")
+        wait_until(lambda: killed not in node.children(), PATIENCE_S, "the loss")
         # A worker may hear of the loss, and of the new core, a moment later than another.
-        wait_until(lambda: "result" in rpc(node, "evm_mine"), START_TIMEOUT_S, f"a block: {node.stderr}")
+        wait_until(lambda: "result" in rpc(node, "evm_mine"), PATIENCE_S, f"a block: {node.stderr}")
         assert rpc(node, "eth_getBlockByNumber", "0x2", False)["result"] is None

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.support.pace import PATIENCE_S
+
 CANDIDATES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--headless",
@@ -20,8 +22,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Generous: other tests keep the machine busy.
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 1_000 * PATIENCE_S
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 360, "height": 740}
 
@@ -37,7 +38,7 @@ def find_chromium() -> str | None:
 @contextmanager
 def open_browser(executable: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=TIMEOUT_MS)
         yield browser
         browser.close()
 

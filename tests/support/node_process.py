@@ -13,11 +13,9 @@ from types import TracebackType
 
 import httpx
 
+from tests.support.pace import PATIENCE_S
+
 LISTENING = "Listening on "
-# Generous: other tests keep the machine busy. What the node itself promises is tested in tests/e2e/test_processes.py.
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 15
-PROBE_TIMEOUT_S = 5
 
 
 def command(args: Sequence[str]) -> list[str]:
@@ -47,6 +45,14 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process is paused, as by SIGSTOP."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class NodeProcess:
@@ -99,7 +105,7 @@ class NodeProcess:
     @property
     def url(self) -> str:
         """The base URL, from the line that the node prints once it serves."""
-        wait_until(lambda: self._find_url() is not None or not self.is_running, START_TIMEOUT_S, LISTENING)
+        wait_until(lambda: self._find_url() is not None or not self.is_running, PATIENCE_S, LISTENING)
         found = self._find_url()
         if found is None:
             raise RuntimeError(f"the node ended with {self.process.returncode}: {self.stderr}")
@@ -120,14 +126,16 @@ class NodeProcess:
         return self.process.poll() is None
 
     def probe(self, path: str) -> int | None:
-        """The status of GET `path` over a fresh connection; None when there is no answer in time."""
+        """The status of GET `path` over a fresh connection; None when nobody answers."""
         try:
-            return httpx.get(self.url + path, timeout=PROBE_TIMEOUT_S, verify=False).status_code
+            return httpx.get(self.url + path, timeout=PATIENCE_S, verify=False).status_code
         except httpx.TransportError:
             return None
 
-    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        wait_until(lambda: self.probe("/ready") == 200, timeout_s, f"/ready: {self.stderr}")
+    def wait_ready(self) -> None:
+        wait_until(lambda: self.probe("/ready") == 200 or not self.is_running, PATIENCE_S, f"/ready: {self.stderr}")
+        if not self.is_running:
+            raise RuntimeError(f"the node ended with {self.process.returncode}: {self.stderr}")
 
     def children(self) -> dict[int, str]:
         """Every living process that the supervisor started, by id, with its name."""
@@ -150,6 +158,16 @@ class NodeProcess:
                 return pid
         raise LookupError("no core runs")
 
+    def replace_core(self) -> None:
+        """Kill the core and wait until another is there, and a worker that has it. Others may take a moment longer."""
+        killed = self.core_pid()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: "cairn-core" in self._names_without(killed), PATIENCE_S, f"a new core: {self.stderr}")
+        self.wait_ready()
+
+    def _names_without(self, pid: int) -> list[str]:
+        return [name for other, name in self.children().items() if other != pid]
+
     def worker_pids(self) -> list[int]:
         return sorted(pid for pid, name in self.children().items() if name.startswith("cairn-api"))
 
@@ -168,10 +186,10 @@ class NodeProcess:
             self.signal_group(signal.SIGKILL)
         self.process.wait()
 
-    def wait_exit(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+    def wait_exit(self, timeout_s: float = PATIENCE_S) -> int:
         return self.process.wait(timeout_s)
 
-    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+    def stop(self, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM, as a service manager does. Returns the exit code."""
         self.process.terminate()
         return self.wait_exit(timeout_s)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.node_process import clean_environment
+from tests.support.pace import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED_ADDRESS = "127.0.0.1:8645"
 PROGRAMS = Path(sys.executable).parent
-STEP_TIMEOUT_S = 60
 COMMAND = re.compile(
     r"""
     ^\$\ (                                # the prompt
@@ -82,7 +82,7 @@ class Terminal:
         node_url: str,
         environment: Mapping[str, str] | None = None,
         programs: Path = PROGRAMS,
-        timeout_s: float = STEP_TIMEOUT_S,
+        timeout_s: float = PATIENCE_S,
     ) -> None:
         self.directory = directory
         self._address = node_url.removeprefix("http://")

@@ -9,12 +9,11 @@ import httpx
 from eth_account.signers.local import LocalAccount
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.pace import PATIENCE_S
 from tests.support.wallet import COIN, Signed, dev_account, new_account, sign_transfer
 
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code"}
-RECEIVE_TIMEOUT_S = 30
 WAIT_S = 20
-CONFIRM_TIMEOUT_S = 60
 
 
 class PublicNode:
@@ -22,7 +21,7 @@ class PublicNode:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     @property
     def engine(self) -> str:
@@ -49,7 +48,7 @@ class PublicNode:
         return transfer.tx_hash
 
     def await_confirmed(self, tx_hash: str) -> dict[str, Any]:
-        deadline = time.monotonic() + CONFIRM_TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             tx: dict[str, Any] = self.read(f"/tx/{tx_hash}", wait=WAIT_S)
             if tx["status"] == "confirmed":
@@ -58,7 +57,7 @@ class PublicNode:
 
     def await_idle(self) -> None:
         """Return once all that is executable has been mined."""
-        deadline = time.monotonic() + CONFIRM_TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while self.read("/chain")["mempool"]["pending"]:
             assert time.monotonic() < deadline, "the mempool does not drain"
             time.sleep(0.05)
@@ -77,14 +76,30 @@ class PublicNode:
         return account
 
     def events(self, query: str = "") -> ClientConnection:
-        return connect("ws" + self.url.removeprefix("http") + "/events" + query)
+        return connect_patiently("ws" + self.url.removeprefix("http") + "/events" + query)
 
     def close(self) -> None:
         self.http.close()
 
 
+def get_anew(url: str, **params: str | int) -> httpx.Response:
+    """Over a connection of its own."""
+    return httpx.get(url, params=params, timeout=PATIENCE_S, verify=False)
+
+
+def post_anew(url: str, body: object) -> httpx.Response:
+    """Over a connection of its own."""
+    return httpx.post(url, json=body, timeout=PATIENCE_S, verify=False)
+
+
+def connect_patiently(url: str, **options: Any) -> ClientConnection:
+    """A socket that never takes the node for dead because it is slow."""
+    socket: ClientConnection = connect(url, open_timeout=PATIENCE_S, ping_interval=None, **options)
+    return socket
+
+
 def receive(socket: ClientConnection) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(socket.recv(RECEIVE_TIMEOUT_S))
+    message: dict[str, Any] = json.loads(socket.recv(PATIENCE_S))
     return message
 
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 
-TIMEOUT_S = 60
+from tests.support.pace import PATIENCE_S
 
 
 class RpcRefused(Exception):
@@ -17,7 +17,7 @@ class RpcRefused(Exception):
 def rpc(url: str, method: str, *params: object) -> Any:
     """The result of one call, over a connection of its own. Raises `RpcRefused`."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    with closing(HTTPConnection(url.removeprefix("http://"), timeout=TIMEOUT_S)) as connection:
+    with closing(HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)) as connection:
         connection.request("POST", "/rpc", body, {"Content-Type": "application/json"})
         answer = json.loads(connection.getresponse().read())
     if "error" in answer:

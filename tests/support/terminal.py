@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 
-EXPECT_TIMEOUT_S = 60
+from tests.support.pace import PATIENCE_S
+
 CTRL_C = "\x03"
 SHOWN_CHARACTERS = 2_000
 
@@ -54,7 +55,7 @@ class Terminal:
     def text(self) -> str:
         return _CONTROLS.sub("", self.raw)
 
-    def expect(self, text: str, timeout_s: float = EXPECT_TIMEOUT_S) -> None:
+    def expect(self, text: str, timeout_s: float = PATIENCE_S) -> None:
         """Read until `text` appears after what was expected before. Raises `AssertionError` with what came instead."""
         deadline = time.monotonic() + timeout_s
         while (found := self.text.find(text, self._seen)) < 0:
@@ -66,7 +67,7 @@ class Terminal:
     def enter(self, text: str) -> None:
         os.write(self._leader, text.encode())
 
-    def wait(self, timeout_s: float = EXPECT_TIMEOUT_S) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code, once all that it printed is read."""
         deadline = time.monotonic() + timeout_s
         while self._read(max(0.0, deadline - time.monotonic())):

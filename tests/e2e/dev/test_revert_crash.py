@@ -5,18 +5,16 @@ from contextlib import closing, suppress
 from http.client import HTTPException
 from pathlib import Path
 
-import pytest
-
 from cairn.domain.genesis import dev_genesis
 from cairn.store.chain import ChainStore
 from tests.support import altered_dev
 from tests.support.altered_dev import CRASH_POINTS
 from tests.support.node_process import NodeProcess, wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
 from tests.support.rpc import RpcRefused, rpc
 from tests.support.wallet import dev_account, new_account, sign_transfer
 
-READY_S = 60
 UNDECIDED, *DECIDED = CRASH_POINTS
 
 
@@ -39,7 +37,7 @@ class Rig:
             rpc(node.url, "evm_revert", snapshot)
 
     def await_point(self, point: str) -> None:
-        wait_until((self.reached / point).exists, READY_S, f"the crash at {point}")
+        wait_until((self.reached / point).exists, PATIENCE_S, f"the crash at {point}")
 
 
 class Scene:
@@ -85,7 +83,6 @@ def audit(data_dir: Path) -> None:
     chain.close()
 
 
-@pytest.mark.timeout(300)
 def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
     rig = Rig("core", tmp_path)
     with rig.start() as node:
@@ -105,22 +102,21 @@ def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
     audit(rig.data_dir)
 
 
-@pytest.mark.timeout(300)
 def test_the_whole_node_killed_at_every_point(tmp_path: Path) -> None:
     rig = Rig("node", tmp_path)
     with rig.start() as node:
         node.wait_ready()
         scene = Scene(node)
         rig.revert(node, scene.snapshot)
-        node.wait_exit(READY_S)
+        node.wait_exit()
     with rig.start() as node:
         node.wait_ready()
         scene.check(node, reverted=False)
         rig.revert(node, scene.snapshot)
-        node.wait_exit(READY_S)
+        node.wait_exit()
     for point in DECIDED[1:]:
         with rig.start() as node:
-            node.wait_exit(READY_S)
+            node.wait_exit()
             assert (rig.reached / point).exists()
     with rig.start() as node:
         node.wait_ready()

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode, assert_problem
 
 UNKNOWN = "0x" + "ab" * 32
@@ -19,7 +20,7 @@ GETS = [
 def exchange(node: PublicNode, request: bytes) -> tuple[int, bytes]:
     """Send raw bytes; the status and all that came until the node closed the connection."""
     target = urlsplit(node.url)
-    with socket.create_connection((target.hostname or "", target.port or 80), timeout=15) as connection:
+    with socket.create_connection((target.hostname or "", target.port or 80), timeout=PATIENCE_S) as connection:
         connection.sendall(request)
         received = b""
         while chunk := connection.recv(65_536):

@@ -8,10 +8,7 @@ import pytest
 from tests.support.node_process import NodeProcess
 from tests.support.wallet import dev_account, new_account
 
-TIMEOUT_S = 180
 
-
-@pytest.mark.timeout(TIMEOUT_S + 30)
 @pytest.mark.parametrize("library", ["ethers", "viem"])
 def test_a_library_sends_waits_and_watches(library: str, node: NodeProcess, js_packages: Path) -> None:
     script = js_packages.with_name(f"{library}_rpc.mjs")
@@ -20,6 +17,5 @@ def test_a_library_sends_waits_and_watches(library: str, node: NodeProcess, js_p
         ["node", str(script), node.url, key, new_account().address],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
     )
     assert (done.returncode, done.stdout) == (0, f"{library}: done\n"), done.stdout + done.stderr + node.stderr

@@ -23,7 +23,6 @@ def node() -> Iterator[NodeProcess]:
         yield process
 
 
-@pytest.mark.timeout(300)
 def test_the_page_works_as_it_stands(node: NodeProcess, js_packages: Path, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, node.url)
     tmp_path.joinpath("node_modules").symlink_to(js_packages)

@@ -11,14 +11,13 @@ from web3.exceptions import Web3RPCError
 from web3.middleware import SignAndSendRawMiddlewareBuilder
 
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 from tests.support.wallet import COIN, DEV_CHAIN_ID, TRANSFER_FEE, dev_account, new_account
-
-TIMEOUT_S = 60
 
 
 def connected(node: NodeProcess) -> Any:
     """A `Web3`. Its types are those of mainnet's answers; here it is called as untyped programs call it."""
-    return Web3(Web3.HTTPProvider(node.url + "/rpc", request_kwargs={"timeout": TIMEOUT_S}))
+    return Web3(Web3.HTTPProvider(node.url + "/rpc", request_kwargs={"timeout": PATIENCE_S}))
 
 
 def signed_transfer(sender: LocalAccount, to: str, nonce: int, gas_price: int) -> Any:
@@ -35,7 +34,7 @@ def signed_transfer(sender: LocalAccount, to: str, nonce: int, gas_price: int) -
 
 def polled_until(polled: Any, wanted: bytes) -> list[bytes]:
     """All that a filter tells until it tells what is wanted."""
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + PATIENCE_S
     told: list[bytes] = []
     while wanted not in told:
         assert time.monotonic() < deadline, "it never came"
@@ -53,7 +52,7 @@ def test_send_wait_and_read(node: NodeProcess) -> None:
     signed = signed_transfer(sender, to, nonce, w3.eth.gas_price)
     tx_hash = w3.eth.send_raw_transaction(signed.raw_transaction)
     assert tx_hash == signed.hash
-    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)
+    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)
     assert (receipt["status"], receipt["gasUsed"], receipt["logs"]) == (1, 21_000, [])
     block = w3.eth.get_block(receipt["blockNumber"], full_transactions=True)
     assert block["hash"] == receipt["blockHash"]
@@ -71,7 +70,7 @@ def test_the_node_signs_for_a_dev_account(node: NodeProcess) -> None:
     sender, to = w3.eth.accounts[2], new_account().address
     before = w3.eth.get_balance(sender)
     tx_hash = w3.eth.send_transaction({"from": sender, "to": to, "value": COIN})
-    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)
+    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)
     assert w3.eth.get_balance(sender, receipt["blockNumber"]) == before - COIN - TRANSFER_FEE
 
 
@@ -84,7 +83,7 @@ def test_a_pending_transaction_is_modified(node: NodeProcess) -> None:
     replaced = w3.eth.send_transaction(held_up)
     modified = w3.eth.modify_transaction(replaced, value=2, gasPrice=2 * w3.eth.gas_price)
     w3.eth.send_transaction({"from": sender, "to": to, "value": 1, "nonce": nonce, "type": 0})
-    receipt = w3.eth.wait_for_transaction_receipt(modified, timeout=TIMEOUT_S, poll_latency=0.05)
+    receipt = w3.eth.wait_for_transaction_receipt(modified, timeout=PATIENCE_S, poll_latency=0.05)
     assert w3.eth.get_balance(to, receipt["blockNumber"]) == 3
 
 
@@ -108,7 +107,7 @@ def test_a_local_account_behind_the_middleware(node: NodeProcess) -> None:
     w3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(sender), layer=0)
     transfer = {"from": sender.address, "to": new_account().address, "value": 1, "gasPrice": w3.eth.gas_price}
     tx_hash = w3.eth.send_transaction(transfer)
-    assert w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)["status"] == 1
+    assert w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)["status"] == 1
 
 
 def test_refusals_are_worded_as_geth_words_them(node: NodeProcess) -> None:
@@ -143,7 +142,7 @@ def test_filters_are_polled(node: NodeProcess) -> None:
     blocks, pending, logs = w3.eth.filter("latest"), w3.eth.filter("pending"), w3.eth.filter({})
     tx_hash = w3.eth.send_transaction({"from": w3.eth.accounts[5], "to": new_account().address, "value": 1})
     assert polled_until(pending, tx_hash) == [tx_hash]
-    mined = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=TIMEOUT_S, poll_latency=0.05)["blockHash"]
+    mined = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)["blockHash"]
     numbers = [w3.eth.get_block(block_hash)["number"] for block_hash in polled_until(blocks, mined)]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert logs.get_new_entries() == []
@@ -158,7 +157,7 @@ def test_async_over_http(node: NodeProcess) -> None:
         signed = [signed_transfer(sender, new_account().address, nonce + each, price) for each in range(5)]
         sent = await asyncio.gather(*(w3.eth.send_raw_transaction(each.raw_transaction) for each in signed))
         receipts = await asyncio.gather(
-            *(w3.eth.wait_for_transaction_receipt(tx_hash, TIMEOUT_S, 0.05) for tx_hash in sent)
+            *(w3.eth.wait_for_transaction_receipt(tx_hash, PATIENCE_S, 0.05) for tx_hash in sent)
         )
         assert all(receipt["status"] == 1 for receipt in receipts)
         await w3.provider.disconnect()
@@ -179,7 +178,7 @@ def test_subscriptions(node: NodeProcess) -> None:
             await w3.eth.send_raw_transaction(signed.raw_transaction)
             numbers: list[int] = []
             arrived = []
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 async for message in w3.socket.process_subscriptions():
                     if message["subscription"] == heads:
                         numbers.append(message["result"]["number"])

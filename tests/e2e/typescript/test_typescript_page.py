@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page
 
 PAGE = Page("docs/typescript.md")
 PROGRAMS = ("pay.mts", "signed.mts")
-STEP_TIMEOUT_S = 120
 MISTAKES = """
 import createClient from "openapi-fetch";
 import type { components, paths } from "./cairn.js";
@@ -40,7 +40,6 @@ def node() -> Iterator[NodeProcess]:
         yield process
 
 
-@pytest.mark.timeout(4 * STEP_TIMEOUT_S)
 def test_the_page_works_as_it_stands(node: NodeProcess, js_packages: Path, tmp_path: Path) -> None:
     address = node.url.removeprefix("http://")
     install, *steps = PAGE.steps()
@@ -59,7 +58,7 @@ def run(line: str, directory: Path) -> str:
     program, *arguments = shlex.split(line)
     # `npx` would look for a package that is missing here elsewhere: these must be the pinned ones.
     command = [str(directory / "node_modules" / ".bin" / arguments.pop(0))] if program == "npx" else [program]
-    done = subprocess.run([*command, *arguments], cwd=directory, capture_output=True, text=True, timeout=STEP_TIMEOUT_S)
+    done = subprocess.run([*command, *arguments], cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
 
