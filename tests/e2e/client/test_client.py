@@ -16,7 +16,9 @@ from cairn.client.errors import (
     TxNotFound,
 )
 from cairn.client.models import ConfirmedTransaction, PendingTransaction, Submitted
+from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 
 TO = Account.dev(9).address
 UNKNOWN = "0x" + "ab" * 32
@@ -33,7 +35,7 @@ def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
     """Some are refused, for every kind of reason; the others are confirmed with consecutive nonces."""
 
     async def main() -> None:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             account, recipient = await funded(client), Account.create().address
             wallet = client.wallet(account)
             values = [10**30 if number % 40 == 0 else number for number in range(200)]
@@ -55,7 +57,7 @@ def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:
 
 def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> None:
     async def main() -> None:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             account = await funded(client, coins=2_000)
             signed = await client.wallet(account).sign(TO, 2**70)
             assert await client.submit(signed) == Submitted("pending", signed.tx_hash)
@@ -78,7 +80,7 @@ def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> Non
 
 def test_pending_replaced_and_dropped() -> None:
     async def main(url: str) -> None:
-        async with AsyncClient(url) as client:
+        async with patient(url) as client:
             wallet = client.wallet(Account.dev(0))
             first = await wallet.sign(TO, 1, nonce=1)
             results = await client.submit_all([first, await wallet.sign(TO, 2, nonce=1)])
@@ -109,7 +111,7 @@ def test_pending_replaced_and_dropped() -> None:
 
 def test_the_mempool_in_pages(node: NodeProcess) -> None:
     async def main() -> None:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             wallet = client.wallet(await funded(client))
             # Behind a missing nonce they stay where they are.
             ahead = [await wallet.sign(TO, 1, nonce=nonce) for nonce in range(1, 41)]
@@ -125,7 +127,7 @@ def test_the_mempool_in_pages(node: NodeProcess) -> None:
 
 def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
     async def main() -> None:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             wallet = client.wallet(await funded(client))
             shop = Account.create().address
             first_height = (await client.chain()).head.block_height
@@ -145,7 +147,7 @@ def test_payments_come_once_and_in_order(node: NodeProcess) -> None:
 
 
 def test_the_faucet_and_the_probes(node: NodeProcess) -> None:
-    with Client(node.url) as client:
+    with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         poor = Account.create().address
         client.wait(client.faucet(poor, 5 * COIN).tx_hash)
         assert client.account(poor).balance == 5 * COIN
@@ -153,13 +155,13 @@ def test_the_faucet_and_the_probes(node: NodeProcess) -> None:
 
 
 def test_what_the_node_signs(node: NodeProcess) -> None:
-    with Client(node.url) as client:
+    with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         sent = client.submit({"from": Account.dev(8).address, "to": TO, "value": 1, "gas": 21_000})
         assert client.wait(sent.tx_hash).sender == Account.dev(8).address.lower()
 
 
 def test_both_faces_give_the_same(node: NodeProcess) -> None:
-    with Client(node.url) as client:
+    with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         wallet = client.wallet(Account.dev(1))
         assert (wallet.account, wallet.address) == (Account.dev(1), Account.dev(1).address)
         hashes = wallet.send_all([(TO, value) for value in range(5)])
@@ -178,7 +180,7 @@ def test_both_faces_give_the_same(node: NodeProcess) -> None:
         }
 
     async def main() -> dict[str, object]:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             return {
                 "tx": await client.transaction(tx.tx_hash),
                 "block": await client.block(tx.block_height),
@@ -197,7 +199,7 @@ def test_both_faces_give_the_same(node: NodeProcess) -> None:
 
 
 def test_threads_share_a_client(node: NodeProcess) -> None:
-    with Client(node.url) as client:
+    with Client(node.url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S) as client:
         wallet = client.wallet(Account.dev(2))
         before = client.account(wallet.address).nonce
         hashes: list[str] = []

@@ -12,16 +12,16 @@ import httpx
 import pytest
 
 from cairn.client import Account, AsyncClient, SignedTransfer, errors
+from cairn.client.backoff import Deadline
 from cairn.client.errors import BY_CODE, ApiError
 from cairn.client.transport import problem_error
+from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 
 TO = Account.dev(9).address
 GWEI = 10**9
 UNKNOWN = "0x" + "ab" * 32
-
-LESS_THAN_A_RETRY_S = 4.9
-"""What the node asks to wait before a full mempool is tried again is 5 s: it is told at once."""
 
 Call = Callable[[AsyncClient], Awaitable[object]]
 
@@ -99,10 +99,21 @@ def small() -> Iterator[NodeProcess]:
         yield node
 
 
+@pytest.fixture
+def tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when too little time is left to try again: what the node refuses for now is told at once."""
+
+    async def pause(deadline: Deadline, delay_s: float) -> bool:
+        return False
+
+    monkeypatch.setattr(Deadline, "pause", pause)
+
+
+@pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("code", CALLS)
 def test_a_call_raises_the_class_of_its_code(small: NodeProcess, code: str) -> None:
     async def main() -> None:
-        async with AsyncClient(small.url, timeout_s=LESS_THAN_A_RETRY_S) as client:
+        async with patient(small.url) as client:
             with pytest.raises(BY_CODE[code]) as raised:
                 await CALLS[code](client)
             assert type(raised.value) is BY_CODE[code]
@@ -114,16 +125,17 @@ def test_a_call_raises_the_class_of_its_code(small: NodeProcess, code: str) -> N
 
 @pytest.mark.parametrize("code", REQUESTS)
 def test_an_answer_is_the_class_of_its_code(small: NodeProcess, code: str) -> None:
-    with httpx.Client(base_url=small.url) as http:
+    with httpx.Client(base_url=small.url, timeout=PATIENCE_S) as http:
         answer = http.request(**REQUESTS[code])  # type: ignore[arg-type]
     error = problem_error(answer.status_code, answer.content, answer.headers.get("retry-after"))
     assert type(error) is BY_CODE[code]
     assert error.status == answer.status_code
 
 
-def test_a_full_mempool_is_waited_for_and_then_told() -> None:
+@pytest.mark.usefixtures("tried_once")
+def test_a_full_mempool_is_told_with_the_time_to_wait() -> None:
     async def main(url: str) -> None:
-        async with AsyncClient(url, timeout_s=LESS_THAN_A_RETRY_S) as client:
+        async with patient(url) as client:
             await client.submit(signed(1, 1))
             await client.submit(signed(2, 1))
             with pytest.raises(errors.MempoolFull) as full:
@@ -139,7 +151,7 @@ def test_a_full_mempool_is_waited_for_and_then_told() -> None:
 
 def test_an_event_that_cannot_be_had_is_the_class_of_its_code(small: NodeProcess) -> None:
     async def main() -> None:
-        async with AsyncClient(small.url) as client:
+        async with patient(small.url) as client:
             with pytest.raises(ApiError) as raised:
                 await follow_a_word(client)
             assert type(raised.value) is errors.InvalidHash

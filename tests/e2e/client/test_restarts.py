@@ -11,16 +11,17 @@ import pytest
 from cairn.client import Account, AsyncClient, Confirmed
 from cairn.client.errors import ChainChanged
 from cairn.client.models import Block
+from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
+from tests.support.ports import free_ports
 
 TO = Account.dev(9).address
 PAYMENTS = 45
 KILLS = 2
-PATIENCE_S = 60.0
-"""For a restart on a busy machine."""
 
 
-def start(data_dir: Path, port: int = 0) -> NodeProcess:
+def start(data_dir: Path, port: int) -> NodeProcess:
     args = ("--port", str(port), "--data-dir", str(data_dir), "--block-time", "0.1", "--workers", "2")
     node = NodeProcess.start(("dev", *args))
     node.wait_ready()
@@ -73,11 +74,11 @@ async def pay_and_confirm(client: AsyncClient) -> list[str]:
 
 def test_no_hole_and_no_repeat_when_the_node_is_killed(tmp_path: Path) -> None:
     async def main() -> None:
-        node = await asyncio.to_thread(start, tmp_path)
-        port = port_of(node)
+        [port] = free_ports(1)
+        node = await asyncio.to_thread(start, tmp_path, port)
         watched = Watched()
         try:
-            async with AsyncClient(node.url, timeout_s=PATIENCE_S) as client, asyncio.TaskGroup() as tasks:
+            async with patient(node.url) as client, asyncio.TaskGroup() as tasks:
                 tasks.create_task(watched.follow_blocks(client))
                 tasks.create_task(watched.follow_payments(client))
                 paying = tasks.create_task(pay_and_confirm(client))
@@ -99,10 +100,10 @@ def test_no_hole_and_no_repeat_when_the_node_is_killed(tmp_path: Path) -> None:
 
 def test_waiting_outlives_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
-        node = await asyncio.to_thread(start, tmp_path)
-        port = port_of(node)
+        [port] = free_ports(1)
+        node = await asyncio.to_thread(start, tmp_path, port)
         try:
-            async with AsyncClient(node.url, timeout_s=PATIENCE_S) as client:
+            async with patient(node.url) as client:
                 wallet = client.wallet(Account.dev(0))
                 behind = await wallet.sign(TO, 1, nonce=1)
                 await client.submit(behind)
@@ -123,17 +124,17 @@ def test_waiting_outlives_a_restart(tmp_path: Path) -> None:
 
 def test_another_chain_in_its_place_is_noticed(tmp_path: Path) -> None:
     async def main() -> None:
-        node = await asyncio.to_thread(start, tmp_path / "first")
-        port = port_of(node)
+        [port] = free_ports(1)
+        node = await asyncio.to_thread(start, tmp_path / "first", port)
         try:
-            async with AsyncClient(node.url, timeout_s=PATIENCE_S) as client:
+            async with patient(node.url) as client:
                 for value in range(3):
                     await client.wait(await client.wallet(Account.dev(0)).send(TO, value))
                 blocks = client.blocks(from_height=0)
                 assert [(await anext(blocks)).block_height for _ in range(4)] == [0, 1, 2, 3]
                 await asyncio.to_thread(node.close)
                 node = await asyncio.to_thread(start, tmp_path / "second", port)
-                async with AsyncClient(node.url) as anew:
+                async with patient(node.url) as anew:
                     await anew.wait(await anew.wallet(Account.dev(0)).send(TO, 1))
                 with pytest.raises(ChainChanged):
                     await asyncio.wait_for(anext(blocks), PATIENCE_S)
@@ -197,8 +198,8 @@ def test_a_connection_that_died_silently_is_replaced(node: NodeProcess) -> None:
         tunnel = Tunnel(port_of(node))
         async with (
             tunnel.opened() as url,
-            AsyncClient(node.url) as sender,
-            AsyncClient(url, silence_timeout_s=3.0) as follower,
+            patient(node.url) as sender,
+            AsyncClient(url, timeout_s=PATIENCE_S, silence_timeout_s=2.0) as follower,
         ):
             wallet = sender.wallet(Account.dev(0))
             head = (await sender.chain()).head.block_height

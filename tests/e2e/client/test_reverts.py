@@ -9,11 +9,12 @@ import pytest
 from cairn.client import Account, AsyncClient, Confirmed
 from cairn.client.errors import ChainReverted, TxNotFound
 from cairn.client.models import Block
+from tests.e2e.client.conftest import patient
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 from tests.support.rpc import rpc
 
 TO = Account.dev(9).address
-PATIENCE_S = 60.0
 
 
 class Chain:
@@ -40,7 +41,7 @@ class Chain:
 
 def run(node: NodeProcess, use: Callable[[Chain], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with AsyncClient(node.url) as client:
+        async with patient(node.url) as client:
             await asyncio.wait_for(use(Chain(client, Account.create().address)), PATIENCE_S)
 
     asyncio.run(main())
