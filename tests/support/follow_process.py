@@ -1,7 +1,7 @@
 """A follower in a process of its own: `python -m tests.support.follow_process DIRECTORY SCRATCH`.
 
-It catches up and looks at everything again and again, until its standard input ends; then it says how often, and how
-far it came.
+It catches up and looks at everything again and again, until its standard input ends, and writes a dot each time; then it
+says how far it came.
 """
 
 import random
@@ -45,7 +45,6 @@ def check_account(follower: FollowerStore, number: int, recipient: int) -> None:
 def run(directory: Path, scratch: Path) -> None:
     choose = random.Random(str(scratch))
     follower = FollowerStore.open(directory, scratch)
-    rounds = 0
     while not select.select([sys.stdin], [], [], 0)[0]:
         before = follower.visible
         visible = follower.catch_up()
@@ -55,9 +54,9 @@ def run(directory: Path, scratch: Path) -> None:
         check_blocks(follower, {visible, max(before, base), base, *some})
         assert base == 0 or follower.find_header(base - 1) is None
         check_account(follower, choose.choice(SENDERS), 999)
-        rounds += 1
+        print(end=".", flush=True)
         time.sleep(choose.random() * 0.005)
-    print(rounds, follower.catch_up(), flush=True)
+    print(follower.catch_up(), flush=True)
     follower.close()
 
 
