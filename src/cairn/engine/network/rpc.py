@@ -7,6 +7,8 @@ import httptools
 import msgspec
 
 LARGEST_READ_BYTES = 65_536
+LATE_S = 0.25
+"""A limit that ends later than this after its time ended while this process stood still."""
 
 
 class RpcAway(Exception):
@@ -139,8 +141,12 @@ class Rpc:
     async def _call(self, body: bytes) -> bytes:
         try:
             # Not wait_for: in Python 3.11 it may swallow a cancellation that comes together with the answer.
-            async with asyncio.timeout(self._timeout_s):
-                return await self._exchange(body)
+            async with asyncio.timeout(None) as limit:
+                countdown = _Countdown(limit, self._timeout_s)
+                try:
+                    return await self._exchange(body)
+                finally:
+                    countdown.cancel()
         except (OSError, asyncio.IncompleteReadError, httptools.HttpParserError) as error:
             self.close()
             raise RpcAway(str(error) or type(error).__name__) from None
@@ -175,6 +181,35 @@ class Rpc:
                 host, _, port = rest.rpartition(":")
                 self._reader, self._writer = await asyncio.open_connection(host.strip("[]"), int(port))
         return self._reader, self._writer
+
+
+class _Countdown:
+    """Ends a call after `timeout_s`.
+
+    A process that stood still finds its timers due before it has read what came meanwhile: then the limit begins once
+    more, but only once, so that it ends also where every timer is late.
+    """
+
+    def __init__(self, limit: asyncio.Timeout, timeout_s: float) -> None:
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._repeated = False
+        self._timer = self._begin()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _begin(self) -> asyncio.TimerHandle:
+        return self._loop.call_later(self._timeout_s, self._end)
+
+    def _end(self) -> None:
+        now = self._loop.time()
+        if now - self._timer.when() <= LATE_S or self._repeated:
+            self._limit.reschedule(now)
+        else:
+            self._repeated = True
+            self._timer = self._begin()
 
 
 class _HttpAnswer:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
-from tests.support.virtual_time import run_virtual
+from tests.support.virtual_time import run_virtual, virtual_loop
 
 Answer = Callable[[object], bytes]
+TIMEOUT_S = 2.0
 MOST_TURNS = 100
 """Of the event loop: far more than a task that is cancelled needs to end."""
 
@@ -59,7 +60,7 @@ async def serving(answer: Answer) -> AsyncIterator[tuple[Server, Rpc]]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "rpc.sock"
         listener = await asyncio.start_unix_server(server.serve, path)
-        rpc = Rpc(f"unix://{path}", timeout_s=0.5)
+        rpc = Rpc(f"unix://{path}", TIMEOUT_S)
         try:
             yield server, rpc
         finally:
@@ -152,6 +153,52 @@ def test_what_is_no_answer_is_away(answer: bytes) -> None:
             for call in (rpc.status, rpc.highest_peer):
                 with pytest.raises(RpcAway):
                     await call()
+
+    run(scenario())
+
+
+def test_an_answer_that_came_while_this_process_stood_still_is_heard() -> None:
+    def answer(request: object) -> bytes:
+        virtual_loop().spend(4.0)
+        return http(STATUS)
+
+    async def scenario() -> None:
+        async with serving(answer) as (_, rpc):
+            for _ in range(2):
+                assert (await rpc.status()).height == 12
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("standstill_s", "ends_after_s"), [(0.0, TIMEOUT_S), (4.0, 4.0 + TIMEOUT_S)])
+def test_silence_ends_a_call_also_after_a_standstill(standstill_s: float, ends_after_s: float) -> None:
+    def silent(request: object) -> bytes:
+        virtual_loop().spend(standstill_s)
+        return b""
+
+    async def scenario() -> None:
+        async with serving(silent) as (_, rpc):
+            began_at = virtual_loop().now
+            with pytest.raises(RpcAway):
+                await rpc.status()
+            assert virtual_loop().now - began_at == pytest.approx(ends_after_s)
+
+    run(scenario())
+
+
+def test_a_call_ends_though_every_timer_is_late() -> None:
+    async def stand_still_again_and_again() -> None:
+        while True:
+            await asyncio.sleep(0.9 * TIMEOUT_S)
+            virtual_loop().spend(4.0)
+
+    async def scenario() -> None:
+        async with serving(lambda request: b"") as (_, rpc):
+            standing_still = asyncio.create_task(stand_still_again_and_again())
+            with pytest.raises(RpcAway):
+                await rpc.status()
+            assert virtual_loop().now == pytest.approx(2 * (0.9 * TIMEOUT_S + 4.0))
+            standing_still.cancel()
 
     run(scenario())
 
