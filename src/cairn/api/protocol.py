@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
 from cairn.api.heads import MAX_HEAD_BYTES as MAX_PLAIN_HEAD_BYTES
@@ -71,6 +71,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Of the fast lane, in the order of their requests; those in front that are ready leave together."""
         self._held = b""
         """Read but not yet parsed: an incomplete request, or one that must wait for the answers due."""
+        self._served: RequestResponseCycle | None = None
+        """What the full lane answers now; uvicorn's `cycle` is the newest, which may wait behind it."""
         self._is_counted = False
         self._is_closing = False
         """It ends with the answers that are due."""
@@ -96,6 +98,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
         self._answers.clear()
         self._held = b""
 
@@ -342,6 +347,10 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse_head(self) -> bool:
         self._refuse(HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes"))
         return False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
