@@ -1,4 +1,7 @@
-"""The worker's server on a real socket in the test's own event loop, with a core whose answers the test gives."""
+"""The worker's server on a real socket in the test's own event loop, with a core whose answers the test gives.
+
+For the server time passes only when the test says so: however slow the machine is, no client is too slow by accident.
+"""
 
 import asyncio
 import json
@@ -7,9 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import uvloop
 
+from cairn.api import worker
 from cairn.api.answers import confirmed_json
 from cairn.api.hub import EventHub
 from cairn.api.protocol import HttpProtocol
@@ -18,6 +23,7 @@ from cairn.api.worker import make_server
 from cairn.config import Settings
 from cairn.domain.types import BlockHash, Tx, TxHash
 from tests.support.core_fixtures import signed
+from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import body_of
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
@@ -49,16 +55,16 @@ class Client:
         return await self.answer()
 
     async def answer(self, has_body: bool = True) -> Answer:
-        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 10)
+        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         lines = head.decode().split("\r\n")
         status = int(lines[0].split()[1])
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:-2])}
         length = int(headers.get("content-length", 0)) if has_body and status != 100 else 0
-        return Answer(status, headers, await asyncio.wait_for(self._reader.readexactly(length), 10))
+        return Answer(status, headers, await asyncio.wait_for(self._reader.readexactly(length), PATIENCE_S))
 
     async def rest(self) -> bytes:
         """All that comes until the server ends the connection."""
-        return await asyncio.wait_for(self._reader.read(), 10)
+        return await asyncio.wait_for(self._reader.read(), PATIENCE_S)
 
     def finish(self) -> None:
         """Send nothing more."""
@@ -78,6 +84,21 @@ class OneTransaction(ChainView):
         return confirmed_json(CONFIRMED, 1, 0, BlockHash(b"\1" * 32)) if tx_hash == CONFIRMED.hash else None
 
 
+class ObservedProtocol(HttpProtocol):
+    """Knows what has arrived, so that a test can wait for it."""
+
+    heard_bytes = 0
+    has_heard_end = False
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_bytes += len(data)
+        super().data_received(data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        self.has_heard_end = True
+        return super().eof_received()
+
+
 class RestServer:
     def __init__(self, settings: Settings) -> None:
         self.view = OneTransaction(Path("unused"), chain_id=1337)
@@ -87,11 +108,29 @@ class RestServer:
         self.core = ScriptedGateway()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
-        self.server = make_server(self.core, self.view, EventHub(self.view, settings), settings)
+        self._now = 0.0
+        with (
+            patch.object(worker, "HttpProtocol", ObservedProtocol),
+            # A test that stops the server gives the last answers itself.
+            patch.object(worker, "DRAIN_TIMEOUT_S", int(PATIENCE_S)),
+        ):
+            self.server = make_server(
+                self.core, self.view, EventHub(self.view, settings), settings, clock=lambda: self._now
+            )
 
     @property
-    def connections(self) -> list[HttpProtocol]:
-        return [item for item in self.server.server_state.connections if isinstance(item, HttpProtocol)]
+    def connections(self) -> list[ObservedProtocol]:
+        return [item for item in self.server.server_state.connections if isinstance(item, ObservedProtocol)]
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes as if the server ran meanwhile: it looks at its connections ten times a second."""
+        for _ in range(round(10 * seconds)):
+            self.stand_still(0.1)
+
+    def stand_still(self, seconds: float) -> None:
+        """Time passes, but the server runs only at its end."""
+        self._now += seconds
+        self.server.sweep()
 
     @asynccontextmanager
     async def client(self, buffer_bytes: int = 2**24) -> AsyncIterator[Client]:
@@ -101,6 +140,18 @@ class RestServer:
             yield client
         finally:
             client.close()
+
+    async def accepted(self, count: int) -> None:
+        """Return once so many connections are open."""
+        await wait_until(lambda: len(self.connections) == count)
+
+    async def heard(self, size_bytes: int) -> None:
+        """Return once so much has come on the connections that are open."""
+        await wait_until(lambda: sum(connection.heard_bytes for connection in self.connections) >= size_bytes)
+
+    async def heard_end(self) -> None:
+        """Return once the end of all that clients send has come, as far as the server reads it."""
+        await wait_until(lambda: all(each.has_heard_end or each.flow.read_paused for each in self.connections))
 
     async def submissions(self, count: int) -> None:
         """Return once so many have come to the core."""
@@ -112,11 +163,9 @@ class RestServer:
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(5_000):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise TimeoutError
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.002)
 
 
 def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Settings | None = None) -> None:
@@ -125,7 +174,7 @@ def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Sett
         serving = asyncio.ensure_future(served.server.serve(sockets=[served.listener]))
         await wait_until(lambda: served.server.started)
         try:
-            await asyncio.wait_for(scenario(served), 30)
+            await scenario(served)
         finally:
             served.server.stop()
             await serving

@@ -46,11 +46,14 @@ class Lane:
         """This worker's share: the system spreads connections over the workers as they come."""
         self.common_headers: list[Header] = []
         self.now = 0.0
-        """The loop's time as of the last refresh: exact enough for time-outs, and free to read."""
+        """As of the last refresh: exact enough for time-outs, and free to read."""
+        self._refreshed_at = 0.0
         self.refresh(0.0)
 
-    def refresh(self, now: float) -> None:
-        self.now = now
+    def refresh(self, time: float) -> None:
+        # While this worker stands still, its clients' time does too: it has yet to read what they sent meanwhile.
+        self.now += min(time - self._refreshed_at, 2 * self.sweep_interval_s)
+        self._refreshed_at = time
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
         if self._view.chain_id is not None:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))

@@ -5,7 +5,8 @@ import contextlib
 import functools
 import signal
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -83,7 +84,13 @@ class Worker:
         self._stop()
 
 
-def make_server(link: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> "Server":
+def make_server(
+    link: CoreGateway,
+    view: ChainView,
+    hub: EventHub,
+    settings: Settings,
+    clock: Callable[[], float] = time.monotonic,
+) -> "Server":
     app = make_app(link, view, hub, settings, server_adds_chain_id=True)
     lane = Lane(view, Intake(link, view), PlainHeads(app.hosts), app.limiter, settings)
     config = uvicorn.Config(
@@ -102,15 +109,16 @@ def make_server(link: CoreGateway, view: ChainView, hub: EventHub, settings: Set
         ssl_certfile=settings.tls_cert or None,
         ssl_keyfile=settings.tls_key or None,
     )
-    return Server(config, lane)
+    return Server(config, lane, clock)
 
 
 class Server(uvicorn.Server):
     """uvicorn's server under our supervisor: it takes no signals itself, and sweeps its connections."""
 
-    def __init__(self, config: uvicorn.Config, lane: Lane) -> None:
+    def __init__(self, config: uvicorn.Config, lane: Lane, clock: Callable[[], float]) -> None:
         super().__init__(config)
         self._lane = lane
+        self._clock = clock
         self._stopping = asyncio.Event()
         self.server_state.default_headers = lane.common_headers
 
@@ -129,12 +137,15 @@ class Server(uvicorn.Server):
             connection.transport.abort()
 
     async def main_loop(self) -> None:
-        loop = asyncio.get_running_loop()
         while not self.should_exit:
-            self._lane.refresh(loop.time())
-            self.server_state.default_headers = self._lane.common_headers
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, HttpProtocol):
-                    connection.sweep()
+            self.sweep()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._lane.sweep_interval_s)
+
+    def sweep(self) -> None:
+        """End the connections that take too long."""
+        self._lane.refresh(self._clock())
+        self.server_state.default_headers = self._lane.common_headers
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.sweep()

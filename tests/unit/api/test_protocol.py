@@ -6,19 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from cairn.api import access, protocol, reads
+from cairn.api import access, probes, protocol, reads
 from cairn.config import Settings
 from cairn.core.gateway import Admission, PendingTx
 from cairn.domain.errors import NonceTooLow
 from tests.support.core_fixtures import signed
+from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import body_of, hash_of, without
 from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
 
 FULL_LANE = "Origin: http://localhost"
 """A header that changes nothing but the lane."""
 KNOWN = f"/tx/{hash_of(CONFIRMED)}"
-QUICK = replace(Settings(), header_timeout_s=0.2, idle_timeout_s=0.4)
+HEADER_TIMEOUT_S = Settings().header_timeout_s
+IDLE_TIMEOUT_S = Settings().idle_timeout_s
 
 
 def assert_problem(answer: Answer, status: int, code: str) -> dict[str, Any]:
@@ -105,11 +108,12 @@ def test_bytes_may_come_in_any_pieces(headers: tuple[str, ...]) -> None:
             async with server.client() as client:
                 for start, end in zip([0, *cuts], [*cuts, len(request)], strict=True):
                     client.write(request[start:end])
-                    await asyncio.sleep(0.003)
+                    await server.heard(end)
                 await server.submissions(1)
                 server.core.admit_all()
                 assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
                 server.core.submitted.clear()
+            await server.no_connections()
 
     run_server(scenario)
 
@@ -117,7 +121,7 @@ def test_bytes_may_come_in_any_pieces(headers: tuple[str, ...]) -> None:
 def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            client.write(
+            requests = (
                 post_tx(signed(0))
                 + get(KNOWN)
                 + post_tx(signed(1))
@@ -126,11 +130,11 @@ def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
                 + get("/nothing")
                 + get(KNOWN)
             )
-            await server.submissions(2)
-            await asyncio.sleep(0.01)
+            client.write(requests)
+            await server.heard(len(requests))
             assert len(server.core.submitted) == 2, "what is behind /health waits"
             server.core.submitted[1][1].set_result(Admission(signed(1).hash))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             server.core.submitted[0][1].set_result(Admission(signed(0).hash))
             first = [await client.answer() for _ in range(4)]
             await server.submissions(3)
@@ -152,7 +156,7 @@ def test_more_in_flight_than_a_client_may_have() -> None:
             client.write(b"".join(post_tx(tx) for tx in txs))
             hashes: list[str] = []
             while len(hashes) < count:
-                await asyncio.sleep(0.005)
+                await server.submissions(len(hashes) + 1)
                 waiting = sum(not future.done() for _, future in server.core.submitted)
                 assert waiting <= protocol.MAX_ANSWERS_DUE
                 server.core.admit_all()
@@ -180,9 +184,11 @@ def test_a_client_that_never_reads_is_cut_off() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client(buffer_bytes=1024) as client:
             client.write(get(KNOWN) * 15_000)
+            await wait_until(lambda: any(connection.flow.write_paused for connection in server.connections))
+            server.pass_time(IDLE_TIMEOUT_S + 1)
             await server.no_connections()
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
 
 
 def test_thousands_of_requests_at_once_in_the_full_lane() -> None:
@@ -199,6 +205,12 @@ def test_thousands_of_requests_at_once_in_the_full_lane() -> None:
     run_server(scenario)
 
 
+@pytest.fixture
+def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "CHECK_TIMEOUT_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("patient_probes")
 def test_junk_behind_many_requests() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
@@ -206,13 +218,15 @@ def test_junk_behind_many_requests() -> None:
             client.write(get("/ready") * 3 + b"nonsense\r\n\r\n")
             assert b"nonsense" not in await client.rest()
             assert not server.connections
+            await wait_until(lambda: not server.server.server_state.tasks)
 
-    run_server(scenario)
+    with capture_logs() as logged:
+        run_server(scenario)
+    assert logged == [], "the client's fault, not ours"
 
 
 def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "PRESENCE_INTERVAL_S", 0.02)
-    monkeypatch.setattr(protocol, "HALF_CLOSED_S", 0.1)
 
     async def scenario(server: RestServer) -> None:
         server.core.standing = PendingTx(signed(5), 0)
@@ -220,9 +234,11 @@ def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch)
             client.write(get(f"/tx/{hash_of(signed(5))}?wait=60"))
             await wait_until(lambda: bool(server.server.server_state.tasks))
             client.abort()
+            await server.heard_end()
+            server.pass_time(protocol.HALF_CLOSED_S + 1)
             await wait_until(lambda: not server.server.server_state.tasks)
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
 
 
 def test_chunked_bodies() -> None:
@@ -339,6 +355,7 @@ def test_what_is_no_http(junk: bytes) -> None:
     run_server(scenario)
 
 
+@pytest.mark.usefixtures("patient_probes")
 def test_junk_behind_good_requests_takes_nothing_from_them() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
@@ -373,11 +390,12 @@ def test_a_head_is_measured_to_its_end(path: str) -> None:
             for cut in (0, 40_000, len(head) - 1):
                 async with server.client() as client:
                     client.write(head[:cut])
-                    await asyncio.sleep(0.01 if cut else 0)
+                    await server.heard(cut)
                     answer = await client.ask(head[cut:])
                     assert answer.status == status, (head[:40], len(head), cut)
                     if status == 431:
                         assert_problem(answer, 431, "HEADERS_TOO_LARGE")
+                await server.no_connections()
 
     run_server(scenario)
 
@@ -406,11 +424,27 @@ def test_a_head_that_is_too_large(lines: bytes) -> None:
 def test_a_request_that_never_arrives_in_full(part: bytes) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            answer = await client.ask(part)
-            assert_problem(answer, 408, "REQUEST_TIMEOUT")
+            client.write(part)
+            await server.heard(len(part))
+            server.pass_time(HEADER_TIMEOUT_S + 1)
+            assert_problem(await client.answer(), 408, "REQUEST_TIMEOUT")
             assert await client.rest() == b""
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
+
+
+def test_a_machine_that_stood_still_makes_no_client_late() -> None:
+    async def scenario(server: RestServer) -> None:
+        request = post_tx(signed(0))
+        async with server.client() as sending, server.client() as idle:
+            sending.write(request[:-5])
+            await server.accepted(2)
+            await server.heard(len(request) - 5)
+            server.stand_still(3_600)
+            assert (await idle.ask(get("/health"))).status == 200
+            assert (await submitted(server, sending, request[-5:])).status == 200
+
+    run_server(scenario)
 
 
 def test_a_refused_body_that_never_ends() -> None:
@@ -418,9 +452,10 @@ def test_a_refused_body_that_never_ends() -> None:
         async with server.client() as client:
             client.write(b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
             assert_problem(await client.answer(), 404, "NOT_FOUND")
+            server.pass_time(HEADER_TIMEOUT_S + 1)
             assert await client.rest() == b""
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
 
 
 def test_idle_connections_end_and_busy_ones_do_not() -> None:
@@ -428,25 +463,31 @@ def test_idle_connections_end_and_busy_ones_do_not() -> None:
         async with server.client() as fresh, server.client() as used, server.client() as busy:
             assert (await used.ask(get("/health"))).status == 200
             busy.write(post_tx(signed(0)))
+            await server.submissions(1)
+            await server.accepted(3)
+            server.pass_time(IDLE_TIMEOUT_S + 1)
             assert await fresh.rest() == b""
             assert await used.rest() == b""
             server.core.admit_all()
             assert (await busy.answer()).status == 200
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
 
 
-def test_a_refused_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LINGER_S", 0.1)
-
+def test_a_refused_client_that_goes_on_sending_is_cut_off() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             assert_problem(await client.ask(b"nonsense\r\n\r\n"), 400, "MALFORMED_REQUEST")
-            while server.connections:
+            for _ in range(4):
+                [connection] = server.connections
+                heard_bytes = connection.heard_bytes
                 client.write(b"more nonsense\r\n")
-                await asyncio.sleep(0.02)
+                await server.heard(heard_bytes + 1)
+                server.pass_time(protocol.LINGER_S / 4)
+            server.pass_time(1)
+            await server.no_connections()
 
-    run_server(scenario, QUICK)
+    run_server(scenario)
 
 
 def test_too_many_connections() -> None:
@@ -503,7 +544,7 @@ def test_a_client_that_goes_away_in_the_middle() -> None:
                 client.write(request)
                 await server.submissions(1)
                 client.abort()
-                await asyncio.sleep(0.01)
+                await server.heard_end()
                 server.core.admit_all()
                 await server.no_connections()
         async with server.client() as client:
@@ -539,7 +580,7 @@ def test_a_client_that_only_stops_sending_gets_its_answers(headers: tuple[str, .
             client.write(post_tx(signed(0), *headers))
             client.finish()
             await server.submissions(1)
-            await asyncio.sleep(0.01)
+            await server.heard_end()
             server.core.admit_all()
             assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
             assert await client.rest() == b""
