@@ -10,6 +10,7 @@ from cairn.config import Settings
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of
 from tests.support.recording_socket import RecordingSocket
+from tests.support.virtual_time import run_virtual
 
 
 @dataclass
@@ -37,7 +38,7 @@ def run(scenario: Callable[[Bench], Awaitable[None]], bench: Bench | None = None
     async def main() -> None:
         await scenario(bench or Bench())
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 async def settle() -> None:

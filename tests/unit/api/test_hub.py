@@ -348,9 +348,7 @@ def test_the_core_is_asked_about_what_the_store_does_not_show() -> None:
     run(scenario)
 
 
-def test_a_store_that_cannot_be_read_only_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "RETRY_S", 0.01)
-
+def test_a_store_that_cannot_be_read_only_delays() -> None:
     async def scenario(bench: Bench) -> None:
         replaying, first = bench.join()
         live, second = bench.join()
@@ -362,16 +360,14 @@ def test_a_store_that_cannot_be_read_only_delays(monkeypatch: pytest.MonkeyPatch
         await settle()
         assert replaying.writes == live.writes == []
         bench.chain.broken = None
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(hub_module.RETRY_S)
         assert replaying.heights == [0, 1]
         assert live.messages == [new_block(1), confirmed(tx_hash_of(1), 1)]
 
     run(scenario)
 
 
-def test_a_failed_read_keeps_what_was_collected_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "RETRY_S", 0.01)
-
+def test_a_failed_read_keeps_what_was_collected_before_it() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()
         bench.hub.follow(subscriber, tx_hash_of(1))
@@ -381,7 +377,7 @@ def test_a_failed_read_keeps_what_was_collected_before_it(monkeypatch: pytest.Mo
         await settle()
         assert [message["event"] for message in connection.messages] == ["txDropped"]
         bench.chain.broken = None
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(hub_module.RETRY_S)
         assert [message["event"] for message in connection.messages] == ["txDropped", "newBlock"]
 
     run(scenario)

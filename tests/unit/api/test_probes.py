@@ -10,12 +10,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api import probes
-from cairn.api.probes import Probes
+from cairn.api.probes import CHECK_LIFETIME_S, CHECK_TIMEOUT_S, Probes
 from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, Phase
 from cairn.domain.errors import NodeError, StoreUnavailable
 from tests.support.scripted_gateway import INFO, ScriptedGateway
+from tests.support.virtual_time import run_virtual
 
 ALL_OK = Checks("ok", "ok")
 REQUEST = Request({"type": "http", "method": "GET", "headers": []})
@@ -34,7 +34,7 @@ def ask(probe: Callable[[Request], Awaitable[Response]]) -> tuple[int, Any]:
     async def main() -> Response:
         return await probe(REQUEST)
 
-    response = asyncio.run(main())
+    response = run_virtual(main())
     assert response.headers["content-type"] == "application/json"
     return response.status_code, json.loads(bytes(response.body))
 
@@ -93,10 +93,9 @@ def test_a_worker_that_cannot_read_yet() -> None:
     assert "this worker" in body["checks"]["store"]
 
 
-def test_a_stuck_core_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "CHECK_TIMEOUT_S", 0.05)
+def test_a_stuck_core_is_named_in_time() -> None:
     gateway = ScriptedGateway()
-    gateway.check_delay_s = 5
+    gateway.check_delay_s = CHECK_TIMEOUT_S + 1
     status, body = ask(Probes(gateway, view_in("ready")).ready)
     assert status == 503
     assert "did not answer" in body["checks"]["store"]
@@ -111,30 +110,29 @@ def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
 
 def test_a_phase_that_changes_during_the_check_counts() -> None:
     view, gateway = view_in("ready"), ScriptedGateway()
-    gateway.check_delay_s = 0.02
+    gateway.check_delay_s = 1.0
 
     async def main() -> Response:
         asking = asyncio.ensure_future(Probes(gateway, view).ready(REQUEST))
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.5)
         view.on_phase("draining", "stopping")
         return await asking
 
-    assert asyncio.run(main()).status_code == 503
+    assert run_virtual(main()).status_code == 503
 
 
-def test_one_check_serves_all_who_ask_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Longer than any pause of the machine; then it is over.
-    monkeypatch.setattr(probes, "CHECK_LIFETIME_S", 3_600.0)
+def test_one_check_serves_all_who_ask_within_a_second() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = 0.01
 
     async def main() -> None:
         served = Probes(gateway, view_in("ready"))
         await asyncio.gather(*(served.ready(REQUEST) for _ in range(20)))
+        await asyncio.sleep(CHECK_LIFETIME_S / 2)
         await served.ready(REQUEST)
         assert gateway.checked == 1
-        monkeypatch.setattr(probes, "CHECK_LIFETIME_S", 0.0)
+        await asyncio.sleep(CHECK_LIFETIME_S / 2)
         await served.ready(REQUEST)
         assert gateway.checked == 2
 
-    asyncio.run(main())
+    run_virtual(main())
