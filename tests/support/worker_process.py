@@ -6,19 +6,23 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 
 import httpx
 
+from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
+
 RUN_WORKER = """
 import socket, sys
 from pathlib import Path
+from cairn.api import probes
 from cairn.api.worker import run_worker
 from cairn.config import Settings
 listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 sock = socket.socket(fileno=listener)
+probes.CHECK_TIMEOUT_S = 0.5  # So that a test needs not wait long for a core that does not answer.
 run_worker(0, Settings(workers=1), sock, directory / "core.sock", directory / "scratch", lifeline, 1337)
 """
 RUN_CORE = """
@@ -38,6 +42,8 @@ sys.exit(
 
 
 class WorkerProcess:
+    """Its `http` is patient: a worker that does not run for a while answers afterwards."""
+
     def __init__(self, with_core: bool, block_time_s: float = 0.1) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="cairn-test-")
         path = Path(self._directory.name)
@@ -47,6 +53,7 @@ class WorkerProcess:
         self._lifeline, self._lifeline_writer = os.pipe()
         self.worker = self._start(RUN_WORKER)
         self.core = self._start(RUN_CORE, str(block_time_s)) if with_core else None
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE_S)
 
     def _start(self, script: str, *extra: str) -> "subprocess.Popen[bytes]":
         files = (self._listener.fileno(), self._lifeline)
@@ -54,19 +61,17 @@ class WorkerProcess:
             [sys.executable, "-c", script, str(files[0]), str(files[1]), self._directory.name, *extra], pass_fds=files
         )
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def wait_for(self, path: str, status: int, *, having: str = "") -> httpx.Response:
+        """Ask until the answer has that status, and says that."""
+        answer = self.http.get(path)
 
-    def wait_for(self, path: str, status: int) -> httpx.Response:
-        """Ask until the answer has that status."""
-        deadline = time.monotonic() + 15
-        while True:
-            answer = httpx.get(self.url + path, timeout=15)
-            if answer.status_code == status:
-                return answer
-            assert time.monotonic() < deadline, answer.text
-            time.sleep(0.02)
+        def is_answered() -> bool:
+            nonlocal answer
+            answer = self.http.get(path)
+            return answer.status_code == status and having in answer.text
+
+        wait_until(is_answered, PATIENCE_S, f"{status} at {path}")
+        return answer
 
     def terminate(self) -> None:
         self.worker.send_signal(signal.SIGTERM)
@@ -86,6 +91,7 @@ class WorkerProcess:
             if process is not None:
                 process.kill()
                 process.wait()
+        self.http.close()
         self._listener.close()
         os.close(self._lifeline)
         if self._lifeline_writer >= 0:
