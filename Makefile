@@ -13,7 +13,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-.PHONY: help setup dev test test-unit test-node test-network steady check fmt docs newcomer bench bench-network cometbft browser explorer-scale js proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network steady check fmt docs newcomer bench bench-network cometbft programs explorer-scale js proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -39,25 +39,25 @@ check: $(STAMP) ## Lint, types, layers and unit tests
 	$(BIN)/lint-imports --no-cache
 	@$(MAKE) --no-print-directory test-unit
 
-test: cometbft browser js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
+test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
 
 test-unit: $(STAMP) ## The unit tests
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/unit
 
-test-node: $(STAMP) cometbft browser js ## The tests between unit and network: a node, in process and as a user starts it
+test-node: $(STAMP) cometbft programs js ## The tests between unit and network: a node, in process and as a user starts it
 	$(BIN)/pytest -q -n 4 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network $(PYTEST_ARGS) tests
 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/e2e/network
 
-steady: $(STAMP) cometbft browser js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
+steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
 	$(BIN)/python tools/steady.py $(ARGS)
 
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-newcomer: $(STAMP) browser ## Follow the first page of the docs in a fresh clone; prints how long each way takes
+newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clone; prints how long each way takes
 	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/test_newcomer.py
 
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
@@ -73,10 +73,10 @@ bench-network: $(STAMP) cometbft ## Measure four validators beside four of Comet
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-browser: ## Install the browser that the explorer's tests need
-	@sh tools/browser.sh
+programs: ## Look for curl and Chromium, which tests need; installs them when run as root
+	@sh tools/programs.sh
 
-explorer-scale: $(STAMP) browser ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
+explorer-scale: $(STAMP) programs ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
 	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
 
 js: ## Install the JavaScript packages that tests need

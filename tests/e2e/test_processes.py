@@ -15,6 +15,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, is_stopped, wait_until
 from tests.support.pace import PATIENCE_S, Pace
+from tests.support.programs import need_program
 from tests.support.public import get_anew, post_anew
 
 T = TypeVar("T")
@@ -95,6 +96,7 @@ def test_the_banner_comes_when_the_node_is_ready(unharmed: NodeProcess) -> None:
 
 
 def test_the_printed_transfer_works_as_it_is_printed(unharmed: NodeProcess) -> None:
+    need_program("curl")
     (printed,) = re.findall(r"^  (curl .*\\\n.*)$", unharmed.stdout, re.MULTILINE)
     answer = subprocess.run(["sh", "-c", printed], capture_output=True, text=True, check=True)
     assert '"pending"' in answer.stdout

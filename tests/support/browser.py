@@ -1,7 +1,6 @@
 """A visitor of the explorer: a real Chromium, and everything that it complains about."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -9,8 +8,9 @@ from typing import Any, Literal
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support.pace import PATIENCE_S
+from tests.support.programs import need_program
 
-CANDIDATES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = (os.environ.get("CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -31,12 +31,9 @@ Theme = Literal["light", "dark"]
 expect.set_options(timeout=TIMEOUT_MS)
 
 
-def find_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, filter(None, CANDIDATES))), None)
-
-
 @contextmanager
-def open_browser(executable: str) -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
+    executable = need_program(*CHROMIUM)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=TIMEOUT_MS)
         yield browser

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.support.node_process import clean_environment
 from tests.support.pace import PATIENCE_S
+from tests.support.programs import need_program
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED_ADDRESS = "127.0.0.1:8645"
@@ -102,6 +103,8 @@ class Terminal:
 
     def run(self, line: str) -> str:
         """What the command prints. Raises `AssertionError` when it fails."""
+        if "curl" in line.split():
+            need_program("curl")
         done = subprocess.run(
             self.own(line),
             shell=True,

@@ -13,6 +13,7 @@ from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import PASSWORD, User
 from tests.support.node_process import NodeProcess, command
+from tests.support.programs import need_program
 from tests.support.terminal import CTRL_C
 
 pytestmark = pytest.mark.timeout(300)
@@ -129,7 +130,7 @@ def test_too_little_money_says_how_much_is_there_and_how_much_is_needed(user: Us
 
 def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     signing = shlex.join(command(["sign", "alice", STRANGER, "5", "--json"]))
-    script = f"{signing} | curl -s -H 'content-type: application/json' -d @- {alice.url}/tx"
+    script = f"{signing} | {need_program('curl')} -s -H 'content-type: application/json' -d @- {alice.url}/tx"
     env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
     answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=60))
     assert answer["status"] == "pending"

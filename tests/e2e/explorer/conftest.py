@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser import Theme, Visitor, find_chromium, open_browser
+from tests.support.browser import Theme, Visitor, open_browser
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account
@@ -19,10 +19,7 @@ TRANSFERS = 60
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Not for longer: while it is open an event loop runs in this thread, and other tests run their own."""
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("no browser here: run `make browser`")
-    with open_browser(executable) as opened:
+    with open_browser() as opened:
         yield opened
 
 

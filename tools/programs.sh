@@ -1,0 +1,31 @@
+#!/bin/sh
+# Makes sure that the programs are here which tests use and which come from the system: curl, and a Chromium (CHROMIUM=...
+# names one that is not on the path). Run as root on Debian or Ubuntu, it installs them. Otherwise the tests that need
+# them are left out, and say so; in CI that is a failure.
+set -eu
+
+# need PACKAGE COMMAND...: any of the commands will do.
+need() {
+    package="$1"
+    shift
+    for name in "$@"; do
+        [ -n "$name" ] && command -v "$name" >/dev/null && return
+    done
+    missing="$missing $package"
+}
+
+missing=
+need curl curl
+need chromium "${CHROMIUM:-}" chromium chromium-browser google-chrome
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "programs: installing$missing"
+    apt-get -qq update
+    # shellcheck disable=SC2086 # one word for each package
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing >/dev/null
+    exit 0
+fi
+echo "programs: not found:$missing. Install what is missing with your package manager" >&2
+[ "${CI:-}" != true ] || exit 1
+echo "programs: the tests that need it are left out" >&2
