@@ -21,10 +21,10 @@ from cairn.domain.errors import (
 from cairn.domain.types import Address, Draft, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings, signed
 from tests.support.linked_core import linked
+from tests.support.pace import PATIENCE_S
 
 AT_ONCE = 0.0
 NEVER = 3_600.0
-TIMEOUT_S = 10
 
 Scenario = Callable[[CoreGateway], Awaitable[None]]
 Opening = Callable[[Path, float], AbstractAsyncContextManager[CoreGateway]]
@@ -51,7 +51,7 @@ class Gateway:
 
     def run(self, scenario: Scenario, block_time_s: float = NEVER) -> None:
         async def main() -> None:
-            async with asyncio.timeout(60), self._opening(self._directory, block_time_s) as gateway:
+            async with asyncio.timeout(PATIENCE_S), self._opening(self._directory, block_time_s) as gateway:
                 await scenario(gateway)
 
         asyncio.run(main())
@@ -64,7 +64,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> Gateway:
 
 async def standing_of(gateway: CoreGateway, tx_hash: TxHash, kind: type[Standing]) -> Standing:
     """Where the transaction stands, once that is of this kind."""
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not isinstance(standing := await gateway.find_tx(tx_hash), kind):
             await asyncio.sleep(0.001)
     return standing

@@ -372,7 +372,7 @@ def test_a_failed_answer_loses_no_changes(tmp_path: Path, monkeypatch: pytest.Mo
         mined = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
         assert await call(node, "eth_getFilterChanges", name) == [mined]
 
-    run_on_node(tmp_path, scenario, settings(), notice_delay_s=0.05)
+    run_on_node(tmp_path, scenario, settings(), hears_late=True)
 
 
 def test_too_many_filters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,7 +394,7 @@ def test_a_worker_that_hears_later_shows_the_same_head(tmp_path: Path) -> None:
         assert await call(node, "eth_blockNumber") == "0x1"
         assert (await call(node, "eth_getTransactionReceipt", tx_hash))["blockNumber"] == "0x1"
 
-    run_on_node(tmp_path, scenario, settings(), notice_delay_s=0.05)
+    run_on_node(tmp_path, scenario, settings(), hears_late=True)
 
 
 UNREADABLE: list[tuple[str, list[Any], str]] = [

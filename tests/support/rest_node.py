@@ -43,22 +43,34 @@ class RestNode:
         return await self.http.post(path, json=body)
 
 
+class LateView(ChainView):
+    """Hears of a commit only once somebody waits for it: later than any other worker."""
+
+    _withheld = -1
+
+    def on_commit(self, height: int) -> None:
+        self._withheld = height
+
+    async def reach(self, height: int, timeout_s: float = 5.0) -> None:
+        asyncio.get_running_loop().call_soon(super().on_commit, self._withheld)
+        await super().reach(height, timeout_s)
+
+
 @asynccontextmanager
 async def rest_node(
-    directory: Path, node_settings: Settings | None = None, notice_delay_s: float | None = None
+    directory: Path, node_settings: Settings | None = None, hears_late: bool = False
 ) -> AsyncIterator[RestNode]:
-    """With a delay, the worker hears of commits later than another one might."""
     chosen = node_settings or settings()
     scratch = directory / "scratch"
     data = directory / "data"
     scratch.mkdir(exist_ok=True)
     async with opened_core(data, chosen) as core:
-        view = ChainView(scratch)
-        core.feed.subscribe(view.on_commit if notice_delay_s is None else later(notice_delay_s, view.on_commit))
+        view = LateView(scratch) if hears_late else ChainView(scratch)
+        core.feed.subscribe(view.on_commit)
         core.on_dropped(view.on_dropped)
         core.on_arrived(view.on_arrived)
         view.on_info(core.info())
-        view.on_commit(core.head)
+        ChainView.on_commit(view, core.head)
         view.on_phase("ready", "")
         node = RestNode(core, view, chosen)
         try:
@@ -68,21 +80,14 @@ async def rest_node(
             view.close()
 
 
-def later(delay_s: float, listener: Callable[[int], None]) -> Callable[[int], None]:
-    def notice(height: int) -> None:
-        asyncio.get_running_loop().call_later(delay_s, listener, height)
-
-    return notice
-
-
 def run_on_node(
     directory: Path,
     scenario: Callable[[RestNode], Awaitable[None]],
     node_settings: Settings | None = None,
-    notice_delay_s: float | None = None,
+    hears_late: bool = False,
 ) -> None:
     async def main() -> None:
-        async with rest_node(directory, node_settings, notice_delay_s) as node:
+        async with rest_node(directory, node_settings, hears_late) as node:
             await scenario(node)
 
     asyncio.run(main())
