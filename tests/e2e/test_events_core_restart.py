@@ -1,10 +1,6 @@
 """An event socket outlives the core: killed and started again, it is told on without a hole."""
 
-import os
-import signal
-from functools import partial
-
-from tests.support.node_process import NodeProcess, wait_until
+from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode, receive, receive_until
 from tests.support.wallet import dev_account, sign_transfer
 
@@ -24,15 +20,5 @@ def test_a_socket_goes_on_after_the_core_was_killed() -> None:
                 block, confirmed = receive_until(socket, "txConfirmed")
                 assert confirmed["txHash"] == transfer.tx_hash
                 assert block["blockHeight"] == confirmed["blockHeight"] == transfers.index(transfer) + 1
-                killed = process.core_pid()
-                os.kill(killed, signal.SIGKILL)
-                wait_until(partial(core_is_new, process, killed), 30, "a new core")
-                process.wait_ready()
+                process.replace_core()
         node.close()
-
-
-def core_is_new(process: NodeProcess, killed: int) -> bool:
-    try:
-        return process.core_pid() != killed
-    except LookupError:
-        return False
