@@ -11,7 +11,7 @@ from bench.network_runs import NODES, port_of
 from bench.workload import Submission
 from tests.support.network import Network
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def measure_confirmation(network: Network, load: Sequence[Submission], per_second: float) -> list[float]:
@@ -55,7 +55,9 @@ class _Client:
 
     @classmethod
     async def open(cls, port: int, told: Callable[[float], None]) -> "_Client":
-        return cls(port, await connect(f"ws://127.0.0.1:{port}/events"), told)
+        return cls(
+            port, await connect(f"ws://127.0.0.1:{port}/events", open_timeout=TIMEOUT_S, ping_interval=None), told
+        )
 
     async def _listen(self) -> None:
         async for text in self._events:

@@ -16,7 +16,7 @@ from cairn.cometbft import CHECKOUT_BINARY
 from tests.support.network import Network
 from tests.support.ports import free_ports
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 _MOST_HEADERS = 20
 """What one call of `blockchain` gives."""
 
@@ -60,7 +60,7 @@ class KvstoreNetwork:
         raise RuntimeError("the kvstore network makes no block")
 
     def _call(self, port: int, path: str) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_TIMEOUT_S)
         try:
             connection.request("GET", path)
             return json.loads(connection.getresponse().read())["result"]

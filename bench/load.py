@@ -12,7 +12,7 @@ from typing import cast
 
 import uvloop
 
-STALL_TIMEOUT_S = 60
+STALL_TIMEOUT_S = 120
 
 Request = tuple[bytes, bytes]
 """What is sent, and what the answer must contain."""
@@ -43,7 +43,8 @@ class _Run:
     """What the connections of one run share."""
 
     finished: "asyncio.Future[None]"
-    open_connections: int = 0
+    unfinished_connections: int
+    """Also those that are still to be opened: the first may be done before the last is there."""
     latencies_s: list[float] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     """The first few answers that were not the one asked for."""
@@ -62,7 +63,6 @@ class _Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
-        self._run.open_connections += 1
         self._send_next()
 
     def _send_next(self) -> None:
@@ -94,21 +94,22 @@ class _Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         run = self._run
-        run.open_connections -= 1
+        run.unfinished_connections -= 1
         if error is not None and len(run.unexpected) < 5:
             run.unexpected.append(f"connection lost: {error!r}")
-        if run.open_connections == 0 and not run.finished.done():
+        if run.unfinished_connections == 0 and not run.finished.done():
             run.finished.set_result(None)
 
 
 async def _drive(loads: Sequence[tuple[int, Sequence[Request]]], connections: int) -> LoadResult | list[str]:
     loop = asyncio.get_running_loop()
-    run = _Run(loop.create_future())
+    counts = [min(connections, len(requests)) for _, requests in loads]
+    run = _Run(loop.create_future(), sum(counts))
     started = time.perf_counter()
-    for port, requests in loads:
+    for (port, requests), count in zip(loads, counts, strict=True):
         # Shared by the connections to one port: each takes the next that is left.
         shared = iter(requests)
-        for _ in range(min(connections, len(requests))):
+        for _ in range(count):
             await loop.create_connection(partial(_Client, run, shared), "127.0.0.1", port)
     async with asyncio.timeout(STALL_TIMEOUT_S + sum(len(requests) for _, requests in loads) / 100):
         await run.finished
