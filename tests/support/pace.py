@@ -7,6 +7,7 @@ how much of a processor the test gets, and stretches the promise by it.
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 PATIENCE_S = 120.0
@@ -20,7 +21,9 @@ NORMAL = 1.5
 class Pace:
     """A thread that works a little now and then, and compares the time that it took with the time that it ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_paused: Callable[[], bool] = lambda: False) -> None:
+        """`is_paused` tells of a standstill that this process has no part in: what is tested may be stopped alone."""
+        self._is_paused = is_paused
         self._ran_s = self._took_s = self._paused_s = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._measure, daemon=True)
@@ -42,7 +45,7 @@ class Pace:
                 return
             began, ran = time.monotonic(), time.thread_time()
             # Nobody wakes so late but where the whole machine, or the test with all it started, stood still.
-            self._paused_s += max(0.0, began - slept - 2 * REST_S)
+            self._paused_s += began - slept if self._is_paused() else max(0.0, began - slept - 2 * REST_S)
             while time.thread_time() - ran < BURST_S:
                 pass
             self._took_s += time.monotonic() - began
