@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.pace import PATIENCE_S
+
 TOOLS = Path(__file__).parents[2] / ".tools"
 BINARY = TOOLS / "bin" / "cometbft"
 PUBLIC_DEFINITION = TOOLS / "proto"
@@ -85,14 +87,14 @@ class CometBFT:
     def end(self, number: int = signal.SIGKILL) -> None:
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(30)
+            self.process.wait(PATIENCE_S)
 
     def call(self, method: str, **params: str) -> Any:
         """One RPC call. Raises `Away` while nothing answers and `Rejected` for an error answer."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         connection = http.client.HTTPConnection("cometbft")
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(10)
+            sock.settimeout(PATIENCE_S)
             try:
                 sock.connect(str(self._rpc))
                 connection.sock = sock

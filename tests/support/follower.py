@@ -11,6 +11,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
 
 RETRY_S = 0.1
 MOST_AT_ONCE = 500
@@ -54,17 +55,17 @@ class Follower:
             with suppress(WebSocketException, OSError):
                 self._socket.send(_subscription(tx_hash))
 
-    def await_confirmed(self, hashes: set[str], timeout_s: float) -> None:
+    def await_confirmed(self, hashes: set[str]) -> None:
         missing = hashes - self.confirmed.keys()
 
         def is_done() -> bool:
             missing.difference_update(self.confirmed.keys())
             return not missing
 
-        wait_until(is_done, timeout_s, f"txConfirmed of {len(hashes)} transactions at {self._url}")
+        wait_until(is_done, PATIENCE_S, f"txConfirmed of {len(hashes)} transactions at {self._url}")
 
-    def await_height(self, height: int, timeout_s: float) -> None:
-        wait_until(lambda: self._next > height, timeout_s, f"block {height} at {self._url}, which told {self._next}")
+    def await_height(self, height: int) -> None:
+        wait_until(lambda: self._next > height, PATIENCE_S, f"block {height} at {self._url}, which told {self._next}")
 
     @property
     def _next(self) -> int:
@@ -77,7 +78,7 @@ class Follower:
             self._ended.wait(RETRY_S)
 
     def _read(self, url: str) -> None:
-        with connect(url, open_timeout=2, close_timeout=1, ping_interval=1, ping_timeout=5) as socket:
+        with connect(url, open_timeout=20, close_timeout=1, ping_interval=1, ping_timeout=10) as socket:
             with self._lock:
                 self._to_follow = dict.fromkeys(self._followed) | self._to_follow
                 self._followed.clear()
@@ -107,7 +108,7 @@ class Follower:
         with self._lock:
             if self._socket is not None:
                 self._socket.close_socket()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     def __enter__(self) -> "Follower":
         return self

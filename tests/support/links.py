@@ -6,6 +6,8 @@ from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
+from tests.support.pace import PATIENCE_S
+
 State = Literal["up", "cut", "held"]
 """`cut` resets what is connected and refuses what is new; `held` keeps both but lets no byte through."""
 
@@ -23,13 +25,18 @@ class Link:
         self._open = asyncio.Event()
         self._open.set()
         self._cut = False
+        self._left_bytes: int | None = None
+        """How many may still pass before it is held."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def become(self, state: State) -> None:
+    def become(self, state: State, after_bytes: int = 0) -> None:
+        self._left_bytes = None
+        if state == "held" and after_bytes:
+            self._left_bytes, state = after_bytes, "up"
         self._cut = state == "cut"
         if state == "up":
             self._open.set()
@@ -78,6 +85,10 @@ class Link:
             await self._open.wait()
             writer.write(chunk)
             await writer.drain()
+            if self._left_bytes is not None:
+                self._left_bytes -= len(chunk)
+                if self._left_bytes <= 0:
+                    self._open.clear()
 
 
 class Links:
@@ -99,11 +110,14 @@ class Links:
         """Where `dialler` finds `dialled`."""
         return self._links[dialler, dialled].port
 
-    def split(self, side: Collection[int], state: State) -> None:
-        """Put every link between `side` and the rest into that state; `up` heals."""
+    def split(self, side: Collection[int], state: State, after_bytes: int = 0) -> None:
+        """Put every link between `side` and the rest into that state; `up` heals.
+
+        With `after_bytes`, a link that is to be held lets so many bytes through first, and what was read with the last.
+        """
         for (dialler, dialled), link in self._links.items():
             if (dialler in side) != (dialled in side):
-                self._loop.call_soon_threadsafe(link.become, state)
+                self._loop.call_soon_threadsafe(link.become, state, after_bytes)
 
     def close(self) -> None:
         for link in self._links.values():
@@ -113,7 +127,7 @@ class Links:
         self._loop.close()
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
 
 async def _listening(target: int) -> Link:

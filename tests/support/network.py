@@ -2,16 +2,18 @@
 
 import base64
 import hashlib
+import http.client
 import json
+import re
+import shutil
 import signal
 import subprocess
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from cairn.cli.network import engine_genesis
 from cairn.cometbft import TomlValue, edit_toml
@@ -20,26 +22,38 @@ from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesi
 from tests.support.abci_grammar import Call, check_run, read_runs
 from tests.support.links import Links, State
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
 from tests.support.public import PublicNode
 from tests.support.wallet import DEV_CHAIN_ID
 
 DEV_COINS = 10_000
-START_TIMEOUT_S = 90
-"""Generous, as all limits here that nobody was promised: other tests, or other people, keep the machine busy."""
 LAST_WORDS = 2_000
 
 QUICK: dict[str, TomlValue] = {
-    "consensus.timeout_propose": "1s",
-    "consensus.timeout_propose_delta": "200ms",
-    "consensus.timeout_prevote": "300ms",
-    "consensus.timeout_precommit": "300ms",
+    "consensus.timeout_propose": "600ms",
+    "consensus.timeout_propose_delta": "300ms",
+    "consensus.timeout_prevote": "200ms",
+    "consensus.timeout_precommit": "200ms",
     "consensus.timeout_commit": "100ms",
     "consensus.peer_gossip_sleep_duration": "10ms",
     "consensus.create_empty_blocks_interval": "2s",
     "p2p.flush_throttle_timeout": "5ms",
 }
 """Rounds that a test can wait for."""
+
+
+MEMORY = Path("/dev/shm")
+ENOUGH_MEMORY_BYTES = 4 * 1024**3
+
+
+def scratch_parent() -> Path | None:
+    """Where to keep homes: in memory, if there is plenty. What a killed process wrote stays there as it does on disk.
+
+    Else each block of each node would wait for the same disk several times. None is the system's own choice.
+    """
+    plenty = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ENOUGH_MEMORY_BYTES
+    return MEMORY if plenty else None
 
 
 class NetworkNode:
@@ -101,32 +115,49 @@ class NetworkNode:
         self.launch(program)
         self.await_ready()
 
-    def await_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+    def await_ready(self) -> None:
+        assert self.process is not None
+        self._await(lambda: self.readiness()[0] == 200 or not self._runs, "ready")
+        assert self._runs, f"node {self.index} ended: {self.process.stderr}"
+
+    @property
+    def _runs(self) -> bool:
+        return self.process is not None and self.process.is_running
+
+    def await_not_ready(self) -> str:
+        """Return what it says once it answers 503."""
+        self._await(lambda: self.readiness()[0] == 503, "not ready")
+        return self.readiness()[1]
+
+    def await_reason(self, reason: str) -> None:
+        """Return once it is not ready for that reason."""
+        self._await(lambda: reason in self.readiness()[1], f"not ready: {reason}")
+
+    def await_silence(self, seconds: int) -> None:
+        """Return once it says itself that it has had no block for so long."""
+        self._await(lambda: self._silent_s() >= seconds, f"without a block for {seconds} s")
+
+    def _silent_s(self) -> int:
+        found = re.search(r"no block for (\d+) s", self.readiness()[1])
+        return int(found[1]) if found else 0
+
+    def _await(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         try:
-            wait_until(lambda: self.readiness()[0] == 200, timeout_s, f"node {self.index} to be ready")
+            wait_until(condition, timeout_s, f"node {self.index} to be {what}")
         except TimeoutError as late:
             late.add_note(self.last_words())
             raise
 
-    def await_not_ready(self, timeout_s: float) -> str:
-        """Return what it says once it answers 503."""
-        wait_until(lambda: self.readiness()[0] == 503, timeout_s, f"node {self.index} to be not ready")
-        return self.readiness()[1]
-
-    def await_reason(self, reason: str, timeout_s: float) -> None:
-        """Return once it is not ready for that reason."""
-        wait_until(lambda: reason in self.readiness()[1], timeout_s, f"node {self.index} to say: {reason}")
-
-    def await_gone(self, timeout_s: float = START_TIMEOUT_S) -> None:
+    def await_gone(self) -> None:
         """Return once it has ended by itself."""
         assert self.process is not None
-        self.process.wait_exit(timeout_s)
+        self.process.wait_exit(PATIENCE_S)
         self._forget()
 
     def stop(self) -> None:
         """As a service manager does."""
         assert self.process is not None
-        code = self.process.stop()
+        code = self.process.stop(PATIENCE_S)
         assert code == 0, self.process.stderr
         self._forget()
 
@@ -158,21 +189,54 @@ class NetworkNode:
     def readiness(self) -> tuple[int | None, str]:
         """The status and the body of GET /ready; no status when there is no answer."""
         try:
-            answer = httpx.get(f"{self.url}/ready", timeout=2)
-        except httpx.TransportError as error:
+            with Asker(self.url) as asker:
+                status, body = asker.get("/ready")
+        except (OSError, http.client.HTTPException) as error:
             return None, f"{error!r}: {self.process.stderr if self.process else 'not started'}"
-        return answer.status_code, answer.text
+        return status, body.decode()
 
     def height(self) -> int:
         """Of the newest block that it shows."""
-        return int(self.public.read("/chain")["head"]["blockHeight"])
+        with Asker(self.url) as asker:
+            return int(asker.read("/chain")["head"]["blockHeight"])
 
     def block(self, height: int) -> dict[str, Any]:
-        block: dict[str, Any] = self.public.read(f"/block/{height}")
+        [block] = self.blocks(height, height)
         return block
 
-    def await_height(self, height: int, timeout_s: float) -> None:
-        wait_until(lambda: self.height() >= height, timeout_s, f"node {self.index} to have block {height}")
+    def blocks(self, first: int, last: int) -> list[dict[str, Any]]:
+        """From `first` to `last`, both included."""
+        with Asker(self.url) as asker:
+            return [asker.read(f"/block/{height}") for height in range(first, last + 1)]
+
+    def await_height(self, height: int, timeout_s: float = PATIENCE_S) -> None:
+        self._await(lambda: self.height() >= height, f"at block {height}", timeout_s)
+
+
+class Asker:
+    """Asks a node over one connection. Tests ask so often that a client which can do more would slow the nodes down."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read()
+
+    def read(self, path: str) -> Any:
+        """The JSON of a 200."""
+        status, body = self.get(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    def __enter__(self) -> "Asker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
 
 
 class Network:
@@ -240,14 +304,18 @@ class Network:
         for node in self.nodes:
             node.await_ready()
 
-    def split(self, side: Collection[int], state: State = "cut") -> None:
-        """Part these nodes from the rest."""
+    def split(self, side: Collection[int], state: State = "cut", after_bytes: int = 0) -> None:
+        """Part these nodes from the rest; after so many bytes, where they are held."""
         assert self._links is not None
-        self._links.split(side, state)
+        self._links.split(side, state, after_bytes)
 
     def heal(self) -> None:
         for node in self.nodes:
             self.split([node.index], "up")
+
+    def is_paused(self) -> bool:
+        """Whether a process of any node is stopped."""
+        return is_any_stopped([node.process.process.pid for node in self.nodes if node.process is not None])
 
     def close(self) -> None:
         for node in self.nodes:
@@ -279,3 +347,16 @@ def make_homes(directory: Path, validators: int, args: Sequence[str] = ()) -> No
         env=clean_environment(),
     )
     assert made.returncode == 0, made.stderr
+
+
+def is_any_stopped(groups: Collection[int]) -> bool:
+    """Whether a process of one of these process groups is stopped, as by SIGSTOP."""
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                state, _, group = (directory / "stat").read_text().rpartition(")")[2].split()[:3]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state == "T" and int(group) in groups:
+                return True
+    return False

@@ -1,6 +1,5 @@
 """What a network promises whatever happens to its nodes, checked over the public interface."""
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,11 +8,12 @@ from typing import Any
 
 from tests.support.follower import Follower
 from tests.support.network import Network, NetworkNode
+from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.steady_load import SteadyLoad
 
 PER_SECOND = 8
 """Transfers through each node."""
-SETTLE_S = 90
 GOES_ON_BLOCKS = 5
 
 
@@ -27,12 +27,11 @@ def under_load(network: Network) -> Iterator[SteadyLoad]:
                 follower.follow(tx_hash)
 
         with SteadyLoad([node.url for node in network.nodes], PER_SECOND, follow) as load:
-            time.sleep(1)
+            wait_until(lambda: len(load.accepted) > 2 * PER_SECOND, PATIENCE_S, "some load")
             yield load
-        assert len(load.accepted) > 2 * PER_SECOND, "hardly any load"
         for follower in told:
             try:
-                follower.await_confirmed(load.accepted, SETTLE_S)
+                follower.await_confirmed(load.accepted)
             except TimeoutError as error:
                 missing = load.accepted - follower.confirmed.keys()
                 raise TimeoutError(f"{error}\n{standings(network.nodes, missing)}") from None
@@ -51,11 +50,11 @@ def standings(nodes: Sequence[NetworkNode], missing: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def assert_goes_on(nodes: Sequence[NetworkNode], timeout_s: float = 60) -> None:
+def assert_goes_on(nodes: Sequence[NetworkNode]) -> None:
     """New blocks, not only one that was under way."""
     target = max(node.height() for node in nodes) + GOES_ON_BLOCKS
     for node in nodes:
-        node.await_height(target, timeout_s)
+        node.await_height(target)
 
 
 @contextmanager
@@ -65,17 +64,12 @@ def followers(nodes: Sequence[NetworkNode]) -> Iterator[list[Follower]]:
         yield [stack.enter_context(Follower(node.url)) for node in nodes]
 
 
-def chain_of(node: NetworkNode, top: int) -> list[dict[str, Any]]:
-    """Every block up to `top`, as the node shows it."""
-    return [node.block(height) for height in range(top + 1)]
-
-
-def assert_agreement(nodes: Sequence[NetworkNode], timeout_s: float = 60) -> list[dict[str, Any]]:
+def assert_agreement(nodes: Sequence[NetworkNode]) -> list[dict[str, Any]]:
     """Every node shows the same blocks, byte for byte, up to where the highest is now; they link back to genesis."""
     top = max(node.height() for node in nodes)
     for node in nodes:
-        node.await_height(top, timeout_s)
-    first, *others = (chain_of(node, top) for node in nodes)
+        node.await_height(top)
+    first, *others = (node.blocks(0, top) for node in nodes)
     for node, other in zip(nodes[1:], others, strict=True):
         for mine, theirs in zip(first, other, strict=True):
             assert theirs == mine, f"node {node.index} differs from node {nodes[0].index}"
@@ -94,10 +88,10 @@ def assert_each_once(chain: Sequence[Mapping[str, Any]], accepted: Collection[st
 
 def assert_told_once(follower: Follower, chain: Sequence[Mapping[str, Any]], accepted: Collection[str]) -> None:
     """The follower heard of every block in order, and of every accepted transaction, once."""
-    follower.await_height(chain[-1]["blockHeight"], 30)
+    follower.await_height(chain[-1]["blockHeight"])
     told = follower.blocks[: len(chain)]
     assert told == [(block["blockHeight"], block["hash"]) for block in chain]
-    follower.await_confirmed(set(accepted), 30)
+    follower.await_confirmed(set(accepted))
     assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
     heights = {tx_hash: block["blockHeight"] for block in chain for tx_hash in block["transactions"]}
     for tx_hash in accepted:

@@ -11,10 +11,13 @@ import httpx
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from tests.support.pace import PATIENCE_S
 
 CHAIN_ID = 1337
 GAS_PRICE = 10**9
 _RETRY_S = 0.1
+_ANSWER_S = 10
+"""After it, the same is sent again: a node that hangs, or was killed, must not keep the load from its end for long."""
 
 
 def sign_dev_transfer(sender: int, to: Address, value: int, nonce: int) -> tuple[str, dict[str, Any]]:
@@ -34,7 +37,7 @@ def sign_dev_transfer(sender: int, to: Address, value: int, nonce: int) -> tuple
 
 
 def next_nonce(sender: int, url: str) -> int:
-    answer = httpx.get(f"{url}/account/0x{DEV_KEYS[sender][0].hex()}", timeout=10)
+    answer = httpx.get(f"{url}/account/0x{DEV_KEYS[sender][0].hex()}", timeout=PATIENCE_S)
     return int(answer.json()["pendingNonce"])
 
 
@@ -66,7 +69,7 @@ class SteadyLoad:
     def _run(self, sender: int, url: str) -> None:
         random = Random(sender)
         nonce = self._first_nonces[sender]
-        with httpx.Client(base_url=url, timeout=3) as client:
+        with httpx.Client(base_url=url, timeout=_ANSWER_S) as client:
             while not self._ended.wait(self._pause_s):
                 to = Address(random.randbytes(20))
                 tx_hash, body = sign_dev_transfer(sender, to, random.randrange(10**15), nonce)
@@ -102,6 +105,6 @@ class SteadyLoad:
     ) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join(10)
+            thread.join()
         if kind is None:
             assert not self.refusals, self.refusals

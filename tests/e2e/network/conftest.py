@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.network import Network
-
-HALT_AFTER_S = 4
+from tests.support.network import Network, scratch_parent
 
 
 @pytest.fixture(scope="module")
 def scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="cairn-net-") as directory:
+    with tempfile.TemporaryDirectory(prefix="cairn-net-", dir=scratch_parent()) as directory:
         yield Path(directory)
 
 
@@ -21,6 +19,5 @@ def scratch() -> Iterator[Path]:
 def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
     """Four validators that run."""
     with Network(scratch / "network", traced=True) as network:
-        network.set(halt_after_s=HALT_AFTER_S)
         network.start()
         yield network

@@ -12,6 +12,7 @@ import pytest
 from cairn.domain.types import Address
 from tests.support.network import Network, NetworkNode
 from tests.support.node_process import clean_environment, wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.promises import assert_agreement, assert_each_once
 from tests.support.replay import replay_chain
 from tests.support.steady_load import sign_dev_transfer
@@ -21,8 +22,6 @@ SENDERS = 10
 NONCES = 20
 INTERFACE_NODES = [int(index) for index in os.environ.get("INTERFACE_NODES", "0,3").split(",")]
 """All four pass; two of them at each run keep the whole suite within its time."""
-
-pytestmark = pytest.mark.timeout(360)
 
 
 def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -> None:
@@ -42,7 +41,7 @@ def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -
     for node in network.nodes:
         for tx_hash in accepted:
             # A busy node gathers before it sends: those it was not submitted to hear of it a moment later.
-            wait_until(partial(knows, node, tx_hash), 30, f"node {node.index} to hear of {tx_hash}")
+            wait_until(partial(knows, node, tx_hash), PATIENCE_S, f"node {node.index} to hear of {tx_hash}")
             node.public.await_confirmed(tx_hash)
     chain = assert_agreement(network.nodes)
     assert_each_once(chain, accepted)

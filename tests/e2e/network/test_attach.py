@@ -11,11 +11,10 @@ import pytest
 from tests.support.abci_grammar import check_run
 from tests.support.cometbft import BINARY
 from tests.support.network import Network, NetworkNode
+from tests.support.pace import PATIENCE_S
 from tests.support.wallet import dev_account, new_account, sign_transfer
 
 AWAY = "cometbft is not answering"
-
-pytestmark = pytest.mark.timeout(480)
 
 
 class Operator:
@@ -43,7 +42,7 @@ class Operator:
     def end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(30)
+            self._process.wait(PATIENCE_S)
         # A killed one leaves its socket, which the next one would refuse to replace.
         (self._home.parent / "rpc.sock").unlink(missing_ok=True)
 
@@ -73,7 +72,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
 
     # The node comes first, and waits. It is up, and says why it is not ready.
     node.launch()
-    node.await_reason(AWAY, 90)
+    node.await_reason(AWAY)
     assert node.process is not None
     assert "cometbft" not in node.process.children().values()
     operator.start()
@@ -83,7 +82,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
     # The operator restarts CometBFT, politely and not. What is accepted meanwhile is confirmed afterwards.
     for number in (signal.SIGTERM, signal.SIGKILL):
         operator.end(number)
-        node.await_reason(AWAY, 60)
+        node.await_reason(AWAY)
         waiting = transfer()
         operator.start()
         node.await_ready()
@@ -91,7 +90,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
 
     # One that is frozen, answers nothing and makes no block.
     operator.send(signal.SIGSTOP)
-    node.await_reason(AWAY, 60)
+    node.await_reason(AWAY)
     operator.send(signal.SIGCONT)
     node.await_ready()
 
@@ -101,7 +100,7 @@ def test_each_side_may_be_restarted(network: Network, operator: Operator) -> Non
         restart()
         operator.end(signal.SIGKILL)
         node.launch()
-        node.await_reason(AWAY, 90)
+        node.await_reason(AWAY)
         operator.start()
         node.await_ready()
         node.public.await_confirmed(transfer())

@@ -5,19 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.support.node_process import clean_environment
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.timeout(180)
-def test_smoke_run_gives_every_figure(cometbft_tools: Path, tmp_path: Path) -> None:
-    output = tmp_path / "figures.json"
+def test_smoke_run_gives_every_figure(cometbft_tools: Path, scratch: Path) -> None:
+    output = scratch / "figures.json"
     done = subprocess.run(
         [sys.executable, "-m", "bench.network", "--smoke", f"--output={output}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
+        env=clean_environment({"TMPDIR": str(scratch)}),
     )
     assert done.returncode == 0, done.stderr
     figures = json.loads(output.read_text())

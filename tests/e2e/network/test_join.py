@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from cairn.cli.join import newest_snapshot
@@ -12,13 +11,12 @@ from cairn.cometbft import CometBFT, edit_toml
 from cairn.domain.errors import InvalidConfig
 from tests.support.cometbft import BINARY
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_base_port
+from tests.support.public import PublicNode, get_anew
 from tests.support.wallet import dev_account, sign_transfer
 
 SNAPSHOT_INTERVAL = 5
-START_TIMEOUT_S = 60
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def cairn(*args: str) -> None:
@@ -27,7 +25,7 @@ def cairn(*args: str) -> None:
 
 
 def head_of(url: str) -> int:
-    return int(httpx.get(f"{url}/chain").json()["head"]["blockHeight"])
+    return int(get_anew(f"{url}/chain").json()["head"]["blockHeight"])
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +39,15 @@ def member(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     config.write_text(edit_toml(config.read_text(), {"consensus.create_empty_blocks_interval": "200ms"}))
     args = ["run", "--home", str(home), "--snapshot-interval", str(SNAPSHOT_INTERVAL)]
     with NodeProcess.start(args) as node:
-        wait_until(lambda: "Listening on" in node.stdout, START_TIMEOUT_S, node.stderr)
+        wait_until(lambda: "Listening on" in node.stdout, PATIENCE_S, node.stderr)
+        public = PublicNode(node.url)
         for nonce in range(3):
             transfer = sign_transfer(dev_account(3), dev_account(4).address, value=7, nonce=nonce)
-            assert httpx.post(f"{node.url}/tx", json=transfer.body).status_code == 200
-            assert httpx.get(f"{node.url}/tx/{transfer.tx_hash}?wait=20", timeout=30).json()["status"] == "confirmed"
+            public.await_confirmed(public.submit(transfer))
         rpc = f"127.0.0.1:{base_port + 2}"
-        wait_until(lambda: offers_snapshot(rpc), 30, f"a snapshot: {node.stderr}")
+        wait_until(lambda: offers_snapshot(rpc), PATIENCE_S, f"a snapshot: {node.stderr}")
         yield home, base_port, node
+        public.close()
 
 
 def offers_snapshot(rpc: str) -> bool:
@@ -68,11 +67,11 @@ def test_a_node_joins(member: tuple[Path, int, NodeProcess], tmp_path: Path, by_
     cairn("join", str(own), "--genesis", genesis, "--peers", peer, f"--base-port={free_base_port(1)}", *state_sync)
     height = head_of(node.url)
     with NodeProcess.start(["run", "--home", str(own)]) as joining:
-        wait_until(lambda: "Listening on" in joining.stdout, START_TIMEOUT_S, f"readiness: {joining.stderr}")
-        wait_until(lambda: head_of(joining.url) >= height, 20, "the network's height")
-        here, there = (httpx.get(f"{url}/block/{height}").json() for url in (joining.url, node.url))
+        wait_until(lambda: "Listening on" in joining.stdout, PATIENCE_S, f"readiness: {joining.stderr}")
+        wait_until(lambda: head_of(joining.url) >= height, PATIENCE_S, "the network's height")
+        here, there = (get_anew(f"{url}/block/{height}").json() for url in (joining.url, node.url))
         assert here["hash"] == there["hash"]
         account = f"/account/{dev_account(4).address}"
-        assert httpx.get(joining.url + account).json() == httpx.get(node.url + account).json()
-        oldest = httpx.get(f"{joining.url}/block/1").status_code
+        assert get_anew(joining.url + account).json() == get_anew(node.url + account).json()
+        oldest = get_anew(f"{joining.url}/block/1").status_code
         assert oldest == (404 if by_snapshot else 200)

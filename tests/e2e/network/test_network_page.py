@@ -3,19 +3,22 @@
 import re
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support.network import is_any_stopped
 from tests.support.node_process import NodeProcess, clean_environment, command, wait_until
+from tests.support.pace import PATIENCE_S, Pace
 from tests.support.pages import Page, Step
 from tests.support.ports import free_base_port
+from tests.support.public import get_anew
 
 PAGE = Page("docs/network.md")
 NODES = 5
 DOCUMENTED_BASE = 8650
-START_TIMEOUT_S = 60
+STOP_LIMIT_S = 8
 
 
 def steps_on(base_port: int) -> list[Step]:
@@ -35,11 +38,10 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=clean_environment(),
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 
-@pytest.mark.timeout(360)
 def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base_port = free_base_port(NODES)
     (make, _), (start, _), *others = steps_on(base_port)
@@ -47,15 +49,19 @@ def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pyt
     assert made.returncode == 0, made.stderr
     monkeypatch.chdir(tmp_path)
     with NodeProcess.start(start.split()[1:]) as network:
-        wait_until(lambda: network.stdout.count(": ready") >= NODES, START_TIMEOUT_S, network.stdout)
+        wait_until(lambda: network.stdout.count(": ready") >= NODES, PATIENCE_S, network.stdout)
         for line, shown in others:
             done = run(line, tmp_path)
             if shown:
                 assert (done.returncode, done.stderr) == (1, shown)
             else:
                 assert done.returncode == 0, f"{line}: {done.stderr}"
-        validators = httpx.get(f"http://127.0.0.1:{base_port}/validators").json()
+        validators = get_anew(f"http://127.0.0.1:{base_port}/validators").json()
         assert [each["name"] for each in sorted(validators["validators"], key=lambda each: str(each["name"]))] == [
             "node1", "node2", "node3", "node4"
         ]  # fmt: skip
-        assert network.stop(8) == 0
+        groups = [network.process.pid, *network.children()]
+        with Pace(lambda: is_any_stopped(groups)) as pace:
+            began = time.monotonic()
+            assert network.stop(PATIENCE_S) == 0
+            assert time.monotonic() - began < pace.stretch(STOP_LIMIT_S)
