@@ -2,9 +2,10 @@
 
 crash-node DIR    SIGKILL for the whole node at the next of the crash points, one in each life
 crash-core DIR    the same for the core alone, which the supervisor starts again
-hostile DIR       proposes blocks that break a rule, one rule after the other
+hostile DIR       proposes blocks that break a rule, each rule until it hears that everybody has refused that
 
-What was done so far is one file each in DIR.
+What was done so far is one file each in DIR. A lie's file has the heights at which it was told, a line each; the test
+makes LIE.refused.
 """
 
 import asyncio
@@ -178,14 +179,18 @@ class Liar:
 
 
 def alter_to_lie(directory: Path) -> None:
+    told: dict[int, str] = {}
+
     def propose(self: NetworkApplication, request: PrepareProposalRequest) -> Sequence[bytes]:
         lies = Liar(self).lies()
-        told = {path.name for path in directory.iterdir()}
-        untold = [name for name in lies if name not in told]
-        if not untold:
+        believed = [name for name in lies if not (directory / f"{name}.refused").exists()]
+        if not believed:
             return [raw for lie in lies.values() for raw in lie]
-        note(directory, untold[0])
-        return lies[untold[0]]
+        # One for each height, in all its rounds: who refuses a block notes no more than its height.
+        name = told.setdefault(request.height, believed[0])
+        with (directory / name).open("a") as file:
+            file.write(f"{request.height}\n")
+        return lies[name]
 
     def believe(self: NetworkApplication, request: ProcessProposalRequest) -> bool | Awaitable[bool]:
         return True
