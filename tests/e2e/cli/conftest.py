@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 from cairn.cli.main import app
 from cairn.domain.genesis import DEV_KEYS
 from tests.support.node_process import NodeProcess, clean_environment, command
+from tests.support.pace import PATIENCE_S
 from tests.support.terminal import Terminal
 
-RUN_TIMEOUT_S = 60
 PASSWORD = "correct horse"
 LIGHT = 2**12
 """A work factor for keys that protect nothing."""
@@ -44,7 +44,7 @@ class User:
             capture_output=True,
             text=True,
             env=self.env | env,
-            timeout=RUN_TIMEOUT_S,
+            timeout=PATIENCE_S,
             # No terminal to ask at, wherever the tests run.
             start_new_session=True,
         )
@@ -72,7 +72,7 @@ class User:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[NodeProcess]:
-    with NodeProcess.start_dev() as started:
+    with NodeProcess.start_dev("--block-time", "0.1") as started:
         yield started
 
 

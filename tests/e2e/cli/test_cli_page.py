@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.node_process import NodeProcess
 from tests.support.pages import DOCUMENTED_ADDRESS, Hashes, Page, Terminal
 
@@ -19,7 +17,6 @@ def steady(text: str) -> str:
     return re.sub(r"after \d+\.\d s", "after … s", text).strip()
 
 
-@pytest.mark.timeout(600)
 def test_every_command_prints_what_the_page_shows(node: NodeProcess, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_DATA_HOME": ""}
     reader = Terminal(tmp_path, node.url, home)

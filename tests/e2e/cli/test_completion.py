@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.genesis import DEV_KEYS
-from tests.e2e.cli.conftest import RUN_TIMEOUT_S, User
+from tests.e2e.cli.conftest import User
+from tests.support.pace import PATIENCE_S
 
 SHELLS = [shell for shell in ("bash", "zsh", "fish") if shutil.which(shell)]
 CASES = {
@@ -59,7 +60,7 @@ def person(tmp_path: Path) -> User:
 def printed(shell: str, script: str, user: User, stdin: str = "") -> str:
     flags = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     run = [shell, *flags, "-c", script]
-    return subprocess.check_output(run, input=stdin, env=user.shell_env(), text=True, timeout=RUN_TIMEOUT_S)
+    return subprocess.check_output(run, input=stdin, env=user.shell_env(), text=True, timeout=PATIENCE_S)
 
 
 def test_there_is_a_shell_to_test_in() -> None:

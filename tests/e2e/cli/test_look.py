@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import User
 from tests.support.node_process import NodeProcess
+from tests.support.public import get_anew, post_anew
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 UNKNOWN = "0x" + "ab" * 32
@@ -19,16 +19,16 @@ UNKNOWN = "0x" + "ab" * 32
 def payment(node: NodeProcess) -> Any:
     """A confirmed one, as the interface shows it."""
     submission = {"from": FIRST, "to": SECOND, "value": 3 * 10**18, "gas": 21000}
-    tx_hash = httpx.post(f"{node.url}/tx", json=submission).json()["txHash"]
-    return httpx.get(f"{node.url}/tx/{tx_hash}", params={"wait": 30}, timeout=60).json()
+    tx_hash = post_anew(f"{node.url}/tx", submission).json()["txHash"]
+    return get_anew(f"{node.url}/tx/{tx_hash}", wait=60).json()
 
 
 @pytest.fixture(scope="module")
 def pending(idle_node: NodeProcess) -> Any:
     for value in (1, 2, 3):
-        httpx.post(f"{idle_node.url}/tx", json={"from": FIRST, "to": SECOND, "value": value, "gas": 21000})
-    httpx.post(f"{idle_node.url}/tx", json={"from": SECOND, "to": FIRST, "value": 4, "gas": 21000})
-    return httpx.get(f"{idle_node.url}/mempool").json()
+        post_anew(f"{idle_node.url}/tx", {"from": FIRST, "to": SECOND, "value": value, "gas": 21000})
+    post_anew(f"{idle_node.url}/tx", {"from": SECOND, "to": FIRST, "value": 4, "gas": 21000})
+    return get_anew(f"{idle_node.url}/mempool").json()
 
 
 def test_a_transaction(user: User, payment: Any) -> None:
@@ -48,7 +48,7 @@ def test_a_transaction(user: User, payment: Any) -> None:
 
 
 def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, payment: Any) -> None:
-    proof = httpx.get(f"{user.url}/tx/{payment['txHash']}/proof").json()
+    proof = get_anew(f"{user.url}/tx/{payment['txHash']}/proof").json()
     assert user.json("tx", payment["txHash"], "--proof") == proof
     trusted = user.invoke("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
     assert trusted.exit_code == 0
@@ -62,7 +62,7 @@ def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, pay
 @pytest.mark.parametrize("name", ["latest", "0", "hash"])
 def test_a_block(user: User, payment: Any, name: str) -> None:
     named = payment["blockHash"] if name == "hash" else name
-    block = httpx.get(f"{user.url}/block/{named}").json()
+    block = get_anew(f"{user.url}/block/{named}").json()
     assert user.json("block", named) == block
     shown = user.invoke("block", *([] if name == "latest" else [named])).stdout
     assert shown.startswith(f"block         {block['blockHeight']}\nhash          {block['hash']}\n")
@@ -70,17 +70,22 @@ def test_a_block(user: User, payment: Any, name: str) -> None:
 
 
 def test_a_block_of_many_transactions_is_cut_short(user: User) -> None:
-    transfer = {"from": SECOND, "to": FIRST, "value": 1, "gas": 21000}
-    answers = httpx.post(f"{user.url}/txs", json=[transfer] * 5).json()
-    last = httpx.get(f"{user.url}/tx/{answers[-1]['txHash']}", params={"wait": 30}, timeout=60).json()
-    hashes = httpx.get(f"{user.url}/block/{last['blockHash']}").json()["transactions"]
+    first = get_anew(f"{user.url}/account/{SECOND}").json()["pendingNonce"]
+    # The gap before them closes last, so that one block gets them all.
+    transfers = [
+        {"from": SECOND, "to": FIRST, "value": 1, "gas": 21000, "nonce": nonce}
+        for nonce in range(first + 4, first - 1, -1)
+    ]
+    answers = post_anew(f"{user.url}/txs", transfers).json()
+    last = get_anew(f"{user.url}/tx/{answers[-1]['txHash']}", wait=60).json()
+    hashes = get_anew(f"{user.url}/block/{last['blockHash']}").json()["transactions"]
     shown = user.invoke("block", last["blockHash"], "--limit", "1").stdout.splitlines()
     assert [line.strip() for line in shown[-2:]] == [hashes[0], f"and {len(hashes) - 1} more; --limit shows them"]
     assert user.json("block", last["blockHash"], "--limit", "1")["transactions"] == hashes
 
 
 def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
-    account = httpx.get(f"{user.url}/account/{FIRST}").json()
+    account = get_anew(f"{user.url}/account/{FIRST}").json()
     assert user.json("account", FIRST) == user.json("account", "dev0") == account
     shown = user.invoke("account", "dev1").stdout.splitlines()
     assert shown[0] == f"account  {SECOND} (dev1)"
@@ -88,7 +93,7 @@ def test_an_account_by_address_and_by_name(user: User, payment: Any) -> None:
 
 
 def test_a_history(user: User, payment: Any) -> None:
-    history = httpx.get(f"{user.url}/account/{SECOND}/txs").json()
+    history = get_anew(f"{user.url}/account/{SECOND}/txs").json()
     assert user.json("account", "dev1", "--history") == history
     assert user.json("account", "dev1", "--history", "--limit", "1") == history[:1]
     shown = user.invoke("account", "dev1", "--history").stdout.splitlines()
@@ -99,7 +104,7 @@ def test_a_history(user: User, payment: Any) -> None:
 
 
 def test_the_chain(user: User) -> None:
-    assert user.json("chain") == httpx.get(f"{user.url}/chain").json()
+    assert user.json("chain") == get_anew(f"{user.url}/chain").json()
     shown = user.invoke("chain").stdout
     assert "chain id    1337\n" in shown
     assert "a block     holds 10,000 transfers at most\n" in shown

@@ -5,7 +5,6 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 from eth_account import Account
 
@@ -13,10 +12,10 @@ from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import PASSWORD, User
 from tests.support.node_process import NodeProcess, command
+from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
+from tests.support.public import get_anew
 from tests.support.terminal import CTRL_C
-
-pytestmark = pytest.mark.timeout(300)
 
 ALICE = checksum_address(DEV_KEYS[5][0])
 STRANGER_KEY = bytes([7]) * 32
@@ -24,7 +23,7 @@ STRANGER = checksum_address(address_of_key(STRANGER_KEY))
 
 
 def balance_of(url: str, address: str) -> int:
-    balance: int = httpx.get(f"{url}/account/{address}").json()["balance"]
+    balance: int = get_anew(f"{url}/account/{address}").json()["balance"]
     return balance
 
 
@@ -99,7 +98,7 @@ def test_a_payment_at_a_terminal_is_asked_about_first(alice: User) -> None:
 
 def test_a_script_is_not_asked_and_gets_the_interface_s_own_json(alice: User) -> None:
     told = alice.json("send", "alice", "dev1", "20gwei", CAIRN_PASSWORD=PASSWORD)
-    assert told == httpx.get(f"{alice.url}/tx/{told['txHash']}").json()
+    assert told == get_anew(f"{alice.url}/tx/{told['txHash']}").json()
     assert (told["status"], told["from"], told["value"]) == ("confirmed", ALICE.lower(), 20 * 10**9)
     pending = alice.json("send", "alice", "dev1", "1", "--no-wait", "--yes", CAIRN_PASSWORD=PASSWORD)
     assert pending == {"status": "pending", "txHash": pending["txHash"]}
@@ -115,7 +114,7 @@ def test_payments_of_one_account_at_the_same_time_all_arrive(alice: User) -> Non
         )
         for _ in range(3)
     ]
-    assert [send.wait(60) for send in sends] == [0, 0, 0]
+    assert [send.wait(PATIENCE_S) for send in sends] == [0, 0, 0]
     assert balance_of(alice.url, STRANGER) == before + 3
 
 
@@ -132,7 +131,7 @@ def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     signing = shlex.join(command(["sign", "alice", STRANGER, "5", "--json"]))
     script = f"{signing} | {need_program('curl')} -s -H 'content-type: application/json' -d @- {alice.url}/tx"
     env = alice.env | {"CAIRN_PASSWORD": PASSWORD}
-    answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=60))
+    answer = json.loads(subprocess.check_output(["sh", "-c", script], env=env, text=True, timeout=PATIENCE_S))
     assert answer["status"] == "pending"
     shown = alice.run("tx", answer["txHash"], "--wait", "30", "--proof")
     assert shown.returncode == 0

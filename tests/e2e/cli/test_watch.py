@@ -9,33 +9,41 @@ from queue import Queue
 from threading import Thread
 from typing import Any
 
-import httpx
 import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.e2e.cli.conftest import User
 from tests.support.node_process import NodeProcess, command
+from tests.support.pace import PATIENCE_S
+from tests.support.ports import free_ports
+from tests.support.public import get_anew, post_anew
 from tests.support.rpc import rpc
 from tests.support.terminal import CTRL_C
 
-pytestmark = pytest.mark.timeout(300)
-
-LINE_TIMEOUT_S = 60
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 
 
-def pay(url: str) -> int:
+def pay(url: str, value: int = 1) -> int:
     """The height of the block that holds it."""
-    tx_hash = httpx.post(f"{url}/tx", json={"from": FIRST, "to": SECOND, "value": 1, "gas": 21000}).json()["txHash"]
-    height: int = httpx.get(f"{url}/tx/{tx_hash}", params={"wait": 30}, timeout=60).json()["blockHeight"]
+    tx_hash = post_anew(f"{url}/tx", {"from": FIRST, "to": SECOND, "value": value, "gas": 21000}).json()["txHash"]
+    height: int = get_anew(f"{url}/tx/{tx_hash}", wait=60).json()["blockHeight"]
     return height
 
 
-def started_again(url: str, *args: str) -> NodeProcess:
-    """A node in the place of one that is gone."""
-    node = NodeProcess.start(["dev", "--port", url.rpartition(":")[2], *args])
-    node.wait_ready()
+@pytest.fixture
+def port() -> int:
+    """For a node that comes back to it."""
+    return free_ports(1)[0]
+
+
+def started(port: int, *args: str) -> NodeProcess:
+    node = NodeProcess.start(["dev", "--port", str(port), "--block-time", "0.1", "--workers", "1", *args])
+    try:
+        node.wait_ready()
+    except BaseException:
+        node.close()
+        raise
     return node
 
 
@@ -56,15 +64,15 @@ class Lines:
             thread.start()
 
     def out(self) -> str:
-        return self._out.get(timeout=LINE_TIMEOUT_S)
+        return self._out.get(timeout=PATIENCE_S)
 
     def wait_for_note(self, text: str) -> None:
-        while text not in self._err.get(timeout=LINE_TIMEOUT_S):
+        while text not in self._err.get(timeout=PATIENCE_S):
             pass
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(LINE_TIMEOUT_S)
+        code = self.process.wait(PATIENCE_S)
         for thread in self._threads:
             thread.join()
         for pipe in (self.process.stdout, self.process.stderr):
@@ -78,22 +86,22 @@ def _pass_on(lines: Iterable[str], queue: "Queue[str]") -> None:
         queue.put(line)
 
 
-def test_the_live_view_survives_its_node(tmp_path: Path) -> None:
+def test_the_live_view_survives_its_node(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
-    with NodeProcess.start_dev(data_dir=data) as node:
+    with started(port, "--data-dir", str(data)) as node:
         user = User(tmp_path, node.url)
         height = pay(user.url)
         terminal = user.at_terminal("watch")
         with terminal:
             terminal.expect(f"● {user.url}  chain 1337, embedded")
             terminal.expect("0 pending, 0 queued, room for 100,000")
-            terminal.expect(httpx.get(f"{user.url}/block/{height}").json()["hash"])
+            terminal.expect(get_anew(f"{user.url}/block/{height}").json()["hash"])
             node.stop()
             terminal.expect(f"○ {user.url} does not answer; waiting for it")
-            with started_again(user.url, "--data-dir", str(data)):
+            with started(port, "--data-dir", str(data)):
                 terminal.expect(f"● {user.url}")
                 height = pay(user.url)
-                terminal.expect(httpx.get(f"{user.url}/block/{height}").json()["hash"])
+                terminal.expect(get_anew(f"{user.url}/block/{height}").json()["hash"])
                 terminal.enter(CTRL_C)
                 assert terminal.wait() == 0
             assert "Traceback" not in terminal.text
@@ -101,18 +109,18 @@ def test_the_live_view_survives_its_node(tmp_path: Path) -> None:
             assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")
 
 
-def test_a_pipe_gets_each_block_once_over_a_restart(tmp_path: Path) -> None:
+def test_a_pipe_gets_each_block_once_over_a_restart(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
-    with NodeProcess.start_dev(data_dir=data) as node:
+    with started(port, "--data-dir", str(data)) as node:
         user = User(tmp_path, node.url)
         pay(user.url)
         watching = Lines(user, "--json", "--from-height", "0")
         try:
             blocks: list[Any] = [json.loads(watching.out()) for _ in range(2)]
-            assert blocks == [httpx.get(f"{user.url}/block/{height}").json() for height in (0, 1)]
+            assert blocks == [get_anew(f"{user.url}/block/{height}").json() for height in (0, 1)]
             node.kill_group()
             watching.wait_for_note("does not answer")
-            with started_again(user.url, "--data-dir", str(data)):
+            with started(port, "--data-dir", str(data)):
                 watching.wait_for_note("cairn: the node is back\n")
                 pay(user.url)
                 assert json.loads(watching.out())["blockHeight"] == 2
@@ -121,8 +129,8 @@ def test_a_pipe_gets_each_block_once_over_a_restart(tmp_path: Path) -> None:
             watching.end()
 
 
-def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path) -> None:
-    with NodeProcess.start_dev() as node:
+def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path, port: int) -> None:
+    with started(port) as node:
         user = User(tmp_path, node.url)
         pay(user.url)
         watching = Lines(user)
@@ -130,9 +138,10 @@ def test_a_chain_that_was_started_anew_is_told_and_followed(tmp_path: Path) -> N
             assert watching.out().startswith("block 1 ")
             node.kill_group()
             watching.wait_for_note("does not answer")
-            with started_again(user.url):
+            with started(port):
                 watching.wait_for_note("cairn: the node is back\n")
-                pay(user.url)
+                # Another payment: of the same one, within the same second, the same block would be made.
+                pay(user.url, value=2)
                 watching.wait_for_note("cairn: another chain: ")
                 assert watching.out().startswith("block 0 ")
                 assert watching.out().startswith("block 1 ")
@@ -153,14 +162,14 @@ def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
         try:
             with terminal:
                 assert watching.out().startswith("block 2 ")
-                terminal.expect(httpx.get(f"{user.url}/block/2").json()["hash"])
+                terminal.expect(get_anew(f"{user.url}/block/2").json()["hash"])
                 assert rpc(user.url, "evm_revert", snapshot) is True
                 watching.wait_for_note("cairn: the chain was reverted to block 1: ")
                 terminal.expect("The chain was reverted to block 1.")
                 # With another time it is another block.
                 rpc(user.url, "evm_increaseTime", 60)
                 pay(user.url)
-                replacing = httpx.get(f"{user.url}/block/2").json()["hash"]
+                replacing = get_anew(f"{user.url}/block/2").json()["hash"]
                 assert replacing in watching.out()
                 terminal.expect(replacing)
                 terminal.enter(CTRL_C)
@@ -179,7 +188,7 @@ def test_it_ends_when_nobody_reads_any_more(user: User) -> None:
     while watching.poll() is None:
         # That nobody reads shows when there is something to write.
         pay(user.url)
-    out, err = watching.communicate(timeout=LINE_TIMEOUT_S)
+    out, err = watching.communicate(timeout=PATIENCE_S)
     assert (watching.returncode, err) == (0, "")
     assert out.startswith("block 0 ")
 

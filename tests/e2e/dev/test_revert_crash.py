@@ -28,7 +28,7 @@ class Rig:
         self._program = (sys.executable, altered_dev.__file__, victim, str(self.reached))
 
     def start(self) -> NodeProcess:
-        args = ("dev", "--port", "0", "--workers", "2", "--block-time", "0", "--data-dir", str(self.data_dir))
+        args = ("dev", "--port", "0", "--workers", "1", "--block-time", "0", "--data-dir", str(self.data_dir))
         return NodeProcess(args, program=self._program)
 
     def revert(self, node: NodeProcess, snapshot: str) -> None:

@@ -9,16 +9,16 @@ from contextlib import closing, suppress
 from http.client import HTTPConnection
 from itertools import cycle
 
-import pytest
 from websockets.exceptions import WebSocketException
-from websockets.sync.client import connect
 
-from tests.support.node_process import NodeProcess
+from tests.support.node_process import NodeProcess, wait_until
+from tests.support.pace import PATIENCE_S
+from tests.support.public import connect_patiently
 from tests.support.rpc import rpc
 from tests.support.wallet import dev_account
 
 REVERTS = 10
-PAUSE_S = 0.1
+ANSWERS_BETWEEN = 20
 SENDER = dev_account(0).address
 TRANSFER = json.dumps({"from": SENDER, "to": "0x" + "22" * 20, "value": 1, "gas": 21_000})
 EXPECTED = {(200, ""), (404, "TX_NOT_FOUND"), (404, "BLOCK_NOT_FOUND"), (503, "STORE_UNAVAILABLE"), (503, "STARTING")}
@@ -45,6 +45,11 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
+    def await_answers(self, count: int) -> None:
+        """So many more that are 200."""
+        enough = self.answers[200, ""] + count
+        wait_until(lambda: self.answers[200, ""] >= enough, PATIENCE_S, f"answers: {self.answers}")
+
     def _ask(self, connection: HTTPConnection, path: str, body: str | None = None) -> dict[str, str]:
         method, headers = ("GET", {}) if body is None else ("POST", {"Content-Type": "application/json"})
         connection.request(method, path, body, headers)
@@ -55,7 +60,7 @@ class Clients:
         return found
 
     def _repeat(self, step: Callable[[HTTPConnection], object]) -> None:
-        with closing(HTTPConnection(self._host, timeout=60)) as connection:
+        with closing(HTTPConnection(self._host, timeout=PATIENCE_S)) as connection:
             while not self._stopped.is_set():
                 step(connection)
 
@@ -83,7 +88,7 @@ class Clients:
         while not self._stopped.is_set():
             with (
                 suppress(WebSocketException, TimeoutError),
-                connect(f"{self._ws_url}/events?newBlock&fromHeight=0") as ws,
+                connect_patiently(f"{self._ws_url}/events?newBlock&fromHeight=0") as ws,
             ):
                 last = -1
                 while not self._stopped.is_set():
@@ -96,7 +101,6 @@ class Clients:
                     last = height
 
 
-@pytest.mark.timeout(240)
 def test_reverts_under_load() -> None:
     with NodeProcess.start_dev("--workers", "2", "--block-time", "0") as node:
         processes = node.pids()
@@ -105,7 +109,7 @@ def test_reverts_under_load() -> None:
         try:
             for _ in range(REVERTS):
                 snapshot = rpc(node.url, "evm_snapshot")
-                time.sleep(PAUSE_S)
+                clients.await_answers(ANSWERS_BETWEEN)
                 assert rpc(node.url, "evm_revert", snapshot) is True
         finally:
             clients.stop()
