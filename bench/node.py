@@ -14,7 +14,7 @@ from cairn.domain.genesis import Genesis, encode_genesis
 from tests.support.node_process import NodeProcess, clean_environment, command
 from tests.support.ports import free_ports
 
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 120
 QUIET_TIMEOUT_S = 120
 _POLL_S = 0.005
 
@@ -40,7 +40,9 @@ def _link_or_copy(source: str, target: str) -> str:
 class BenchNode:
     """Starts at once; leaving the `with` block ends it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, rest_s: float = 1.0) -> None:
+        """It is at rest when it did nothing for `rest_s`."""
+        self._rest_s = rest_s
         [self.port] = free_ports(1)
         started = time.perf_counter()
         self._node = NodeProcess.start(["run", "--home", str(home), "--port", str(self.port)])
@@ -67,7 +69,7 @@ class BenchNode:
             return False
 
     def _get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_TIMEOUT_S)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -89,9 +91,9 @@ class BenchNode:
         deadline = time.monotonic() + QUIET_TIMEOUT_S
         before = self.cpu_seconds()
         while time.monotonic() < deadline:
-            time.sleep(1)
+            time.sleep(self._rest_s)
             now = self.cpu_seconds()
-            if now - before <= 0.03:
+            if now - before <= 0.03 * self._rest_s:
                 return
             before = now
         raise RuntimeError("the node never comes to rest")
@@ -116,7 +118,7 @@ class BenchNode:
     ) -> None:
         try:
             if kind is None:
-                code = self._node.stop(timeout_s=30)
+                code = self._node.stop()
                 if code:
                     raise RuntimeError(f"the node stopped with {code}: {self._node.stderr}")
         finally:

@@ -32,6 +32,7 @@ class Sizes:
     deep: int
     depth_load: int
     depth_rounds: int
+    rest_s: float
 
 
 FULL = Sizes(
@@ -43,8 +44,19 @@ FULL = Sizes(
     deep=1_000_000,
     depth_load=50_000,
     depth_rounds=3,
+    rest_s=1.0,
 )
-SMOKE = Sizes(accounts=50, starts=1, load=300, load_parts=2, shallow=100, deep=400, depth_load=100, depth_rounds=1)
+SMOKE = Sizes(
+    accounts=50,
+    starts=1,
+    load=300,
+    load_parts=2,
+    shallow=100,
+    deep=400,
+    depth_load=100,
+    depth_rounds=1,
+    rest_s=0.1,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +121,7 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     starts = []
     for number in range(sizes.starts):
         make_home(scratch / f"start-{number}", bench_genesis(10))
-        with BenchNode(scratch / f"start-{number}") as node:
+        with BenchNode(scratch / f"start-{number}", sizes.rest_s) as node:
             starts.append(node.ready_s)
             node.await_quiet()
             idle = node.memory()
@@ -118,7 +130,7 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     part_size = -(-sizes.load // sizes.load_parts)
     to_strangers = presign(part_size, sizes.accounts, first=sizes.load, to_strangers=True)
     make_home(scratch / "main", genesis)
-    with BenchNode(scratch / "main") as node:
+    with BenchNode(scratch / "main", sizes.rest_s) as node:
         node.await_quiet()
         parts = []
         for part in split(submissions, sizes.load_parts):
@@ -177,7 +189,7 @@ def measure_depth(scratch: Path, sizes: Sizes, tell: Tell) -> DepthFigures:
     for number in range(sizes.depth_rounds):
         for stored, home in homes.items():
             tell(f"round {number + 1} of {sizes.depth_rounds}: {sizes.depth_load:,} transfers on {stored:,}")
-            costs[stored].append(_cost_on_copy(home, loads[stored]))
+            costs[stored].append(_cost_on_copy(home, loads[stored], sizes.rest_s))
     return DepthFigures(costs[sizes.shallow], costs[sizes.deep])
 
 
@@ -186,15 +198,15 @@ def _fill_home(home: Path, sizes: Sizes, stored: int) -> None:
     make_home(home, genesis)
     prefill(home / DATA_DIR, genesis, stored)
     # Let the node finish what background work the filling left, so that no measured load pays for it.
-    with BenchNode(home) as node:
+    with BenchNode(home, sizes.rest_s) as node:
         node.await_quiet()
 
 
-def _cost_on_copy(home: Path, submissions: Sequence[Submission]) -> float:
+def _cost_on_copy(home: Path, submissions: Sequence[Submission], rest_s: float) -> float:
     copy = home.with_name("measured")
     copy_home(home, copy)
     try:
-        with BenchNode(copy) as node:
+        with BenchNode(copy, rest_s) as node:
             node.await_quiet()
             return measure_load(node, submissions).cpu_us
     finally:

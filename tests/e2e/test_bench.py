@@ -5,20 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.support.pace import Pace
 
 ROOT = Path(__file__).parents[2]
-# Far above the bars of a full run: only what went badly wrong passes these on a busy machine too.
-MAX_START_S = 5
+# Far above the bars of a full run: only what went badly wrong passes these.
+MAX_START_S = 10
 MAX_IDLE_MB = 250
 
 
-@pytest.mark.timeout(180)
 def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "--smoke", f"--output={output}"], cwd=ROOT, capture_output=True, text=True
-    )
+    arguments = [sys.executable, "-m", "bench", "--smoke", f"--output={output}"]
+    with Pace() as pace:
+        done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     figures = json.loads(output.read_text())
     for key in (
@@ -31,6 +30,6 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
         "depth_ratio",
     ):
         assert figures[key] > 0
-    assert 0 < figures["start_s"] < MAX_START_S
+    assert 0 < figures["start_s"] < pace.stretch(MAX_START_S)
     assert 0 < figures["idle_rss_mb"] < MAX_IDLE_MB
     assert "in recoveries" in done.stdout
