@@ -20,6 +20,7 @@ from tests.support.abci_grammar import check_run, read_runs
 from tests.support.cometbft import Away, CometBFT, Rejected
 from tests.support.counter_app import GENESIS_HASH, MALFORMED, State
 from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
 
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
 KILLS = 6
@@ -44,7 +45,7 @@ class Chain:
             self._start_app()
         if not self.comet.running:
             self.comet.start()
-        wait_until(self._answers, 30, "CometBFT to answer")
+        wait_until(self._answers, PATIENCE_S, "CometBFT to answer")
 
     def _end_orphan(self) -> None:
         """A CometBFT that has lost its application exits, except when that happened as it was about to call it: the
@@ -58,7 +59,7 @@ class Chain:
         command = [sys.executable, "-m", "tests.support.counter_app", str(self.socket), str(self.directory)]
         with self.log.open("ab") as log:
             self.app = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=log)
-        wait_until(self.socket.exists, 30, "the application to listen")
+        wait_until(self.socket.exists, PATIENCE_S, "the application to listen")
 
     def _answers(self) -> bool:
         with suppress(Away):
@@ -72,7 +73,7 @@ class Chain:
                 self.comet.end(signal.SIGKILL)
             elif self.app is not None:
                 self.app.kill()
-                self.app.wait(30)
+                self.app.wait(PATIENCE_S)
 
     def submit(self, tx: bytes) -> Any:
         return self.comet.call("broadcast_tx_sync", tx=base64.b64encode(tx).decode())
@@ -135,7 +136,7 @@ def test_transactions_are_committed_and_bad_ones_refused(chain: Chain) -> None:
     for tx in txs:
         assert chain.submit(tx)["code"] == 0
     assert chain.submit(b"no number:")["code"] == MALFORMED
-    wait_until(lambda: settled(chain, txs), 30, "every transaction to be committed")
+    wait_until(lambda: settled(chain, txs), PATIENCE_S, "every transaction to be committed")
     chain.check(txs)
     assert base64.b64decode(chain.comet.call("abci_query", path="", data="")["response"]["value"]) == b"1225"
     # A block without transactions leaves the app hash as it is, so CometBFT stops making them.
@@ -153,7 +154,6 @@ def test_the_first_header_carries_the_hash_of_init_chain(chain: Chain) -> None:
     assert bytes.fromhex(chain.block(1)["header"]["app_hash"]) == GENESIS_HASH
 
 
-@pytest.mark.timeout(300)
 def test_killed_at_any_moment_the_chain_goes_on_with_the_same_hashes(chain: Chain) -> None:
     print(f"CRASH_SEED={SEED}")
     dice = random.Random(SEED)
@@ -169,6 +169,6 @@ def test_killed_at_any_moment_the_chain_goes_on_with_the_same_hashes(chain: Chai
         print(f"crash {crash}: {victims} after {len(submitted)} transactions")
         chain.kill(*victims)
         chain.start()
-    wait_until(lambda: settled(chain, submitted), 60, "every transaction to be committed")
+    wait_until(lambda: settled(chain, submitted), PATIENCE_S, "every transaction to be committed")
     chain.check(submitted)
     chain.check_trace(starts=KILLS + 1)

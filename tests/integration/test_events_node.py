@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus
 
 from cairn.api.hub import EventHub
@@ -19,7 +19,7 @@ from cairn.api.worker import make_server
 from cairn.core.service import Core
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import CHAIN_ID, GWEI, make_block, opened_core, settings, signed
-from tests.support.event_client import ask, read_to_the_end, receive, receive_many
+from tests.support.event_client import ask, connect_patiently, read_to_the_end, receive, receive_many
 
 
 @dataclass
@@ -80,13 +80,13 @@ def hash_of(tx: Tx) -> str:
 def test_refused_until_the_store_is_open_then_served(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         with pytest.raises(InvalidStatus) as refused:
-            await connect(node.url())
+            await connect_patiently(node.url())
         response = refused.value.response
         assert response.status_code == 503
         assert response.headers["x-chain-id"] == str(CHAIN_ID)
         assert response.headers["content-type"] == "application/problem+json"
         node.open_view()
-        async with connect(node.url("?newBlock&fromHeight=0")) as client:
+        async with connect_patiently(node.url("?newBlock&fromHeight=0")) as client:
             assert client.response is not None
             assert client.response.headers["x-chain-id"] == str(CHAIN_ID)
             assert (await receive(client))["fromHeight"] == 0
@@ -105,7 +105,7 @@ def test_dropped_while_followed_and_long_before(tmp_path: Path) -> None:
         first, second = signed(0), signed(0, gas_price=2 * GWEI)
         await node.core.submit(first)
         dropped = {"event": "txDropped", "txHash": hash_of(first), "reason": "replaced"}
-        async with connect(node.url(f"?txConfirmed={hash_of(first)}")) as client:
+        async with connect_patiently(node.url(f"?txConfirmed={hash_of(first)}")) as client:
             assert (await receive(client))["event"] == "subscribed"
             await node.core.submit(second)
             assert await receive(client) == dropped
@@ -125,7 +125,7 @@ def test_whenever_it_is_followed_the_confirmation_comes_once(tmp_path: Path) -> 
         txs = [signed(nonce) for nonce in range(40)]
         choose = random.Random(3)
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            clients = [await stack.enter_async_context(connect(node.url("?newBlock"))) for _ in range(8)]
+            clients = [await stack.enter_async_context(connect_patiently(node.url("?newBlock"))) for _ in range(8)]
             for client in clients:
                 assert (await receive(client))["event"] == "subscribed"
             for index, client in enumerate(clients):
@@ -165,7 +165,7 @@ def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
 
     async def before(node: Node) -> None:
         node.open_view()
-        async with connect(node.url("?newBlock&fromHeight=0")) as client:
+        async with connect_patiently(node.url("?newBlock&fromHeight=0")) as client:
             for nonce in range(5):
                 await node.core.submit(signed(nonce))
                 node.mine()
@@ -177,7 +177,7 @@ def test_a_stop_and_a_resume_leave_no_hole(tmp_path: Path) -> None:
 
     async def after(node: Node) -> None:
         node.open_view()
-        async with connect(node.url(f"?newBlock&fromHeight={seen[-1] + 1}")) as client:
+        async with connect_patiently(node.url(f"?newBlock&fromHeight={seen[-1] + 1}")) as client:
             await node.core.submit(signed(5))
             node.mine()
             assert (await receive(client))["event"] == "subscribed"
