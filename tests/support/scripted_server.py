@@ -1,10 +1,20 @@
-"""An HTTP server whose answers a test writes, for what a real node does only when it is in trouble."""
+"""An HTTP server whose answers a test writes, for what a real node does only when it is in trouble.
+
+It listens on a unix socket: what one side writes the other can read at once, so that a test can run in virtual time.
+"""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
 
+import httpx
 import msgspec
+
+from cairn.client import AsyncClient
 
 RESET = "reset"
 """Instead of an answer, the connection ends."""
@@ -27,13 +37,19 @@ def problem(status: int, code: str, detail: str = "because", **headers: str) -> 
 class ScriptedServer:
     """Gives each request the next of its answers, and the last one for ever."""
 
-    def __init__(self, script: Sequence[bytes | str]) -> None:
+    def __init__(self, script: Sequence[bytes | str], socket: Path) -> None:
         self._script = list(script)
+        self._socket = socket
         self.requests: list[tuple[str, bytes]] = []
         """The first line and the body of each."""
-        self.url = ""
         self.got_request = asyncio.Event()
         self.stop_listening: Callable[[], None] = lambda: None
+
+    def client(self, timeout_s: float) -> AsyncClient:
+        """A client of this server, also of one that has stopped."""
+        over_socket = partial(httpx.AsyncClient, transport=httpx.AsyncHTTPTransport(uds=str(self._socket)))
+        with patch.object(httpx, "AsyncClient", over_socket):
+            return AsyncClient("http://node.example", timeout_s=timeout_s)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -59,11 +75,13 @@ class ScriptedServer:
 
 @asynccontextmanager
 async def scripted(*script: bytes | str) -> AsyncGenerator[ScriptedServer, None]:
-    scripted_server = ScriptedServer(script)
-    server = await asyncio.start_server(scripted_server.serve, "127.0.0.1", 0)
-    scripted_server.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    scripted_server.stop_listening = server.close
-    try:
-        yield scripted_server
-    finally:
-        server.close()
+    # Not in pytest's directory: the path of a socket must be short.
+    with tempfile.TemporaryDirectory() as directory:
+        socket = Path(directory, "node.sock")
+        scripted_server = ScriptedServer(script, socket)
+        server = await asyncio.start_unix_server(scripted_server.serve, socket)
+        scripted_server.stop_listening = server.close
+        try:
+            yield scripted_server
+        finally:
+            server.close()

@@ -13,6 +13,7 @@ from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, Shutti
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
+from tests.support.virtual_time import run_virtual
 
 Scenario = Callable[[Core, ChainView], Awaitable[None]]
 
@@ -44,7 +45,7 @@ def run(directory: Path, scenario: Scenario) -> None:
                 view.close()
 
     (directory / "scratch").mkdir()
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def connect(core: Core, view: ChainView) -> None:
@@ -290,7 +291,7 @@ def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
         view.close()
 
     (tmp_path / "scratch").mkdir()
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
@@ -329,7 +330,7 @@ def test_a_late_notice_of_the_old_chain_is_not_waited_for(tmp_path: Path) -> Non
         view.close()
 
     (tmp_path / "scratch").mkdir()
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,23 @@
-"""Sockets that end in every way a node or a network ends them; the server is real, and plays the node."""
+"""Sockets that end in every way a node or a network ends them; the server is real, and plays the node.
+
+They are unix sockets, on which what one side writes the other can read at once: time passes only by waiting.
+"""
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, unix_serve
 from websockets.http11 import Request, Response
 
+from cairn.client import events
 from cairn.client.errors import (
     BlockNotFound,
     ChainReverted,
@@ -23,10 +30,21 @@ from cairn.client.errors import (
 )
 from cairn.client.events import EventChannel
 from cairn.client.models import Confirmed, Dropped
+from tests.support.virtual_time import run_virtual
 
 HASHES = [f"0x{number:060x}abcd" for number in range(1_500)]
 
+URL = "http://node.example"
+SOCKET = "node.sock"
+
 Play = Callable[[ServerConnection], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def _local_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every client finds its node on the same socket; the path of one must be short."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(events, "connect", partial(connect, unix=True, path=SOCKET))
 
 
 def new_block(height: int) -> str:
@@ -61,9 +79,8 @@ async def playing(
             failures.append(failure)
             raise
 
-    server: Server
-    async with serve(play, "127.0.0.1", 0, process_request=refuse) as server:
-        yield f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+    async with unix_serve(play, SOCKET, process_request=refuse):
+        yield URL
     assert not failures
 
 
@@ -71,9 +88,9 @@ def channel(url: str, timeout_s: float = 30, outage_timeout_s: float | None = 30
     return EventChannel(url, timeout_s=timeout_s, outage_timeout_s=outage_timeout_s, silence_timeout_s=20, tls=None)
 
 
-async def take_heights(events: EventChannel, from_height: int | None, count: int) -> list[int]:
+async def take_heights(node: EventChannel, from_height: int | None, count: int) -> list[int]:
     heights: list[int] = []
-    async for block in events.blocks(from_height, never):
+    async for block in node.blocks(from_height, never):
         heights.append(block.block_height)
         if len(heights) == count:
             break
@@ -123,7 +140,7 @@ def test_it_resumes_behind_the_last_block_however_a_socket_ends() -> None:
         async with playing(*parts) as url:
             assert await take_heights(channel(url), 5, 7) == list(range(5, 12))
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
@@ -131,7 +148,7 @@ def test_without_a_height_the_place_is_known_from_the_first_answer() -> None:
         async with playing(part(None, range(9, 9), cutting), part(9, range(9, 11), staying)) as url:
             assert await take_heights(channel(url), None, 2) == [9, 10]
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
@@ -147,7 +164,7 @@ def test_after_a_revert_it_goes_on_with_what_replaces_the_blocks() -> None:
         async with playing(*parts) as url:
             assert await take_heights(channel(url), 5, 7) == [5, 6, 7, 8, 7, 5, 6]
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_without_a_height_a_revert_moves_the_place_back() -> None:
@@ -155,7 +172,7 @@ def test_without_a_height_a_revert_moves_the_place_back() -> None:
         async with playing(part(None, range(9, 9), reverting(3)), part(4, range(4, 5), staying)) as url:
             assert await take_heights(channel(url), None, 1) == [4]
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_a_revert_is_told_to_whoever_rejoins() -> None:
@@ -173,7 +190,7 @@ def test_a_revert_is_told_to_whoever_rejoins() -> None:
                     assert block.block_height == 2
                     break
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 @pytest.mark.parametrize(
@@ -194,7 +211,7 @@ def test_what_stands_against_it_is_raised(message: str, kind: type[Exception]) -
             with pytest.raises(kind):
                 await take_heights(channel(url), 0, 1)
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def refusing(
@@ -219,7 +236,7 @@ def test_a_node_that_starts_is_waited_for() -> None:
         async with playing(part(0, range(0, 1), staying), refuse=refusing(2, "STARTING", 503)) as url:
             assert await take_heights(channel(url), 0, 1) == [0]
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_but_not_for_ever_and_not_for_a_refusal() -> None:
@@ -233,7 +250,7 @@ def test_but_not_for_ever_and_not_for_a_refusal() -> None:
         with pytest.raises(NodeUnreachable):
             await take_heights(channel(url, timeout_s=0.3), 0, 1)
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_an_outage_may_be_bounded() -> None:
@@ -245,7 +262,7 @@ def test_an_outage_may_be_bounded() -> None:
         with pytest.raises(NodeUnreachable):
             await anext(events)
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
@@ -268,7 +285,7 @@ def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
             outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()])]
         assert outcomes == [Confirmed(HASHES[1], 4), Dropped(HASHES[0], "replaced"), Confirmed(HASHES[2], 5)]
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 @pytest.mark.parametrize("limit", [3, 1_000])
@@ -299,7 +316,7 @@ def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
             outcomes = [outcome async for outcome in channel(url).outcomes(hashes)]
         assert sorted(outcome.tx_hash for outcome in outcomes) == hashes
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 @pytest.mark.parametrize(
@@ -315,7 +332,7 @@ def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: in
             with pytest.raises(kind):
                 await anext(channel(url).outcomes(HASHES[:1]))
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_a_revert_ends_the_following_of_transactions() -> None:
@@ -329,11 +346,11 @@ def test_a_revert_ends_the_following_of_transactions() -> None:
                 await anext(channel(url).outcomes(HASHES[:1]))
         assert reverted.value.height == 7
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_nothing_to_follow_needs_no_node() -> None:
     async def main() -> None:
         assert [outcome async for outcome in channel("http://127.0.0.1:9").outcomes([])] == []
 
-    asyncio.run(main())
+    run_virtual(main())

@@ -17,6 +17,7 @@ from cairn.domain.errors import (
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Draft, DropReason, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, make_block, opened_core, settings, signed
+from tests.support.virtual_time import run_virtual
 
 
 def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
@@ -138,10 +139,10 @@ def test_block_time_zero_confirms_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
             await core.submit(signed(0))
-            await turns()
+            await asyncio.sleep(0.01)
             assert await core.find_tx(signed(0).hash) == ConfirmedTx(1)
 
-    asyncio.run(run())
+    run_virtual(run())
 
 
 def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,24 +175,18 @@ def test_checks_write_and_read_for_real(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-async def turns() -> None:
-    """Whatever is due has its turn."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
     announced: list[int] = []
 
     async def main() -> None:
         async with opened_core(tmp_path, settings(block_time_s=0.0)) as core:
-            await turns()
+            await asyncio.sleep(1)
             snapshot = await core.snapshot()
             core.feed.subscribe(announced.append)
             # Answered in the very turn of the loop that wakes the engine.
             await core.submit(signed(0))
             assert await core.revert(snapshot)
-            await turns()
+            await asyncio.sleep(1)
 
-    asyncio.run(main())
+    run_virtual(main())
     assert announced == []
