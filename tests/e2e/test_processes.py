@@ -13,8 +13,9 @@ import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
-from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, is_stopped, wait_until
+from tests.support.node_process import NodeProcess, clean_environment, command, is_alive, wait_until
 from tests.support.pace import PATIENCE_S, Pace
+from tests.support.pauses import Pauses
 from tests.support.programs import need_program
 from tests.support.public import get_anew, post_anew
 
@@ -217,16 +218,12 @@ def test_it_stops_within_the_time_that_it_promises(node: NodeProcess) -> None:
     """The slowest stop there is: a core that does not answer must be killed in the end."""
     core = node.core_pid()
     os.kill(core, signal.SIGSTOP)
-    pids, paused_s = node.pids(), 0.0
-    with Pace() as pace:
-        began = seen = time.monotonic()
+    pids = node.pids()
+    with Pace() as pace, Pauses([pid for pid in pids if pid != core]) as pauses:
+        began = time.monotonic()
         node.process.terminate()
-        while node.is_running:
-            time.sleep(0.01)
-            if any(is_stopped(pid) for pid in pids if pid != core):
-                paused_s += time.monotonic() - seen
-            seen = time.monotonic()
-        assert seen - began - paused_s < pace.stretch(STOP_LIMIT_S)
+        node.wait_exit()
+        assert time.monotonic() - began < pace.stretch(STOP_LIMIT_S) + pauses.total_s
     assert_stopped(node, pids)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.pages import Page, Terminal
-from tests.support.ports import free_base_port
+from tests.support.ports import free_ports
 
 PAGE = Page("docs/tutorial.md")
 
@@ -38,7 +38,7 @@ def await_text(printed: Path, expected: str) -> None:
 
 
 def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_base_port(1)
+    [port] = free_ports(1)
     (make, _), (open_shop, opened), (first, _), (second, _), (third, _), (_, found), (last, _) = PAGE.steps()
     _, told, told_after_restart = PAGE.code("text")
     # `make dev` is `cairn dev` with these options; nobody needs to wait a second for each block here.

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
-from tests.support.ports import free_base_port
+from tests.support.ports import free_ports
 from tests.support.public import PublicNode
 from tests.support.rpc import rpc
 from tests.support.wallet import dev_account
@@ -47,7 +46,7 @@ def shown_heights(page: Page) -> list[int]:
 
 
 def test_a_restart_leaves_no_hole(tmp_path: Path, browser: Browser) -> None:
-    port = free_base_port(1)
+    [port] = free_ports(1)
     with start(port, tmp_path / "chain") as node:
         head = make_blocks(node, BLOCKS)
         visitor = Visitor(browser, node.url)
@@ -72,7 +71,7 @@ def test_a_restart_leaves_no_hole(tmp_path: Path, browser: Browser) -> None:
 
 
 def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser) -> None:
-    port = free_base_port(1)
+    [port] = free_ports(1)
     with start(port, tmp_path / "first") as node:
         visitor = Visitor(browser, node.url)
         head = make_blocks(node, BLOCKS)
@@ -88,10 +87,9 @@ def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser)
     assert visitor.complaints == []
 
 
-@pytest.mark.timeout(180)
 def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser) -> None:
     """evm_revert takes blocks back: the page must not go on showing them, nor say that the node is away."""
-    with start(free_base_port(1), tmp_path / "chain") as node:
+    with start(free_ports(1)[0], tmp_path / "chain") as node:
         kept = make_blocks(node, 2)
         snapshots = [rpc(node.url, "evm_snapshot")]
         head = make_blocks(node, BLOCKS)
