@@ -8,6 +8,8 @@ from cairn.engine.network.rpc import Rpc, RpcAway
 from cairn.engine.port import OK
 
 POLL_INTERVAL_S = 1.0
+EAGER_POLL_INTERVAL_S = 0.2
+"""While something is wrong: who waits until it is over should not wait for the next look too."""
 AWAY = "cometbft is not answering"
 USUAL_LAG = 2
 """Blocks that peers may be ahead at any time: one that is being committed here, and one in which they are quicker."""
@@ -75,7 +77,7 @@ class Watch:
             # What was asked before a standstill ended says nothing of what comes after it.
             if before == self._standstills:
                 self._seen = seen
-            await asyncio.sleep(POLL_INTERVAL_S)
+            await asyncio.sleep(POLL_INTERVAL_S if self._seen == OK else EAGER_POLL_INTERVAL_S)
 
     async def _look(self) -> str:
         try:

@@ -4,7 +4,7 @@ import asyncio
 
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, Header
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
-from cairn.engine.network.watch import AWAY, FUTILE_STARTS, POLL_INTERVAL_S, Watch
+from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, Watch
 from tests.support.virtual_time import run_virtual
 
 
@@ -16,8 +16,10 @@ class ScriptedRpc(Rpc):
         self.catching_up: bool | None = None
         self.voting_power = 0
         self.highest = 0
+        self.asked = 0
 
     async def status(self) -> NodeStatus:
+        self.asked += 1
         if self.catching_up is None:
             raise RpcAway("nobody is there")
         return NodeStatus.of(7, self.catching_up, self.voting_power)
@@ -42,7 +44,7 @@ class Scene:
 
         async def once() -> None:
             running = asyncio.create_task(self.watch.run())
-            await asyncio.sleep(POLL_INTERVAL_S / 2)
+            await asyncio.sleep(EAGER_POLL_INTERVAL_S / 2)
             running.cancel()
 
         run_virtual(once())
@@ -55,6 +57,28 @@ def test_says_whether_cometbft_answers_and_has_caught_up() -> None:
     assert scene.look(True) == "catching up, height 7"
     assert scene.look(False) == "ok"
     assert scene.look(None) == AWAY
+
+
+def test_looks_more_often_while_something_is_wrong() -> None:
+    scene = Scene()
+
+    async def looks_of(catching_up: bool | None) -> int:
+        scene.rpc.catching_up = catching_up
+        await asyncio.sleep(2 * POLL_INTERVAL_S)
+        before = scene.rpc.asked
+        await asyncio.sleep(10 * POLL_INTERVAL_S)
+        return scene.rpc.asked - before
+
+    async def all_three() -> list[int]:
+        running = asyncio.create_task(scene.watch.run())
+        try:
+            return [await looks_of(catching_up) for catching_up in (None, True, False)]
+        finally:
+            running.cancel()
+
+    away, behind, well = run_virtual(all_three())
+    assert (away, behind) == (50, 50)
+    assert well == 10
 
 
 def test_notices_a_halt_and_its_end() -> None:
