@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -10,7 +11,7 @@ from random import Random
 import pytest
 
 from cairn.domain.types import Address
-from tests.support.network import Network, NetworkNode
+from tests.support.network import QUICK, Network, NetworkNode
 from tests.support.node_process import clean_environment, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.promises import assert_agreement, assert_each_once
@@ -22,6 +23,14 @@ SENDERS = 10
 NONCES = 20
 INTERFACE_NODES = [int(index) for index in os.environ.get("INTERFACE_NODES", "0,3").split(",")]
 """All four pass; two of them at each run keep the whole suite within its time."""
+
+
+@pytest.fixture(scope="module")
+def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
+    """Four validators that make the next block at once: nearly every test waits for one, and then for another."""
+    with Network(scratch / "network", config=QUICK | {"consensus.timeout_commit": "10ms"}, traced=True) as network:
+        network.start()
+        yield network
 
 
 def test_one_chain_whichever_node_a_transaction_goes_through(network: Network) -> None:

@@ -1,7 +1,10 @@
 """A node killed at each point between a decided block and the end of its commit, under load, again and again."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support import altered_node
 from tests.support.altered_node import CRASH_POINTS
@@ -9,6 +12,14 @@ from tests.support.network import Network
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.promises import assert_goes_on, under_load
+
+
+@pytest.fixture(scope="module")
+def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
+    """Four validators that run."""
+    with Network(scratch / "network", traced=True) as network:
+        network.start()
+        yield network
 
 
 def crashing(alteration: str, directory: Path) -> list[str]:
