@@ -26,6 +26,7 @@ from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.cometbft import FAST, CometBFT
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
+from tests.support.network import scratch_parent
 from tests.support.pace import PATIENCE_S
 
 
@@ -86,7 +87,7 @@ async def says(core: Core, condition: str) -> None:
 @pytest.fixture
 def validator(cometbft_tools: Path) -> Iterator[Validator]:
     # Not pytest's own directory: its path is too long for a unix socket.
-    with tempfile.TemporaryDirectory(prefix="cairn-") as directory:
+    with tempfile.TemporaryDirectory(prefix="cairn-", dir=scratch_parent()) as directory:
         made = Validator(Path(directory), dev_genesis())
         try:
             yield made

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from cairn.cli.join import trust
-from tests.support.network import Network, NetworkNode
+from tests.support.network import Network, NetworkNode, scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
@@ -22,7 +22,7 @@ INTERVAL = 5
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="cairn-sync-") as directory:
+    with tempfile.TemporaryDirectory(prefix="cairn-sync-", dir=scratch_parent()) as directory:
         yield Path(directory)
 
 
