@@ -1,7 +1,7 @@
 """A follower in a process of its own: `python -m tests.support.follow_process DIRECTORY SCRATCH`.
 
-It catches up and looks at everything again and again, until its standard input ends, and writes a dot each time; then it
-says how far it came.
+It catches up and looks at everything again and again, until its standard input ends, and writes a dot each time; then
+it says how far it came.
 """
 
 import random

@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cairn.api.countdown import Countdown
 from cairn.api.schemas import CheckResults, ProbeStatus, Readiness
 from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, CoreGateway
@@ -57,13 +58,22 @@ class Probes:
         return await asyncio.shield(self._checking)
 
     async def _check(self) -> Checks:
+        loop = asyncio.get_running_loop()
+        too_late = loop.create_future()
+        checking = asyncio.ensure_future(self._gateway.check())
+        # A pause of this worker is no silence of the core: its answer may have come meanwhile.
+        countdown = Countdown(loop, CHECK_TIMEOUT_S, lambda: too_late.set_result(None))
         try:
-            return await asyncio.wait_for(self._gateway.check(), CHECK_TIMEOUT_S)
-        except TimeoutError:
-            silent = f"the core did not answer within {CHECK_TIMEOUT_S:g} s"
-            return Checks(silent, silent)
+            await asyncio.wait([checking, too_late], return_when=asyncio.FIRST_COMPLETED)
+            if checking.done():
+                return checking.result()
         except NodeError as failure:
             return Checks(failure.detail, failure.detail)
+        finally:
+            countdown.cancel()
+            checking.cancel()
+        silent = f"the core did not answer within {CHECK_TIMEOUT_S:g} s"
+        return Checks(silent, silent)
 
 
 def _answer(status: int, body: object) -> Response:

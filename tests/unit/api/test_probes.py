@@ -15,7 +15,7 @@ from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, Phase
 from cairn.domain.errors import NodeError, StoreUnavailable
 from tests.support.scripted_gateway import INFO, ScriptedGateway
-from tests.support.virtual_time import run_virtual
+from tests.support.virtual_time import run_virtual, virtual_loop
 
 ALL_OK = Checks("ok", "ok")
 REQUEST = Request({"type": "http", "method": "GET", "headers": []})
@@ -100,6 +100,19 @@ def test_a_stuck_core_is_named_in_time() -> None:
     assert status == 503
     assert "did not answer" in body["checks"]["store"]
     assert "did not answer" in body["checks"]["mempool"]
+
+
+def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = CHECK_TIMEOUT_S + 1
+
+    async def main() -> Response:
+        asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).ready(REQUEST))
+        await asyncio.sleep(0.5)
+        virtual_loop().spend(CHECK_TIMEOUT_S)
+        return await asking
+
+    assert run_virtual(main()).status_code == 200
 
 
 def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
