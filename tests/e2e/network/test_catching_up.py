@@ -5,10 +5,8 @@ from pathlib import Path
 import msgspec
 
 from tests.support.network import Network
-from tests.support.node_process import wait_until
-from tests.support.pace import PATIENCE_S
 
-LONG = 200
+LONG = 120
 HALT_AFTER_S = 3
 HELD_AFTER_BYTES = 50_000
 """Enough for some blocks, and with what is read at once beyond it not nearly enough for all."""
@@ -43,8 +41,7 @@ def test_peers_without_blocks_do_not_make_a_node_ready(cometbft_tools: Path, scr
             node.await_reason("no block for")
         network.split([0], "held", HELD_AFTER_BYTES)
         network.split([companion.index], "cut")
-        # It has seen blocks now, and that there are more; what it says does not depend on how fast it gets them.
-        wait_until(lambda: behind.height() > 0, PATIENCE_S, "a block")
+        # It knows that there are blocks; what it says does not depend on how fast it gets them.
         behind.await_reason("catching up")
         assert behind.height() < LONG
         network.split([0], "up")
