@@ -206,6 +206,7 @@ def main() -> None:
             for part in options.part:
                 runs.append(run_part(part, condition))
                 print(f"steady: run {number} of {options.runs}: {runs[-1]}", flush=True)
+                REPORT.parent.mkdir(exist_ok=True)
                 REPORT.write_text(report(runs))
     print(report(runs))
     sys.exit(any(run.failed for run in runs))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 BURST_S = 0.01
 """Longer than a scheduler's slice: a shorter burst would be over before anyone else had its turn."""
 REST_S = 0.2
