@@ -18,7 +18,7 @@ from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 from tests.support.replay import raw, replay_chain
 
-KILLS = int(os.environ.get("CRASH_KILLS", "16"))
+KILLS = int(os.environ.get("CRASH_KILLS", "20"))
 BURST = 6
 """Consecutive nonces of one sender that are in flight at once: they overtake each other on the way."""
 MOST_ANSWERS = 150
