@@ -19,16 +19,16 @@ PEOPLE = [address for address, _ in DEV_KEYS]
 VALIDATORS = tuple(Validator(bytes([number]) * 32, 10, PEOPLE[number], f"v{number}") for number in range(1, 4))
 
 
-def network_genesis() -> Genesis:
+def network_genesis(gas_price: int = GWEI) -> Genesis:
     dev = dev_genesis()
-    return Genesis(dev.chain_id, dev.timestamp, dev.gas_price, dev.block_gas_limit, dev.alloc, VALIDATORS)
+    return Genesis(dev.chain_id, dev.timestamp, gas_price, dev.block_gas_limit, dev.alloc, VALIDATORS)
 
 
 def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequence[Tx] = ()) -> Tx:
     """A signed transfer by a dev account; `after` are those that come before it in its block."""
     address, key = DEV_KEYS[sender]
     nonce = chain.account(address).nonce + sum(tx.sender == address for tx in after)
-    return sign_draft(Draft(address, to, value, 21_000, GWEI, nonce), key, CHAIN_ID)
+    return sign_draft(Draft(address, to, value, 21_000, chain.genesis.gas_price, nonce), key, CHAIN_ID)
 
 
 def add_block(
@@ -91,5 +91,5 @@ def restore_snapshot(chain: ChainStore, parcel: Parcel) -> None:
     chain.clear_restore()
 
 
-def open_chain(directory: Path) -> ChainStore:
-    return ChainStore.open(directory, network_genesis())
+def open_chain(directory: Path, gas_price: int = GWEI) -> ChainStore:
+    return ChainStore.open(directory, network_genesis(gas_price))

@@ -60,6 +60,15 @@ class Lattice(msgspec.Struct, frozen=True):
                 removed.add(address, old)
         return self._plus(added, removed)
 
+    def with_accounts(self, accounts: Iterable[tuple[Address, Account]]) -> "Lattice":
+        """The hash of the state with these accounts, which it does not hold yet: how a whole state is summed."""
+        added = _Lanes()
+        for address, account in accounts:
+            if account.balance or account.nonce:
+                # Past the cache: so many would drive out those that the next blocks change.
+                added.add_vector(_vector(_encode(address, account)))
+        return self._plus(added, _Lanes())
+
     def with_record(self, old: bytes | None, new: bytes | None) -> "Lattice":
         """The hash of the state after its one record that is not an account went from `old` to `new`."""
         added, removed = _Lanes(), _Lanes()
@@ -76,6 +85,10 @@ class Lattice(msgspec.Struct, frozen=True):
         even = ((total & _EVEN) + plus_even + _GUARD - minus_even) & _EVEN
         odd = (((total >> 16) & _EVEN) + plus_odd + _GUARD - minus_odd) & _EVEN
         return Lattice((even | odd << 16).to_bytes(SUM_SIZE, "little"))
+
+
+def _encode(address: Address, account: Account) -> bytes:
+    return _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
 
 
 def _vector(data: bytes) -> int:
@@ -98,7 +111,7 @@ class _Lanes:
         self._total = 0
 
     def add(self, address: Address, account: Account) -> None:
-        data = _pack_account(address, account.balance.to_bytes(32, "big"), account.nonce)
+        data = _encode(address, account)
         # An account that has sent will send again: what one block adds for it, a later one takes away.
         self.add_vector(_recent_vector(data) if account.nonce else _vector(data))
 

@@ -69,7 +69,7 @@ class _Replay:
         for address, version in self._chain.accounts_at(base):
             self._accounts[address] = version.account
             self._last_used[address] = version.last_used
-        lattice = Lattice.empty().updated((key, EMPTY_ACCOUNT, account) for key, account in self._accounts.items())
+        lattice = Lattice.empty().with_accounts(self._accounts.items())
         governance = self._governance_at(base)
         if governance is not None:
             lattice = lattice.with_record(None, encode_governance(governance))

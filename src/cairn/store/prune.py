@@ -2,9 +2,10 @@
 
 First the base is raised, and told to followers: from then on nobody asks for what is below it. Then the blocks are
 removed one after the other, from the oldest. With a block go the versions of accounts that it replaced, not those that
-it made: these are the accounts' state until a later block replaces them. So each account keeps exactly one version from
-the blocks that are gone, the next block finds it by one search that passes over nothing removed, and a block costs as
-much to remove as it has transactions, whatever the size of the chain and of the state.
+it made: these are the accounts' state until a later block replaces them. A version goes only if a newer one is found at
+or below the block: naming an account is no proof that a block replaced it (one without fees leaves its proposer alone).
+So each account keeps exactly one version from the blocks that are gone, and a block costs as much to remove as it has
+transactions, whatever the size of the chain and of the state.
 
 The batches are not synced. A crash may undo the last of them; `cleared` in `meta`, in the same batch as the last trace
 of a block, says where to go on, and a removal that is done twice is the same.
@@ -80,12 +81,15 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
 
 
 def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
-    """Remove the versions of these accounts that the block at `height` replaced; older ones are gone already."""
+    """Of these accounts, remove the version before the newest one up to `height`; older ones are gone already."""
     cursor = database.cursor(keys.ACCOUNTS)
     for address in sorted(addresses):
-        entry = cursor.seek(keys.version_key(address, height - 1)) if height else None
-        if entry is not None and entry[0].startswith(address):
-            batch.delete(keys.ACCOUNTS, entry[0])
+        newest = cursor.seek(keys.version_key(address, height))
+        if newest is None or not newest[0].startswith(address):
+            continue
+        older = cursor.next()
+        if older is not None and older[0].startswith(address):
+            batch.delete(keys.ACCOUNTS, older[0])
 
 
 def _remove_index(batch: Batch, hashes: bytes) -> None:

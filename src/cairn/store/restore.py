@@ -119,15 +119,15 @@ class Restore:
             raise InvalidSnapshot(f"part {index} of the snapshot does not consist of whole accounts")
         if index == self._tx_chunks:
             self._check_txs()
-        changes: list[tuple[Address, Account, Account]] = []
+        accounts: list[tuple[Address, Account]] = []
         for address, account in decode_accounts(chunk):
             if address <= self._last_address or account.is_empty:
                 raise InvalidSnapshot(f"account 0x{address.hex()} is empty, or not in its place in the snapshot")
             self._last_address = address
-            changes.append((address, EMPTY_ACCOUNT, account))
-        self._lattice = self._lattice.updated(changes)
-        self._account_count += len(changes)
-        self._write_versions((address, account) for address, _, account in changes)
+            accounts.append((address, account))
+        self._lattice = self._lattice.with_accounts(accounts)
+        self._account_count += len(accounts)
+        self._write_versions(accounts)
 
     def _add_silent_versions(self) -> None:
         """Accounts that a transaction names though they hold nothing: only their history knows them."""

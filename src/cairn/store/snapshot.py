@@ -8,6 +8,9 @@
 A snapshot is only ever of a block that changed the state: its hash is the app hash that the validators sign, so all of
 its header can be trusted, and through the header's two roots everything else. Of an empty block after it they sign no
 hash of ours. The same height gives the same bytes on every node, whatever that node keeps of the past.
+
+All accounts are read for it, so they are summed up and compared with the block's state root: the one moment at which a
+running node sees its whole state, and the last one before others start from it.
 """
 
 import hashlib
@@ -15,6 +18,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 
@@ -22,6 +26,7 @@ import msgspec
 
 from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
 from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable
+from cairn.domain.lattice import Lattice
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
 from cairn.store.directory import make_directory, sync_directory, write_file
 from cairn.store.reader import ChainReader
@@ -30,8 +35,8 @@ FORMAT = 1
 CHUNK_BYTES = 1 << 20
 KEPT = 2
 """The newest ones that are kept: a node that fetches the last but one can finish."""
-SLICE = 128
-"""Accounts that are read before others get their turn: some tenths of a millisecond."""
+SLICE = 64
+"""Accounts that are read and hashed before others get their turn: some tenths of a millisecond."""
 
 MANIFEST_NAME = "manifest"
 
@@ -142,9 +147,10 @@ class SnapshotDirectory:
             make_directory(self._path)
             self._remove_drafts()
             draft.mkdir(mode=0o700)
-            accounts = _Counted(_account_records(reader, height, pause))
+            accounts = _Summed(reader, height, pause)
             parts = chained(_cut(reader.records(height), TX_RECORD_SIZE), _cut(accounts, ACCOUNT_SIZE))
             digests = tuple(_save(draft / _chunk_name(index), part) for index, part in enumerate(parts))
+            _check_state(accounts.lattice, governance, found[1])
             manifest = Manifest(genesis, encode_header(found[1]), governance, accounts.count, digests)
             write_file(draft / MANIFEST_NAME, encode_manifest(manifest))
             draft.rename(self._path / str(height))
@@ -166,25 +172,35 @@ class SnapshotDirectory:
             shutil.rmtree(draft)
 
 
-class _Counted:
-    """An iterable that remembers how many items it gave."""
+class _Summed:
+    """The records of all accounts that are not empty, counted and summed up as they are given."""
 
-    def __init__(self, items: Iterable[bytes]) -> None:
-        self._items = items
+    def __init__(self, reader: ChainReader, height: int, pause: Pause) -> None:
+        self._reader = reader
+        self._height = height
+        self._pause = pause
         self.count = 0
+        self.lattice = Lattice.empty()
 
     def __iter__(self) -> Iterator[bytes]:
-        for item in self._items:
-            self.count += 1
-            yield item
+        versions = self._reader.accounts_at(self._height)
+        while part := [(address, version.account) for address, version in islice(versions, SLICE)]:
+            self._pause()
+            self.lattice = self.lattice.with_accounts(part)
+            for address, account in part:
+                if not account.is_empty:
+                    self.count += 1
+                    yield encode_account(address, account)
 
 
-def _account_records(reader: ChainReader, height: int, pause: Pause) -> Iterator[bytes]:
-    for number, (address, version) in enumerate(reader.accounts_at(height)):
-        if number % SLICE == 0:
-            pause()
-        if not version.account.is_empty:
-            yield encode_account(address, version.account)
+def _check_state(lattice: Lattice, governance: bytes, header: Header) -> None:
+    """Raises `Corrupt` unless these are the accounts that the block left."""
+    root = (lattice.with_record(None, governance) if governance else lattice).root
+    if root != header.state_root:
+        raise Corrupt(
+            f"the accounts in the store have the root 0x{root.hex()}; "
+            f"block {header.height} commits to 0x{header.state_root.hex()}"
+        )
 
 
 def _cut(records: Iterable[bytes], record_size: int) -> Iterator[bytes]:

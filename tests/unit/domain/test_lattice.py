@@ -63,3 +63,10 @@ def test_more_vectors_than_a_lane_can_add_at_once() -> None:
     lattice = Lattice.empty().updated((ALICE, EMPTY_ACCOUNT, Account(1)) for _ in range(count))
     assert lattice.sum == expected
     assert lattice.updated((ALICE, Account(1), EMPTY_ACCOUNT) for _ in range(count)) == Lattice.empty()
+
+
+def test_a_whole_state_is_summed_like_its_changes() -> None:
+    accounts = [(Address(bytes([number]) * 20), Account(number, number % 2)) for number in range(5)]
+    changes = [(address, EMPTY_ACCOUNT, account) for address, account in accounts]
+    halves = Lattice.empty().with_accounts(accounts[:2]).with_accounts(accounts[2:])
+    assert halves == Lattice.empty().updated(changes)

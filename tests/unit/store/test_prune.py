@@ -86,6 +86,20 @@ def test_an_idle_account_keeps_its_last_version_until_it_is_touched_again(chain:
     assert chain.audit() == 7
 
 
+def test_a_proposer_that_earns_nothing_keeps_its_account(tmp_path: Path) -> None:
+    """Where transactions are free, a block adds no version of its proposer's account."""
+    chain = open_chain(tmp_path / "free", gas_price=0)
+    grow_signed(chain, 6)
+    accounts = {address: version.account for address, version in chain.accounts_at(6)}
+    chain.prune(5, rest)
+    assert {address: version.account for address, version in chain.accounts_at(6)} == accounts
+    assert chain.audit() == 5
+    chain.close()
+    again = open_chain(chain.directory, gas_price=0)
+    assert again.account(PEOPLE[9]) == accounts[PEOPLE[9]]
+    again.close()
+
+
 def test_a_new_opening_goes_on(chain: ChainStore) -> None:
     grow_signed(chain, 8)
     chain.prune(5, rest)

@@ -7,10 +7,11 @@ import pytest
 
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import genesis_digest
-from cairn.domain.types import Address
-from cairn.store import snapshot
+from cairn.domain.types import Account, Address
+from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
+from cairn.store.rocks import Batch
 from cairn.store.snapshot import (
     KEPT,
     Manifest,
@@ -112,6 +113,21 @@ def test_there_is_none_of_a_block_that_there_is_not(chain: ChainStore) -> None:
     shelf = SnapshotDirectory(snapshots_path(chain.directory))
     with pytest.raises(Corrupt, match="block 4 has no header"):
         shelf.take(chain, 4, genesis_digest(chain.genesis), b"", lambda: None)
+
+
+@pytest.mark.parametrize("harm", ["lost", "changed"])
+def test_none_is_taken_of_accounts_that_are_not_those_of_the_block(chain: ChainStore, harm: str) -> None:
+    grow_signed(chain, 2)
+    key = keys.version_key(PEOPLE[5], 0)
+    batch = Batch(chain._database)
+    if harm == "lost":
+        batch.delete(keys.ACCOUNTS, key)
+    else:
+        batch.put(keys.ACCOUNTS, key, keys.encode_version(Account(1, 0), keys.NEVER))
+    chain._database.write(batch)
+    with pytest.raises(Corrupt, match="the accounts in the store have the root 0x[0-9a-f]{64}; block 2 commits to 0x"):
+        take_snapshot(chain)
+    assert SnapshotDirectory(snapshots_path(chain.directory)).heights() == []
 
 
 def test_a_pause_may_end_the_work(chain: ChainStore) -> None:
