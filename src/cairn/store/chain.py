@@ -19,11 +19,13 @@ from cairn.store.directory import (
     check_present,
     check_room,
     claim_format,
+    journal_path,
     make_directory,
     mark_format,
     sync_directory,
     watermark_path,
 )
+from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.prune import keep_only, remove_blocks
 from cairn.store.reader import ChainReader
@@ -86,7 +88,7 @@ class ChainStore(ChainReader):
             reverts = finish_revert(directory)
             if seen is not None:
                 check_parts(directory)
-            watermark = Watermark.open(watermark_path(directory))
+            watermark = _open_watermark(directory)
             database = _recover(chain_path(directory), watermark.height())
             if seen is not None:
                 _check_begun(directory, database)
@@ -101,6 +103,11 @@ class ChainStore(ChainReader):
                 watermark.close()
             lock.release()
             raise
+
+    @property
+    def journal_bounds(self) -> Bounds:
+        """What the journal beside this chain must be found to hold."""
+        return self._watermark
 
     def account(self, address: Address) -> Account:
         known = self._recent.find(address)
@@ -133,9 +140,7 @@ class ChainStore(ChainReader):
             make_directory(path.parent)
             path.mkdir(mode=0o700)
             self._database.checkpoint(chain_path(path))
-            copied = Watermark.open(watermark_path(path))
-            copied.advance(self.visible)
-            copied.close()
+            Watermark.create(watermark_path(path), self.visible)
             # Last: a copy that was not finished has no format, and is refused.
             mark_format(path)
             sync_directory(path.parent)
@@ -372,6 +377,20 @@ class ChainStore(ChainReader):
         split = [hashes[start : start + keys.HASH_SIZE] for start in range(0, len(hashes), keys.HASH_SIZE)]
         if header.height != height or tx_root(split) != header.tx_root:
             raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
+
+
+def _open_watermark(directory: Path) -> Watermark:
+    """Only the first thing that a new directory gets may be missing with all the others."""
+    path = watermark_path(directory)
+    try:
+        if not path.exists():
+            for part in (chain_path(directory) / "CURRENT", *journal_path(directory).glob("*.seg")):
+                if part.exists():
+                    raise Corrupt(f"{path} is missing, though {part} was made after it")
+            Watermark.create(path)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot make {path}: {failure}") from failure
+    return Watermark.open(path)
 
 
 def _check_begun(directory: Path, database: Database) -> None:

@@ -3,7 +3,7 @@
 DIR/cairn.lock   held with flock by the running node, for as long as it lives
 DIR/FORMAT       the format version of everything beside it
 DIR/chain/       RocksDB
-DIR/watermark    the newest height that is known to be on disk
+DIR/watermark    how far the chain and the journal have come for certain
 DIR/journal/     the mempool's journal
 DIR/snapshots/   the newest snapshots of the state, for other nodes to start from
 DIR/dev/         on a dev chain, the snapshots that it can be reverted to
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 LEAST_FREE_BYTES = 16 << 20
 _FORMAT_PREFIX = "cairn data format "
 

@@ -9,6 +9,10 @@ Opening reads all segments, writes what lives into a new one, syncs it, and only
 tidying up, this makes a promise out of what was read: after a failed sync the kernel may show data that is not on disk
 (it drops the dirty mark, not the page), so nothing is trusted that was not written and synced anew.
 
+Nothing in the journal itself tells a frame that was torn from a last one that was lost, nor an oldest segment that was
+removed from one that is missing. So where it starts and ends is kept elsewhere too (`Bounds`), and an opening that does
+not find all in between is refused, before it changes anything.
+
     payload of a frame, any number of:
         1 | order 8 | received at 8 | transaction record 217      ADD
         2 | reason 1 | transaction hash 32                        DROP
@@ -17,15 +21,16 @@ tidying up, this makes a promise out of what was read: after a failed sync the k
 
 import os
 from collections.abc import Collection, Iterator
+from itertools import takewhile
 from pathlib import Path
 from struct import Struct
-from typing import Final, get_args
+from typing import Final, Protocol, get_args
 
 import msgspec
 
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record
-from cairn.domain.errors import Corrupt, JournalUnavailable
-from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable
+from cairn.domain.types import MAX_UINT64, DropReason, Tx, TxHash
 from cairn.store.directory import make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
@@ -34,6 +39,7 @@ from cairn.store.segment import (
     create_segment,
     encode_frame,
     list_segments,
+    remove_drafts,
     scan_segment,
     segment_path,
 )
@@ -64,11 +70,47 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     tx: Tx
 
 
+class Bounds(Protocol):
+    """Which frames the journal must be found to hold, kept outside of it. Both only ever grow."""
+
+    def journal_start(self) -> int:
+        """The first frame that must be there, if the journal has come that far."""
+
+    def journal_end(self) -> int:
+        """The frame before which all must be there."""
+
+    def raise_journal_start(self, frame: int) -> None:
+        """Nothing before `frame` is needed any more. On disk when this returns. Raises `StoreUnavailable`."""
+
+    def raise_journal_end(self, frame: int) -> None:
+        """All before `frame` is on disk; this itself may get there later. Raises `StoreUnavailable`."""
+
+
+class Unbounded:
+    """For a journal that stands alone: it is taken as it is found."""
+
+    def journal_start(self) -> int:
+        return MAX_UINT64
+
+    def journal_end(self) -> int:
+        return 0
+
+    def raise_journal_start(self, frame: int) -> None:
+        pass
+
+    def raise_journal_end(self, frame: int) -> None:
+        pass
+
+
+_UNBOUNDED: Final = Unbounded()
+
+
 class Journal:
     """The journal, opened for appending. After a failed write it is closed and opened anew, never mended."""
 
-    def __init__(self, directory: Path, segment_bytes: int, max_segments: int) -> None:
+    def __init__(self, directory: Path, bounds: Bounds, segment_bytes: int, max_segments: int) -> None:
         self._directory = directory
+        self._bounds = bounds
         self._segment_bytes = segment_bytes
         self._max_segments = max_segments
         self._file = -1
@@ -84,16 +126,23 @@ class Journal:
         """The segment that each unsettled transaction is in."""
         self._segments: dict[int, int] = {}
         """How many unsettled transactions each segment has; the oldest segment is first, the current one last."""
+        self._firsts: dict[int, int] = {}
+        """The first frame of each segment."""
         self.recovered: list[JournalEntry] = []
         """What was alive when the journal was opened, in the order in which it was first accepted."""
         self.recovered_drops: list[tuple[TxHash, DropReason]] = []
 
     @classmethod
-    def open(cls, path: Path, segment_bytes: int = SEGMENT_BYTES, max_segments: int = MAX_SEGMENTS) -> "Journal":
+    def open(
+        cls,
+        path: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        max_segments: int = MAX_SEGMENTS,
+        bounds: Bounds = _UNBOUNDED,
+    ) -> "Journal":
         """Read what is there, and be ready to append. Raises `Corrupt` or `StoreUnavailable`."""
-        journal = cls(path, segment_bytes, max_segments)
+        journal = cls(path, bounds, segment_bytes, max_segments)
         try:
-            make_directory(path)
             journal._recover()
         except OSError as failure:
             journal.close()
@@ -129,7 +178,7 @@ class Journal:
                 self._buffer.clear()
                 self._unsynced.clear()
             self._retire()
-        except OSError as failure:
+        except (OSError, StoreUnavailable) as failure:
             raise self._failed(failure) from failure
 
     def probe(self) -> None:
@@ -140,7 +189,7 @@ class Journal:
             found = os.pread(self._file, len(frame), self._offset - len(frame))
             # Probes fill segments too, also of a node that nobody submits to.
             self._retire()
-        except OSError as failure:
+        except (OSError, StoreUnavailable) as failure:
             raise self._failed(failure) from failure
         if found != frame:
             raise Corrupt(f"the journal at {self._directory} does not give back what was just written")
@@ -156,7 +205,7 @@ class Journal:
         if self._failure is not None:
             raise JournalUnavailable(self._failure)
 
-    def _failed(self, failure: OSError) -> JournalUnavailable:
+    def _failed(self, failure: OSError | StoreUnavailable) -> JournalUnavailable:
         # Never tried again: after a failed sync the kernel forgets which pages it could not write.
         self._failure = f"the journal at {self._directory} cannot be written: {failure}"
         return JournalUnavailable(self._failure)
@@ -170,6 +219,8 @@ class Journal:
         sync_file(self._file)
         self._offset += len(frame)
         self._sequence += 1
+        # Before anybody is answered: from here on the frame is missed if it is not found.
+        self._bounds.raise_journal_end(self._sequence)
         self._note_alive(added)
         return frame
 
@@ -190,6 +241,7 @@ class Journal:
         self._file, self._current = file, number
         self._offset, self._capacity = SEGMENT_HEADER_SIZE, capacity
         self._segments[number] = 0
+        self._firsts[number] = self._sequence
 
     def _retire(self) -> None:
         """Remove the oldest segments that nothing lives in; make it so when they outgrow what lives."""
@@ -200,8 +252,7 @@ class Journal:
 
     def _living_in(self, number: int) -> list[bytes]:
         path = segment_path(self._directory, number)
-        scan = scan_segment(path)
-        adds = {_hash_of(add): add for add in _adds(path, scan)} if scan is not None else {}
+        adds = {_hash_of(add): add for add in _adds(path, scan_segment(path))}
         living = [tx_hash for tx_hash, segment in self._alive.items() if segment == number]
         missing = [tx_hash for tx_hash in living if tx_hash not in adds]
         if missing:
@@ -209,21 +260,25 @@ class Journal:
         return [adds[tx_hash] for tx_hash in living]
 
     def _remove_dead(self) -> None:
-        while len(self._segments) > 1:
-            oldest = next(iter(self._segments))
-            if self._segments[oldest]:
-                return
-            self._remove(oldest)
-            del self._segments[oldest]
+        numbers = list(self._segments)
+        dead = list(takewhile(lambda number: not self._segments[number], numbers[:-1]))
+        if dead:
+            self._remove(dead, numbers[len(dead)])
+            for number in dead:
+                del self._segments[number], self._firsts[number]
 
     def _is_mostly_dead(self) -> bool:
         return 2 * len(self._alive) * _ADD_SIZE < len(self._segments) * self._segment_bytes
 
-    def _remove(self, number: int) -> None:
-        segment_path(self._directory, number).unlink()
-        # One by one, so that whatever survives a power loss is the newer part, without a hole: a DROP must not go
-        # before the ADD that it takes back.
-        sync_directory(self._directory)
+    def _remove(self, numbers: list[int], kept: int) -> None:
+        """Remove the oldest segments; `kept` is the first after them."""
+        # Before the first goes: one that is missing although it starts here was not removed by us.
+        self._bounds.raise_journal_start(self._firsts[kept])
+        for number in numbers:
+            segment_path(self._directory, number).unlink()
+            # One by one, so that whatever survives a power loss is the newer part, without a hole: a DROP must not go
+            # before the ADD that it takes back.
+            sync_directory(self._directory)
 
     def _rewrite(self, adds: list[bytes]) -> None:
         """Write records again, so that they live in the newest segment."""
@@ -240,6 +295,10 @@ class Journal:
             for frame in scan.frames:
                 _replay(segment_path(self._directory, scan.number), frame, adds, drops)
             self._sequence = scan.next_sequence
+        self._check_end(numbers)
+        # All is there that must be: from here on the directory is changed.
+        make_directory(self._directory)
+        remove_drafts(self._directory)
         self._current = numbers[-1] if numbers else 0
         # The order is the first field after the kind, so sorting the records sorts by it.
         records = sorted(adds.values())
@@ -247,25 +306,35 @@ class Journal:
         self.recovered_drops = list(drops.items())[-KEPT_DROPS:]
         self._order = _order_of(records[-1]) if records else 0
         self._start_segment(0)
+        first = self._current
         self._rewrite(records)
         if self.recovered_drops:
             self._write(b"".join(_encode_drop(*drop) for drop in self.recovered_drops), ())
-        for number in numbers:
-            self._remove(number)
+        self._remove(numbers, first)
 
     def _scan(self, numbers: list[int]) -> Iterator[Scan]:
-        """The segments in their order. Raises `Corrupt` when frames are missing between two of them."""
+        """The segments in their order. Raises `Corrupt` when frames are missing before or between them."""
         expected: int | None = None
         for number in numbers:
             path = segment_path(self._directory, number)
             scan = scan_segment(path)
-            if scan is None:
-                # Its making was interrupted before anything could be written to it.
-                continue
-            if expected is not None and scan.first_sequence != expected:
-                raise Corrupt(f"{path}: starts with frame {scan.first_sequence}, but frame {expected} is the next")
+            first = scan.first_sequence
+            if expected is None and first > self._bounds.journal_start():
+                raise Corrupt(f"{path}: starts with frame {first}, but frame {self._bounds.journal_start()} is missing")
+            if expected is not None and first != expected:
+                raise Corrupt(f"{path}: starts with frame {first}, but frame {expected} is the next")
             expected = scan.next_sequence
             yield scan
+
+    def _check_end(self, numbers: list[int]) -> None:
+        end = self._bounds.journal_end()
+        if self._sequence >= end:
+            return
+        if numbers:
+            last = segment_path(self._directory, numbers[-1])
+            raise Corrupt(f"{last}: ends before frame {self._sequence}, though all before frame {end} were on disk")
+        found = "holds no segment" if self._directory.exists() else "is missing"
+        raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
 
 
 def _replay(path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:

@@ -25,6 +25,7 @@ from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.store.directory import chain_path, journal_path, make_directory, sync_directory, watermark_path, write_file
 from cairn.store.journal import Journal, JournalEntry
+from cairn.store.watermark import Watermark
 
 KEPT_SNAPSHOTS = 1_000
 """The newest ones: a test suite that takes one for every test and never goes back must not fill the disk."""
@@ -78,13 +79,7 @@ class DevDirectory:
         place = _snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
         chain.checkpoint(place)
-        journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES)
-        try:
-            for entry in pending:
-                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx))
-            journal.sync()
-        finally:
-            journal.close()
+        _keep_pending(place, pending)
         snapshots = self.state.snapshots | {number: Snapshot(height, self.state.offset_s)}
         newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])
         self._change(next_id=number + 1, snapshots=newest)
@@ -101,6 +96,21 @@ class DevDirectory:
         state = msgspec.structs.replace(self.state, **fields)
         _save_state(self._directory, state)
         self.state = state
+
+
+def _keep_pending(place: Path, pending: Iterable[JournalEntry]) -> None:
+    """Make the journal of a snapshot, and note in its watermark what must be found in it."""
+    watermark = Watermark.open(watermark_path(place))
+    try:
+        journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES, bounds=watermark)
+        try:
+            for entry in pending:
+                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx))
+            journal.sync()
+        finally:
+            journal.close()
+    finally:
+        watermark.close()
 
 
 def finish_revert(directory: Path) -> int:

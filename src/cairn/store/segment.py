@@ -1,18 +1,24 @@
 """The files of the journal: segments of checksummed frames, and what a crash can have left of them.
 
     segment   header 32 | frames, each aligned to 32 bytes | zeros up to the end of the file
-    header    "CAIRNJNL" 8 | version 4 | number 8 | first frame's sequence 8 | CRC-32 of these 4      (big-endian)
+    header    "CJSG" 4 | version 4 | number 8 | first frame's sequence 8 | size of the file 4
+              | CRC-32 of these 4                                                                    (big-endian)
     frame     "CJFR" 4 | payload length 4 | sequence 8 | CRC-32 of the payload 4 | CRC-32 of these 4
               | payload | 1 to 32 bytes of 0xa5, up to the alignment
+
+A segment is made under another name, synced, and only then given its own: from its first moment on it has a header and
+its full size, and whatever lacks one of them is damaged.
 
 A frame is one write and one sync: all of it counts or nothing. The next frame is written only after that sync, so only
 the last frame can be torn, and nobody was told of it. What a torn write leaves is telling: the file was zeros before,
 and disks write sectors of 512 bytes wholly or not at all. A frame whose checksum is wrong is torn when its end or one
 of its sectors is still zero, and nothing is behind it; else a byte was changed after it was written: that is damage.
+Whether such a frame was synced after all, and lost later, only the end tells that the journal had reached (`Bounds`).
 (No sector of a whole frame is all zeros: every record has a hash in it, and the last byte is 0xa5.)
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -23,13 +29,15 @@ import msgspec
 from cairn.domain.errors import Corrupt
 from cairn.store.directory import sync_directory, sync_file, write_at
 
-VERSION = 1
+VERSION = 2
 SECTOR = 512
 ALIGNMENT = 32
 FILL = b"\xa5"
 
-_SEGMENT_MAGIC = b"CAIRNJNL"
-_SEGMENT_HEADER = Struct(">8sIQQ")
+_SEGMENT_NAME = re.compile(r"[0-9]{16}\.seg")
+_DRAFT_SUFFIX = ".new"
+_SEGMENT_MAGIC = b"CJSG"
+_SEGMENT_HEADER = Struct(">4sIQQI")
 _FRAME_MAGIC = b"CJFR"
 _FRAME_HEADER = Struct(">4sIQI")
 _CHECKSUM = Struct(">I")
@@ -61,7 +69,21 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def list_segments(directory: Path) -> list[int]:
-    return sorted(int(path.stem) for path in directory.glob("*.seg"))
+    """The segments in their order; none where there is no directory. Raises `Corrupt` for what only looks like one."""
+    if not directory.exists():
+        return []
+    paths = list(directory.glob("*.seg"))
+    for path in paths:
+        if not _SEGMENT_NAME.fullmatch(path.name) or not path.is_file():
+            raise Corrupt(f"{path} is not a segment of the journal: move it elsewhere")
+    return sorted(int(path.stem) for path in paths)
+
+
+def remove_drafts(directory: Path) -> None:
+    """Remove segments whose making was interrupted. Raises `OSError`."""
+    for path in directory.glob(f"*.seg{_DRAFT_SUFFIX}"):
+        if _SEGMENT_NAME.fullmatch(path.name.removesuffix(_DRAFT_SUFFIX)):
+            path.unlink()
 
 
 def create_segment(directory: Path, number: int, first_sequence: int, size: int) -> int:
@@ -71,14 +93,18 @@ def create_segment(directory: Path, number: int, first_sequence: int, size: int)
     not the file system's own record of which blocks have become valid.
     """
     path = segment_path(directory, number)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    draft = path.with_name(path.name + _DRAFT_SUFFIX)
+    header = _SEGMENT_HEADER.pack(_SEGMENT_MAGIC, VERSION, number, first_sequence, size)
+    file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        write_at(file, _checksummed(_SEGMENT_HEADER.pack(_SEGMENT_MAGIC, VERSION, number, first_sequence)), 0)
+        write_at(file, _checksummed(header), 0)
         write_at(file, bytes(size - SEGMENT_HEADER_SIZE), SEGMENT_HEADER_SIZE)
         sync_file(file)
+        draft.rename(path)
         sync_directory(directory)
     except BaseException:
         os.close(file)
+        draft.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         raise
     return file
@@ -93,17 +119,17 @@ def frame_size(payload_bytes: int) -> int:
     return (FRAME_HEADER_SIZE + payload_bytes) // ALIGNMENT * ALIGNMENT + ALIGNMENT
 
 
-def scan_segment(path: Path) -> Scan | None:
-    """Read a segment; `None` when its making was interrupted. Raises `Corrupt` or `OSError`."""
+def scan_segment(path: Path) -> Scan:
+    """Read a segment. Raises `Corrupt` or `OSError`."""
     content = path.read_bytes()
     header = content[:SEGMENT_HEADER_SIZE]
     if not _is_checked(header, SEGMENT_HEADER_SIZE):
-        if _is_zero(content[SEGMENT_HEADER_SIZE:]):
-            return None
         raise Corrupt(f"{path}: the header at byte 0 is damaged")
-    magic, version, number, first_sequence = _SEGMENT_HEADER.unpack_from(header)
+    magic, version, number, first_sequence, size = _SEGMENT_HEADER.unpack_from(header)
     if magic != _SEGMENT_MAGIC or version != VERSION or number != int(path.stem):
         raise Corrupt(f"{path}: the header at byte 0 is not that of segment {int(path.stem)} in format {VERSION}")
+    if len(content) != size:
+        raise Corrupt(f"{path}: it has {len(content)} bytes, and {size} by its header at byte 0")
     return Scan(number, first_sequence, list(_frames(path, content, first_sequence)))
 
 

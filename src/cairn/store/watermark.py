@@ -1,16 +1,25 @@
-"""The newest height that is known to be on disk, and the oldest that is kept, outside RocksDB.
+"""How far the chain and the journal have come, outside of both: what the next opening must find.
 
 RocksDB's own log cannot tell a torn tail, which a crash leaves and which was never acknowledged, from damage to blocks
 that were: both end the log early. This file can. It is advanced after a block's write is synced and before anybody
 hears of the block, so a store that comes back below it has lost something, and one that comes back at it has not.
 Followers read it too: a block above it may be in RocksDB's log already, but is not on disk for certain.
 
-    slot 0 at byte 0,     slot 1 at byte 4,096:    newest height 8 | CRC-32 of it 4        (big-endian)
-    slot 2 at byte 8,192, slot 3 at byte 12,288:   oldest height 8 | CRC-32 of it 4
+The same holds for the journal, whose last frame may be torn: the end that it must reach is noted here after each of its
+syncs, before anybody is answered, and is synced with every block; where it must start, before its oldest segment goes.
 
-The newest height goes to slot `height % 2`: a write that is torn spoils one slot and leaves the other, one lower,
-readable. The oldest goes to slots 2 and 3 in turn, for followers only: it is told to them before anything below it is
-removed, so it need not be synced, and the writer, whose own record is in RocksDB, tells it anew at every opening.
+    numbers, 4 pages each:    blocks on disk (newest height + 1)    first page 0
+                              oldest height that is kept                       4
+                              first frame of the journal                       8
+                              frames of the journal, gone ones too            12
+    page of 4,096 bytes:      number 8 | CRC-32 of its kind and it 4 | zeros           (big-endian)
+
+Pages 0 and 1 of a number are written in turn, by its lowest bit, so a write that is torn leaves the number before it;
+pages 2 and 3 hold the same again, so one that is damaged is still known. All of them are whole from the file's first
+moment on (it is made under another name): one that has no whole page is damaged, and so is a file of another size.
+
+The oldest height is told to followers before anything below it is removed, so it need not be synced, and the writer,
+whose own record is in RocksDB, tells it anew at every opening.
 """
 
 import os
@@ -19,12 +28,17 @@ from struct import Struct
 from zlib import crc32
 
 from cairn.domain.errors import Corrupt, StoreUnavailable
-from cairn.store.directory import sync_directory, sync_file, write_at
+from cairn.store.directory import sync_file, write_at, write_file
 
-_SLOT = Struct(">QI")
-_SLOT_DISTANCE = 4096
-_SIZE = 4 * _SLOT_DISTANCE
-_NEWEST, _OLDEST = 0, 2
+PAGE = 4096
+_NUMBER = Struct(">Q")
+_CHECKSUM = Struct(">I")
+_COPIES = 2
+_TURNS = 2
+_BLOCKS, _OLDEST, _JOURNAL_START, _JOURNAL_END = _KINDS = range(4)
+_NAMES = ("the blocks on disk", "the oldest block", "the journal's start", "the journal's end")
+_KIND_BYTES = _COPIES * _TURNS * PAGE
+SIZE = len(_KINDS) * _KIND_BYTES
 
 
 class Watermark:
@@ -33,83 +47,115 @@ class Watermark:
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
-        self._oldest_slot = _OLDEST
+
+    @classmethod
+    def create(cls, path: Path, height: int = -1) -> None:
+        """Make the file of a chain that ends at `height`, with a journal yet to be made. Raises `OSError`."""
+        first = {_BLOCKS: height + 1}
+        pages = [_encode(kind, first.get(kind, 0)).ljust(PAGE, b"\0") * (_COPIES * _TURNS) for kind in _KINDS]
+        write_file(path, b"".join(pages))
 
     @classmethod
     def open(cls, path: Path) -> "Watermark":
-        """Open the file, making an empty one if there is none."""
+        """Open the file for writing. Raises `Corrupt` or `StoreUnavailable`."""
+        watermark = cls(path, _open(path, os.O_RDWR))
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if os.fstat(file).st_size < _SIZE:
-                # Real zeros rather than a hole: no later write can then run out of space.
-                write_at(file, bytes(_SIZE - os.fstat(file).st_size), os.fstat(file).st_size)
-                sync_file(file)
-                sync_directory(path.parent)
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot open {path}: {failure}") from failure
-        return cls(path, file)
+            watermark._check()
+        except BaseException:
+            watermark.close()
+            raise
+        return watermark
 
     @classmethod
     def follow(cls, path: Path) -> "Watermark":
-        try:
-            return cls(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot open {path}: {failure}") from failure
+        return cls(path, _open(path, os.O_RDONLY))
 
     def height(self) -> int:
         """The newest height on disk; -1 when there is no block yet. Raises `Corrupt`."""
-        content = self._read(_NEWEST)
-        heights = _heights_in(content)
-        if heights:
-            return max(heights)
-        if any(content):
-            raise Corrupt(f"{self._path}: neither of its two heights has its checksum")
-        return -1
+        return self._read(_BLOCKS) - 1
 
     def oldest(self) -> int:
         """The oldest height that is kept, as last told."""
-        return max(_heights_in(self._read(_OLDEST)), default=0)
+        return self._read(_OLDEST)
 
     def advance(self, height: int) -> None:
         """Say that `height` is on disk. Raises `StoreUnavailable`."""
-        try:
-            write_at(self._file, _SLOT.pack(height, _checksum(height)), height % 2 * _SLOT_DISTANCE)
-            sync_file(self._file)
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+        self._write(_BLOCKS, height + 1)
+        self._sync()
 
     def tell_oldest(self, height: int) -> None:
         """Tell followers that nothing below `height` is kept. Raises `StoreUnavailable`."""
-        try:
-            write_at(self._file, _SLOT.pack(height, _checksum(height)), self._oldest_slot * _SLOT_DISTANCE)
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
-        self._oldest_slot = 5 - self._oldest_slot
+        self._write(_OLDEST, height)
 
-    def _read(self, first_slot: int) -> bytes:
-        """Two neighbouring slots with all between them."""
-        try:
-            return os.pread(self._file, 2 * _SLOT_DISTANCE, first_slot * _SLOT_DISTANCE)
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
+    # What the journal must be found to hold; see `journal.Bounds`.
+
+    def journal_start(self) -> int:
+        return self._read(_JOURNAL_START)
+
+    def journal_end(self) -> int:
+        return self._read(_JOURNAL_END)
+
+    def raise_journal_start(self, frame: int) -> None:
+        self._write(_JOURNAL_START, frame)
+        self._sync()
+
+    def raise_journal_end(self, frame: int) -> None:
+        # Unsynced, so that no submission waits for it: a power loss may lower it to what the last block synced.
+        self._write(_JOURNAL_END, frame)
 
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
+    def _check(self) -> None:
+        size = os.fstat(self._file).st_size
+        if size != SIZE:
+            raise Corrupt(f"{self._path} has {size} bytes, not {SIZE}")
+        for kind in _KINDS:
+            self._read(kind)
 
-def _heights_in(content: bytes) -> list[int]:
-    heights = []
-    for offset in (0, _SLOT_DISTANCE):
-        slot = content[offset : offset + _SLOT.size]
-        if len(slot) == _SLOT.size:
-            height, checksum = _SLOT.unpack(slot)
-            if checksum == _checksum(height):
-                heights.append(int(height))
-    return heights
+    def _read(self, kind: int) -> int:
+        try:
+            content = os.pread(self._file, _KIND_BYTES, kind * _KIND_BYTES)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
+        numbers = []
+        for start in range(0, len(content), PAGE):
+            number = content[start : start + _NUMBER.size]
+            if content[start : start + _NUMBER.size + _CHECKSUM.size] == number + _checksum(kind, number):
+                numbers.append(int.from_bytes(number, "big"))
+        if not numbers:
+            raise Corrupt(f"{self._path}: {_NAMES[kind]}: none of its copies has its checksum")
+        return max(numbers)
+
+    def _write(self, kind: int, number: int) -> None:
+        content = _encode(kind, number)
+        try:
+            for copy in range(_COPIES):
+                write_at(self._file, content, kind * _KIND_BYTES + (copy * _TURNS + number % _TURNS) * PAGE)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
+
+    def _sync(self) -> None:
+        try:
+            sync_file(self._file)
+        except OSError as failure:
+            raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
 
 
-def _checksum(height: int) -> int:
-    # Never zero for height 0, so that an empty slot does not read as one that holds it.
-    return crc32(height.to_bytes(8, "big"))
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot open {path}: {failure}") from failure
+
+
+def _encode(kind: int, number: int) -> bytes:
+    packed = _NUMBER.pack(number)
+    return packed + _checksum(kind, packed)
+
+
+def _checksum(kind: int, number: bytes) -> bytes:
+    # With the kind, so that one number's page cannot stand for another's; never zero for a page of zeros.
+    return _CHECKSUM.pack(crc32(bytes((kind + 1,)) + number))

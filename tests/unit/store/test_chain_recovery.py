@@ -11,6 +11,7 @@ import pytest
 from cairn.domain.errors import Corrupt
 from cairn.store.chain import ChainStore
 from cairn.store.keys import FAMILIES
+from cairn.store.watermark import Watermark
 from tests.support.blocks import extend, grow, next_transfers, store_genesis
 from tests.support.disk import files_of, flip_byte, only_file, overwrite
 
@@ -141,7 +142,7 @@ def test_a_crash_before_the_first_block_starts_anew(tmp_path: Path) -> None:
     shutil.copytree(directory, tmp_path / "copy")
     head = chain.head_hash
     chain.close()
-    overwrite(tmp_path / "copy" / "watermark", 0, bytes(8192))
+    Watermark.create(tmp_path / "copy" / "watermark")
     with (tmp_path / "copy" / "chain" / log.name).open("r+b") as file:
         file.truncate(50)
     again = ChainStore.open(tmp_path / "copy", store_genesis())

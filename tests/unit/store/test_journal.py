@@ -9,6 +9,7 @@ from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, segment_path
+from cairn.store.watermark import Watermark
 from tests.support.disk import flip_byte, only_file, overwrite
 from tests.support.transfers import transfer
 
@@ -283,13 +284,83 @@ def test_a_record_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         Journal.open(tmp_path)
 
 
-def test_a_segment_whose_making_was_interrupted_is_passed_over(tmp_path: Path) -> None:
+def test_a_segment_whose_making_was_interrupted_is_removed(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     append(journal, txs(3))
     journal.sync()
     journal.close()
-    segment_path(tmp_path, 2).write_bytes(bytes(100))
+    draft = tmp_path / f"{segment_path(tmp_path, 2).name}.new"
+    draft.write_bytes(bytes(100))
     assert recovered(tmp_path) == txs(3)
+    assert not draft.exists()
+
+
+def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> None:
+    Watermark.create(tmp_path / "watermark")
+    bounds = Watermark.open(tmp_path / "watermark")
+    directory = tmp_path / "journal"
+    journal = Journal.open(directory, 2048, bounds=bounds)
+    assert (bounds.journal_start(), bounds.journal_end()) == (0, 0)
+    for tx in txs(30):
+        append(journal, [tx])
+        journal.sync()
+    assert (bounds.journal_start(), bounds.journal_end()) == (0, 30)
+    for tx in txs(20):
+        journal.settle(tx.hash)
+    journal.probe()
+    journal.sync()
+    # Seven frames fit into a segment.
+    assert (bounds.journal_start(), bounds.journal_end()) == (14, 31)
+    journal.close()
+    segments = list_segments(directory)
+    for missing, reason in (
+        (segments[0], "starts with frame 21, but frame 14 is missing"),
+        (segments[-1], "ends before frame 28, though all before frame 31 were on disk"),
+    ):
+        content = segment_path(directory, missing).read_bytes()
+        segment_path(directory, missing).unlink()
+        with pytest.raises(Corrupt, match=reason):
+            Journal.open(directory, bounds=bounds)
+        segment_path(directory, missing).write_bytes(content)
+    journal = Journal.open(directory, bounds=bounds)
+    assert [entry.tx for entry in journal.recovered] == txs(30)[14:]
+    # Written anew into one segment, from the frame on that was next.
+    assert (bounds.journal_start(), bounds.journal_end()) == (31, 32)
+    journal.close()
+    bounds.close()
+
+
+def test_a_torn_frame_is_let_go_only_beyond_the_end_that_was_reached(tmp_path: Path) -> None:
+    Watermark.create(tmp_path / "watermark")
+    bounds = Watermark.open(tmp_path / "watermark")
+    directory = tmp_path / "journal"
+    journal = Journal.open(directory, bounds=bounds)
+    append(journal, txs(3))
+    journal.sync()
+    journal.close()
+    torn = only_file(directory, "*.seg")
+    overwrite(torn, 512, bytes(512))
+    with pytest.raises(Corrupt, match=f"{torn}: ends before frame 0, though all before frame 1 were on disk"):
+        Journal.open(directory, bounds=bounds)
+    Watermark.create(tmp_path / "fresh")
+    fresh = Watermark.open(tmp_path / "fresh")
+    journal = Journal.open(directory, bounds=fresh)
+    assert journal.recovered == []
+    journal.close()
+    bounds.close()
+    fresh.close()
+
+
+def test_an_end_that_cannot_be_noted_ends_the_journal(tmp_path: Path) -> None:
+    Watermark.create(tmp_path / "watermark")
+    bounds = Watermark.open(tmp_path / "watermark")
+    journal = Journal.open(tmp_path / "journal", bounds=bounds)
+    bounds.close()
+    append(journal, txs(1))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="watermark"):
+            journal.sync()
+    journal.close()
 
 
 def test_an_opening_that_was_interrupted_is_done_again(tmp_path: Path) -> None:

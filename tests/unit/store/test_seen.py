@@ -12,6 +12,7 @@ from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path, sync_file
 from cairn.store.seen import SeenChain, SeenHead
+from cairn.store.watermark import Watermark
 
 GENESIS = dev_genesis()
 
@@ -83,7 +84,7 @@ def test_an_empty_database_is_not_started(tmp_path: Path) -> None:
     seen = seen_in(directory)
     shutil.rmtree(directory / "chain")
     (directory / "chain").mkdir()
-    (directory / "watermark").write_bytes(b"")
+    Watermark.create(directory / "watermark")
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="chain in .* is gone"):
             ChainStore.open(directory, GENESIS, seen)

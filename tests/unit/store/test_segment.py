@@ -42,7 +42,6 @@ def change(path: Path, offset: int, content: bytes) -> None:
 
 def payloads(path: Path) -> list[bytes]:
     scan = scan_segment(path)
-    assert scan is not None
     return [frame.payload for frame in scan.frames]
 
 
@@ -55,7 +54,6 @@ LAST = start_of(len(PAYLOADS) - 1)
 
 def test_frames_are_read_as_they_were_written(path: Path) -> None:
     scan = scan_segment(path)
-    assert scan is not None
     assert [(frame.sequence, frame.payload) for frame in scan.frames] == list(enumerate(PAYLOADS, FIRST))
     assert (scan.number, scan.first_sequence, scan.next_sequence) == (3, 5, 9)
     assert path.stat().st_size == SIZE
@@ -76,13 +74,38 @@ def test_a_frame_never_ends_in_a_zero_and_starts_where_no_sector_ends(path: Path
 
 
 @pytest.mark.parametrize("content", [b"", bytes(10), bytes(SIZE), b"CAIRN" + bytes(100)])
-def test_a_segment_whose_making_was_interrupted_holds_nothing(tmp_path: Path, content: bytes) -> None:
+def test_a_segment_without_a_header_is_damage(tmp_path: Path, content: bytes) -> None:
     path = segment_path(tmp_path, 1)
     path.write_bytes(content)
-    assert scan_segment(path) is None
+    with pytest.raises(Corrupt, match=f"{path}: the header at byte 0 is damaged"):
+        scan_segment(path)
 
 
-@pytest.mark.parametrize(("offset", "changed"), [(0, b"X"), (11, b"\2"), (19, b"\4"), (27, b"\7"), (31, b"\0")])
+@pytest.mark.parametrize("size", [SEGMENT_HEADER_SIZE, LAST, SIZE - 1, SIZE + 512])
+def test_a_segment_of_another_size_is_damage(path: Path, size: int) -> None:
+    os.truncate(path, size)
+    with pytest.raises(Corrupt, match=f"{path}: it has {size} bytes, and 4096 by its header at byte 0"):
+        scan_segment(path)
+
+
+@pytest.mark.parametrize("name", ["notes.seg", "3.seg", "0000000000000003-copy.seg", "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٣.seg"])
+def test_what_only_looks_like_a_segment_is_named(path: Path, name: str) -> None:
+    stray = path.with_name(name)
+    stray.touch()
+    with pytest.raises(Corrupt, match=f"{stray} is not a segment of the journal"):
+        list_segments(path.parent)
+
+
+def test_a_directory_is_no_segment(path: Path) -> None:
+    stray = segment_path(path.parent, 4)
+    stray.mkdir()
+    with pytest.raises(Corrupt, match=f"{stray} is not a segment of the journal"):
+        list_segments(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("offset", "changed"), [(0, b"X"), (7, b"\1"), (15, b"\4"), (23, b"\7"), (26, b"\7"), (31, b"\0")]
+)
 def test_a_damaged_header_is_found(path: Path, offset: int, changed: bytes) -> None:
     change(path, offset, changed)
     with pytest.raises(Corrupt, match=f"{path}: the header at byte 0"):
@@ -91,7 +114,7 @@ def test_a_damaged_header_is_found(path: Path, offset: int, changed: bytes) -> N
 
 def test_a_segment_under_another_name_is_refused(path: Path) -> None:
     moved = path.rename(segment_path(path.parent, 4))
-    with pytest.raises(Corrupt, match="not that of segment 4 in format 1"):
+    with pytest.raises(Corrupt, match="not that of segment 4 in format 2"):
         scan_segment(moved)
 
 
