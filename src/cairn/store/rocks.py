@@ -203,6 +203,9 @@ def _database_options(strict: bool) -> Options:
     options.set_atomic_flush(True)
     # Secondaries must keep files open that the primary has deleted since.
     options.set_max_open_files(-1)
+    # With all files kept open a secondary opens new ones at every catch-up, by default with 16 new threads for each
+    # family, whether there is anything to open or not.
+    options.set_max_file_opening_threads(1)
     options.set_max_background_jobs(2)
     # One writer: nothing to gain from concurrency, and the plain path remembers where it inserted last.
     options.set_allow_concurrent_memtable_write(False)

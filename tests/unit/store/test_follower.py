@@ -211,3 +211,21 @@ def test_what_is_not_a_store_cannot_be_followed(tmp_path: Path, chain: ChainStor
     (chain.directory / "chain" / "CURRENT").rename(tmp_path / "CURRENT")
     with pytest.raises(StoreUnavailable, match="MANIFEST"):
         FollowerStore.open(chain.directory, tmp_path / "scratch")
+
+
+def test_a_catch_up_starts_no_threads(chain: ChainStore, follower: FollowerStore) -> None:
+    """The kernel counts what starts on the whole machine, so the quietest of many catch-ups counts."""
+
+    def started() -> int:
+        [line] = [line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("processes ")]
+        return int(line.split()[1])
+
+    fewest = 1_000
+    for _ in range(100):
+        extend(chain, next_transfers(chain, 1))
+        before = started()
+        follower.catch_up()
+        fewest = min(fewest, started() - before)
+        if fewest == 0:
+            break
+    assert fewest < len(keys.FAMILIES)
