@@ -1,12 +1,19 @@
-"""Directories that are gone at the end, even when a signal ends the program just as it makes or removes one."""
+"""Directories that are gone at the end, even when a signal ends the program just as it makes or removes one.
 
+What no program can see to, SIGKILL and a power loss, the next one does: each directory has a lock file that its owner's
+processes hold for as long as one of them lives, and whoever makes a directory removes those whose lock is free.
+"""
+
+import fcntl
+import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+OWNER_NAME = ".owner"
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
@@ -16,10 +23,13 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
 
     For a process without other threads: one of those would take the signal that is held back here.
     """
+    parent = parent or Path(tempfile.gettempdir())
+    remove_abandoned(prefix, parent)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    path = None
+    path, owner = None, -1
     try:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        owner = _own(path)
         # A signal that came meanwhile strikes here, where the directory is known.
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield path
@@ -29,5 +39,52 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
             signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         finally:
             if path is not None:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
+            if owner >= 0:
+                os.close(owner)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def remove_abandoned(prefix: str, parent: Path) -> None:
+    """Remove the directories of this user that nobody owns any more; others are left as they are."""
+    with suppress(OSError):
+        for path in parent.glob(f"{prefix}*"):
+            # A link is not followed, and another user's directory is not even looked into.
+            if path.lstat().st_uid == os.geteuid() and not path.is_symlink():
+                _remove_if_abandoned(path)
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    # Without the file it is being made at this moment, or is none of ours.
+    with suppress(OSError):
+        owner = os.open(path / OWNER_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(owner)
+
+
+def _remove(path: Path) -> None:
+    """As far as it goes, the lock file last: what is left of a removal that was cut off is removed next time."""
+    with suppress(OSError):
+        for entry in list(os.scandir(path)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != OWNER_NAME:
+                os.unlink(entry.path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _own(path: Path) -> int:
+    """Take the lock that says that the directory is in use; it goes with the last process that has the file open."""
+    draft = path / f"{OWNER_NAME}.new"
+    owner = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        # Only now under its name: nobody may find it free.
+        draft.rename(path / OWNER_NAME)
+    except BaseException:
+        os.close(owner)
+        raise
+    return owner

@@ -1,5 +1,8 @@
+import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +10,21 @@ from pathlib import Path
 import pytest
 
 from cairn.temporary import temporary_directory
+from tests.support.node_process import is_alive, wait_until
+from tests.support.pace import PATIENCE_S
+
+HOLD = """
+import os, signal, sys
+from pathlib import Path
+from cairn.temporary import temporary_directory
+with temporary_directory("a-", Path(sys.argv[1])) as path:
+    (path / "worker").mkdir()
+    (path / "worker" / "scratch").touch()
+    child = os.fork()
+    if child:
+        print(path, child, flush=True)
+    signal.pause()
+"""
 
 
 @pytest.fixture
@@ -59,3 +77,37 @@ def test_a_signal_while_it_is_removed_waits_for_that(tmp_path: Path, monkeypatch
     with pytest.raises(SystemExit), temporary_directory("a-", tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_owner_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        path, child = other.stdout.readline().split()
+        left = Path(os.fsdecode(path))
+        with temporary_directory("a-", tmp_path):
+            assert left.is_dir(), "its owner lives"
+        other.kill()
+        other.wait()
+        with temporary_directory("a-", tmp_path):
+            assert left.is_dir(), "a process of its owner lives"
+        os.kill(int(child), signal.SIGKILL)
+        wait_until(lambda: not is_alive(int(child)), PATIENCE_S, "the end of the last process")
+    with temporary_directory("b-", tmp_path):
+        assert left.is_dir(), "it is of another kind"
+    with temporary_directory("a-", tmp_path) as path_of_next:
+        assert list(tmp_path.iterdir()) == [path_of_next]
+
+
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "a-made-just-now").mkdir()
+    (tmp_path / "a-file").touch()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".owner").touch()
+    (tmp_path / "a-link").symlink_to(elsewhere)
+    (tmp_path / "a-with-a-link").mkdir()
+    (tmp_path / "a-with-a-link" / ".owner").symlink_to(elsewhere / ".owner")
+    before = sorted(tmp_path.rglob("*"))
+    with temporary_directory("a-", tmp_path):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
