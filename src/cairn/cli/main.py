@@ -184,8 +184,9 @@ def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
 
 
 def make_directory(path: Path) -> None:
+    """For its owner alone, whatever the umask; one that is there keeps the rights that it was given."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidConfig(f"cannot use {path} as data directory: {error.strerror}") from None
 

@@ -89,6 +89,7 @@ class ChainStore(ChainReader):
             if seen is not None:
                 check_parts(directory)
             watermark = _open_watermark(directory)
+            _make_private(chain_path(directory))
             database = _recover(chain_path(directory), watermark.height())
             if seen is not None:
                 _check_begun(directory, database)
@@ -140,6 +141,7 @@ class ChainStore(ChainReader):
             make_directory(path.parent)
             path.mkdir(mode=0o700)
             self._database.checkpoint(chain_path(path))
+            chain_path(path).chmod(0o700)
             Watermark.create(watermark_path(path), self.visible)
             # Last: a copy that was not finished has no format, and is refused.
             mark_format(path)
@@ -391,6 +393,14 @@ def _open_watermark(directory: Path) -> Watermark:
     except OSError as failure:
         raise StoreUnavailable(f"cannot make {path}: {failure}") from failure
     return Watermark.open(path)
+
+
+def _make_private(path: Path) -> None:
+    """Before RocksDB does it: that would leave to the umask who may read the chain."""
+    try:
+        make_directory(path)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot make {path}: {failure}") from failure
 
 
 def _check_begun(directory: Path, database: Database) -> None:

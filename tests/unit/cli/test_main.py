@@ -15,7 +15,8 @@ from cairn.cli.main import app, dev_directory, is_loopback, leave_when_told
 from cairn.cli.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import DEV_KEYS, parse_genesis
+from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
+from cairn.store.chain import ChainStore
 
 ADDRESS = checksum_address(DEV_KEYS[0][0])
 LOST_FEES = (
@@ -169,6 +170,20 @@ def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> Non
     with dev_directory(tmp_path / "kept") as (path, described):
         assert described == f"{tmp_path / 'kept'} (kept)"
     assert path.is_dir()
+
+
+def test_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with dev_directory(tmp_path / "above" / "data") as (path, _):
+            ChainStore.open(path, dev_genesis()).close()
+    finally:
+        os.umask(before)
+    assert {place.stat().st_mode & 0o777 for place in (path, path / "chain")} == {0o700}
+    # One that is there was given its rights by somebody.
+    path.chmod(0o750)
+    with dev_directory(path):
+        assert path.stat().st_mode & 0o777 == 0o750
 
 
 @pytest.mark.parametrize(
