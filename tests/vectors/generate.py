@@ -162,6 +162,61 @@ def states() -> list[Json]:
     return [state([]), state(many[:1]), state(many[:2]), state(many), state([*many, largest])]
 
 
+def validator_record(public_key: bytes, power: int, fee_recipient: bytes, name: str) -> bytes:
+    spelled = name.encode()
+    return public_key + power.to_bytes(8, "big") + fee_recipient + bytes([len(spelled)]) + spelled
+
+
+def validator_set(sequence: int, rows: Sequence[tuple[bytes, int, bytes, str]]) -> Json:
+    rows = sorted(rows)
+    record = b"\1" + sequence.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
+    record += b"".join(validator_record(*row) for row in rows)
+    # Without accounts the state's sum is the record's own vector.
+    total = blake3(record, derive_key_context="cairn 2026 state lattice: governance record").digest(length=2048)
+    return {
+        "sequence": sequence,
+        "validators": [_shown_validator(*row) for row in rows],
+        "record": hexed(record),
+        "stateRoot": hexed(keccak(total)),
+    }
+
+
+def validator_update(chain_id: int, sequence: int, row: tuple[bytes, int, bytes, str], keys: Sequence[bytes]) -> Json:
+    unsigned = sequence.to_bytes(8, "big") + validator_record(*row)
+    digest = keccak(b"cairn validator update" + chain_id.to_bytes(8, "big") + unsigned)
+    signed = [Account.unsafe_sign_hash(digest, key) for key in keys]
+    signatures = [one.r.to_bytes(32, "big") + one.s.to_bytes(32, "big") + bytes([one.v - 27]) for one in signed]
+    return {
+        "chainId": chain_id,
+        "sequence": sequence,
+        "validator": _shown_validator(*row),
+        "privateKeys": [hexed(key) for key in keys],
+        "signedHash": hexed(digest),
+        "encoded": hexed(b"\1" + unsigned + bytes([len(signatures)]) + b"".join(signatures)),
+    }
+
+
+def _shown_validator(public_key: bytes, power: int, fee_recipient: bytes, name: str) -> Json:
+    return {"publicKey": hexed(public_key), "power": power, "feeRecipient": hexed(fee_recipient), "name": name}
+
+
+def validators() -> Json:
+    rows = [
+        (seeded(f"validator {index}", 32), 10 * index, seeded(f"fees {index}", 20), f"node{index}")
+        for index in range(1, 5)
+    ]
+    widest = (b"\xff" * 32, 2**60 // 1_000, b"\xff" * 20, "\u00e9" * 32)
+    keys = [seeded("admin 1", 32), seeded("admin 2", 32)]
+    return {
+        "sets": [validator_set(0, rows[:1]), validator_set(7, rows), validator_set(2**64 - 1, [widest, *rows])],
+        "updates": [
+            validator_update(1337, 0, rows[0], keys[:1]),
+            validator_update(1, 7, (rows[1][0], 0, rows[1][2], ""), keys),
+            validator_update(2**32, 2**64 - 1, widest, []),
+        ],
+    }
+
+
 def headers() -> list[Json]:
     zero = bytes(32)
     rows = [
@@ -186,6 +241,7 @@ def files() -> dict[str, str]:
         "merkle.json": merkle(),
         "states.json": states(),
         "headers.json": headers(),
+        "validators.json": validators(),
     }
     return {name: json.dumps(content, indent=1) + "\n" for name, content in vectors.items()}
 

@@ -19,6 +19,17 @@ from cairn.domain.codec import (
 )
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
+from cairn.domain.governance import (
+    Governance,
+    Validator,
+    ValidatorUpdate,
+    decode_governance,
+    decode_update,
+    encode_governance,
+    encode_update,
+    sign_update,
+    update_digest,
+)
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import inclusion_proof, tx_root, verify_inclusion
 from cairn.domain.txs import build_tx, sign_draft
@@ -95,6 +106,29 @@ def test_the_state_root_is_the_sum_of_all_accounts(vector: dict[str, Any]) -> No
     lattice = Lattice.empty().updated(changes)
     assert sha256(lattice.sum).digest() == raw(vector["sumSha256"])
     assert lattice.root == raw(vector["root"])
+
+
+def read_validator(fields: dict[str, Any]) -> Validator:
+    fee_recipient = Address(raw(fields["feeRecipient"]))
+    return Validator(raw(fields["publicKey"]), fields["power"], fee_recipient, fields["name"])
+
+
+@pytest.mark.parametrize("vector", load("validators.json")["sets"], ids=lambda vector: str(vector["sequence"]))
+def test_the_validators_have_one_record_that_the_state_root_covers(vector: dict[str, Any]) -> None:
+    governance = Governance(vector["sequence"], tuple(map(read_validator, vector["validators"])))
+    record = raw(vector["record"])
+    assert encode_governance(governance) == record
+    assert decode_governance(record) == governance
+    assert Lattice.empty().with_record(None, record).root == raw(vector["stateRoot"])
+
+
+@pytest.mark.parametrize("vector", load("validators.json")["updates"], ids=lambda vector: str(vector["sequence"]))
+def test_a_validator_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> None:
+    unsigned = ValidatorUpdate(vector["sequence"], read_validator(vector["validator"]))
+    assert update_digest(unsigned, vector["chainId"]) == raw(vector["signedHash"])
+    signed = sign_update(unsigned, list(map(raw, vector["privateKeys"])), vector["chainId"])
+    assert encode_update(signed) == raw(vector["encoded"])
+    assert decode_update(raw(vector["encoded"])) == signed
 
 
 @pytest.mark.parametrize("vector", load("headers.json"), ids=lambda vector: f"height {vector['blockHeight']}")

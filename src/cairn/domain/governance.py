@@ -1,14 +1,17 @@
 """Who may make blocks, and who may change that: the validators, and the administrators that genesis names.
 
-    a validator update, as the engine carries it:   0x01 | JSON of the update with its signatures
-    what an administrator signs:                    keccak-256 of a tag, the chain id and the JSON of the update without
+    validator             public key 32 | power 8 | fee recipient 20 | length of the name 1 | name in UTF-8
+    governance            1 | sequence 8 | number of validators 4 | validators, by public key
+    a validator update    0x01 | sequence 8 | validator | number of signatures 1 | signatures, 65 each
+    what is signed        keccak-256 of a tag, the chain id 8, sequence 8 and the validator           (big-endian)
 
-The JSON is compact with its fields in one order, and bytes in base64, so the same update has the same bytes
-everywhere. It names its sequence number and the chain, so each applies once, in order, and nowhere else.
+The same governance and the same update have the same bytes everywhere: the state root covers the one, blocks hold the
+other. An update names its sequence number and the chain, so it applies once, in order, and nowhere else.
 """
 
 import hashlib
 from collections.abc import Sequence
+from struct import Struct
 
 import msgspec
 
@@ -25,7 +28,13 @@ MAX_VALIDATORS = 1_000
 MAX_NAME_BYTES = 64
 MAX_UPDATE_BYTES = 8 * 1024
 
+SIGNATURE_SIZE = 65
+
 _SIGNED_TAG = b"cairn validator update"
+_GOVERNANCE_VERSION = b"\x01"
+_HEAD = Struct(">32sQ20sB")
+_SEQUENCE = Struct(">Q")
+_COUNT = Struct(">I")
 
 
 class Validator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,8 +101,11 @@ def check_validator(validator: Validator, least_power: int) -> None:
         raise InvalidField("power", f"it is between {least_power} and {MAX_POWER}, not {validator.power}")
     if len(validator.fee_recipient) != 20:
         raise InvalidField("feeRecipient", f"an address has 20 bytes, not {len(validator.fee_recipient)}")
-    if len(validator.name.encode()) > MAX_NAME_BYTES:
+    if len(validator.name.encode(errors="replace")) > MAX_NAME_BYTES:
         raise InvalidField("name", f"it has at most {MAX_NAME_BYTES} bytes")
+    if not validator.name.isprintable():
+        # Also half of a character, which JSON can spell and UTF-8 cannot.
+        raise InvalidField("name", "it has characters that cannot be printed")
 
 
 def sign_update(update: ValidatorUpdate, private_keys: Sequence[bytes], chain_id: int) -> ValidatorUpdate:
@@ -104,12 +116,19 @@ def sign_update(update: ValidatorUpdate, private_keys: Sequence[bytes], chain_id
 
 
 def update_digest(update: ValidatorUpdate, chain_id: int) -> bytes:
-    unsigned = ValidatorUpdate(update.sequence, update.validator)
-    return keccak256(_SIGNED_TAG + chain_id.to_bytes(8, "big") + msgspec.json.encode(unsigned))
+    return keccak256(_SIGNED_TAG + chain_id.to_bytes(8, "big") + _encode_unsigned(update))
 
 
 def encode_update(update: ValidatorUpdate) -> bytes:
-    return UPDATE_PREFIX + msgspec.json.encode(update)
+    """Raises `InvalidField` for a signature of another size."""
+    for signature in update.signatures:
+        if len(signature) != SIGNATURE_SIZE:
+            raise InvalidField("signatures", f"a signature has {SIGNATURE_SIZE} bytes, not {len(signature)}")
+    return UPDATE_PREFIX + _encode_unsigned(update) + bytes((len(update.signatures),)) + b"".join(update.signatures)
+
+
+def _encode_unsigned(update: ValidatorUpdate) -> bytes:
+    return _SEQUENCE.pack(update.sequence) + _encode_validator(update.validator)
 
 
 def is_update(raw: bytes) -> bool:
@@ -122,13 +141,16 @@ def decode_update(raw: bytes) -> ValidatorUpdate:
     try:
         if not is_update(raw) or len(raw) > MAX_UPDATE_BYTES:
             raise ValueError("it has another prefix, or is too long")
-        update = msgspec.json.decode(raw[1:], type=ValidatorUpdate)
-        if encode_update(update) != raw:
-            raise ValueError("it is not in its one canonical form")
+        reader = _Reader(raw[1:])
+        sequence = reader.integer(_SEQUENCE)
+        validator = reader.validator()
+        count = reader.take(1)[0]
+        signatures = tuple(reader.take(SIGNATURE_SIZE) for _ in range(count))
+        reader.end()
     except ValueError as error:
         raise InvalidField("raw", f"not a validator update: {error}") from None
-    check_validator(update.validator, least_power=0)
-    return update
+    check_validator(validator, least_power=0)
+    return ValidatorUpdate(sequence, validator, signatures)
 
 
 def apply_update(governance: Governance, admins: Admins, update: ValidatorUpdate, chain_id: int) -> Governance:
@@ -163,12 +185,53 @@ def _check_signatures(update: ValidatorUpdate, admins: Admins, chain_id: int) ->
 
 def encode_governance(governance: Governance) -> bytes:
     """The canonical bytes that the state root covers and the store keeps."""
-    return msgspec.json.encode(governance)
+    validators = governance.validators
+    head = _GOVERNANCE_VERSION + _SEQUENCE.pack(governance.sequence) + _COUNT.pack(len(validators))
+    return head + b"".join(map(_encode_validator, validators))
 
 
 def decode_governance(raw: bytes) -> Governance:
     """Raises `Corrupt`: only our own bytes come here."""
     try:
-        return msgspec.json.decode(raw, type=Governance)
-    except msgspec.MsgspecError as error:
+        reader = _Reader(raw)
+        if reader.take(1) != _GOVERNANCE_VERSION:
+            raise ValueError("it is of another version")
+        sequence, count = reader.integer(_SEQUENCE), reader.integer(_COUNT)
+        validators = tuple(reader.validator() for _ in range(count))
+        reader.end()
+    except ValueError as error:
         raise Corrupt(f"the stored governance cannot be read: {error}") from None
+    return Governance(sequence, validators)
+
+
+def _encode_validator(validator: Validator) -> bytes:
+    # Nothing of another size may be cut or filled up on its way into a hash.
+    check_validator(validator, least_power=0)
+    name = validator.name.encode()
+    return _HEAD.pack(validator.public_key, validator.power, validator.fee_recipient, len(name)) + name
+
+
+class _Reader:
+    """Takes values from the front; whatever is not there is a `ValueError`."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        taken = self._content[self._at : self._at + size]
+        if len(taken) != size:
+            raise ValueError(f"it ends at byte {len(self._content)}, and goes on at least to {self._at + size}")
+        self._at += size
+        return taken
+
+    def integer(self, layout: Struct) -> int:
+        return int(layout.unpack(self.take(layout.size))[0])
+
+    def validator(self) -> Validator:
+        public_key, power, fee_recipient, name_bytes = _HEAD.unpack(self.take(_HEAD.size))
+        return Validator(public_key, power, Address(fee_recipient), self.take(name_bytes).decode())
+
+    def end(self) -> None:
+        if self._at != len(self._content):
+            raise ValueError(f"it goes on after byte {self._at}, where it should end")

@@ -84,9 +84,13 @@ def test_updates_have_one_encoding() -> None:
     signed = update(validator(3))
     raw = encode_update(signed)
     assert decode_update(raw) == signed
-    for broken in (raw[1:], raw + b" ", raw.replace(b'"power":10', b'"power": 10'), b"\x01{}", b"\x01\xff"):
+    for broken in (raw[1:], raw + b" ", b"\x02" + raw[1:], *(raw[:length] for length in range(len(raw)))):
         with pytest.raises(InvalidField, match="not a validator update"):
             decode_update(broken)
+    with pytest.raises(InvalidField, match="not a validator update"):
+        decode_update(raw.replace(b"v3", b"\xc0\xb3"))
+    with pytest.raises(InvalidField, match="signatures: a signature has 65 bytes, not 64"):
+        encode_update(ValidatorUpdate(0, validator(3), (bytes(64),)))
     with pytest.raises(InvalidField, match="too long"):
         decode_update(raw + b" " * MAX_UPDATE_BYTES)
 
@@ -98,6 +102,8 @@ def test_updates_have_one_encoding() -> None:
         (Validator(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
         (Validator(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
         (Validator(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
+        (Validator(bytes(32), 1, Address(bytes(20)), "\ud800"), "name"),
+        (Validator(bytes(32), 1, Address(bytes(20)), "two\nlines"), "name"),
     ],
 )
 def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None:
@@ -107,8 +113,16 @@ def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None
 
 def test_governance_round_trips_and_tells_damage() -> None:
     assert decode_governance(encode_governance(START)) == START
-    with pytest.raises(Corrupt, match="governance"):
-        decode_governance(b"{")
+    raw = encode_governance(START)
+    for broken in (b"{", b"\x02" + raw[1:], raw + b"\0", *(raw[:length] for length in range(len(raw)))):
+        with pytest.raises(Corrupt, match="governance"):
+            decode_governance(broken)
+
+
+@pytest.mark.parametrize("short", [Validator(b"k" * 31, 1, Address(bytes(20))), Validator(b"k" * 32, 1, Address(b""))])
+def test_nothing_is_filled_up_on_its_way_into_a_hash(short: Validator) -> None:
+    with pytest.raises(InvalidField):
+        encode_governance(Governance(0, (short,)))
 
 
 def test_fees_go_to_who_proposed() -> None:

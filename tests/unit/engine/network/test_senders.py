@@ -33,7 +33,7 @@ def test_transactions_and_updates_are_told_apart() -> None:
     assert isinstance(parse(b"", CHAIN_ID), InvalidField)
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=40).map(lambda rest: b"\x01{" + rest))
+@given(st.binary(max_size=300) | st.binary(max_size=40).map(lambda rest: b"\x01" + rest))
 def test_rubbish_is_refused_never_raised(raw: bytes) -> None:
     assert isinstance(parse(raw, CHAIN_ID), Rejected)
 
