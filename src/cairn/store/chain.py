@@ -189,6 +189,10 @@ class ChainStore(ChainReader):
         restore = Restore(self._database, manifest, trusted, self.genesis)
         if restore.height <= self.visible:
             raise InvalidSnapshot(f"the snapshot is of block {restore.height}; block {self.visible} is here already")
+        try:
+            check_room(self.directory, restore.room_bytes)
+        except StoreUnavailable as failure:
+            raise InvalidSnapshot(f"the snapshot does not fit: {failure.detail}") from failure
         self.clear_restore()
         batch = Batch(self._database)
         batch.put(keys.META, keys.RESTORE_KEY, keys.encode_height(restore.height))

@@ -74,8 +74,10 @@ class DirectoryLock:
             self._file = -1
 
 
-def check_room(directory: Path) -> None:
+def check_room(directory: Path, more_bytes: int = 0) -> None:
     """Raises `StoreUnavailable` before the disk is full to the last byte: opening the store anew needs room too.
+
+    With `more_bytes`, there must be room for as many besides.
 
     A small write may still find room in a page that the disk has given out already, so a write alone shows nothing.
     """
@@ -84,8 +86,9 @@ def check_room(directory: Path) -> None:
     except OSError as failure:
         raise StoreUnavailable(f"cannot look at the disk of {directory}: {failure}") from failure
     free_bytes = disk.f_bavail * disk.f_frsize
-    if free_bytes < LEAST_FREE_BYTES:
-        raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {LEAST_FREE_BYTES:,} are needed")
+    needed_bytes = LEAST_FREE_BYTES + more_bytes
+    if free_bytes < needed_bytes:
+        raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {needed_bytes:,} are needed")
 
 
 def check_present(directory: Path) -> None:

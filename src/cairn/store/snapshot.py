@@ -98,10 +98,31 @@ def decode_accounts(chunk: bytes) -> Iterator[tuple[Address, Account]]:
         yield Address(address), Account(int.from_bytes(balance, "big"), nonce)
 
 
-def tx_chunk_count(header: Header) -> int:
-    """How many of the parts hold the block's transactions."""
-    each = CHUNK_BYTES // TX_RECORD_SIZE
-    return -(-(header.gas_used // TRANSFER_GAS) // each)
+class Parts(msgspec.Struct, frozen=True):
+    """How records of one size are spread over parts: as many as fit in each, the rest in the last."""
+
+    records: int
+    record_bytes: int
+
+    @property
+    def count(self) -> int:
+        return -(-self.records // self._each)
+
+    def size_bytes(self, index: int) -> int:
+        return min(self._each, self.records - index * self._each) * self.record_bytes
+
+    @property
+    def _each(self) -> int:
+        return CHUNK_BYTES // self.record_bytes
+
+
+def tx_parts(header: Header) -> Parts:
+    """Those that hold the block's transactions."""
+    return Parts(header.gas_used // TRANSFER_GAS, TX_RECORD_SIZE)
+
+
+def account_parts(account_count: int) -> Parts:
+    return Parts(account_count, ACCOUNT_SIZE)
 
 
 class SnapshotDirectory:

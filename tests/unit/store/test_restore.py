@@ -10,12 +10,14 @@ import pytest
 
 from cairn.domain.codec import encode_header
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
-from cairn.domain.governance import Governance, Validator
-from cairn.domain.types import Address, BlockHash
+from cairn.domain.governance import Governance, Validator, encode_governance
+from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
-from cairn.store.snapshot import Manifest
+from cairn.store.restore import ROOM_PER_ACCOUNT, most_accounts
+from cairn.store.snapshot import Manifest, encode_account
+from tests.support.disk import files_of, flush
 from tests.support.snapshots import (
     PEOPLE,
     VALIDATORS,
@@ -226,19 +228,24 @@ def with_forged_tx(parcel: Parcel) -> Parcel:
 FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (richer, "the state in the snapshot has the root 0x.*; block 7 commits to 0x"),
     (without_last, "the state in the snapshot has the root"),
-    (with_manifest(account_count=3), "holds 20 accounts; it names 3"),
+    (with_manifest(account_count=3), "has 3 parts; it must have 2"),
+    (with_manifest(account_count=19), "part 2 of the snapshot has 600 bytes; by its manifest it has 540"),
+    (with_manifest(account_count=-1), "names -1 accounts"),
     (with_manifest(governance=b""), "the state in the snapshot has the root"),
     (with_manifest(governance=b"{}"), "validators cannot be read"),
-    (with_manifest(governance=b'{"sequence": 0,"validators":[]}'), "not in their one canonical form"),
+    (with_manifest(governance=encode_governance(Governance(1, VALIDATORS))), "the state in the snapshot has the root"),
     (with_manifest(genesis=bytes(32)), "the snapshot belongs to genesis 0x00.*, not to 0x"),
     (with_manifest(header=b"?"), "header cannot be read"),
     (with_other_header, "the snapshot is of block 0x.*; the network's is 0x"),
     (with_forged_tx, "is not valid|a hash that is not its own"),
-    (lambda parcel: replaced(parcel, 0, b""), "the transactions in the snapshot have the root"),
-    (lambda parcel: replaced(parcel, 0, parcel.chunks[0][:-1]), "part 0 .* whole transactions"),
-    (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* whole accounts"),
+    (lambda parcel: replaced(parcel, 0, b""), "part 0 of the snapshot has 0 bytes; by its manifest it has 217"),
+    (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* has 599 bytes"),
+    (lambda parcel: replaced(parcel, 1, parcel.chunks[1] * 2), "part 1 .* has 1200 bytes"),
     (lambda parcel: replaced(parcel, 2, parcel.chunks[1]), "account 0x.* is empty, or not in its place"),
-    (lambda parcel: replaced(parcel, 1, b"\xff" * 20 + bytes(40)), "account 0xff.* is empty, or not in its place"),
+    (
+        lambda parcel: replaced(parcel, 1, (b"\xff" * 20 + bytes(40)) * 10),
+        "account 0xff.* is empty, or not in its place",
+    ),
 ]
 
 
@@ -253,6 +260,46 @@ def test_a_false_snapshot_is_refused_and_leaves_nothing(
     assert is_at_genesis(joining)
     restore_snapshot(joining, parcel)
     assert joining.head() == chain.head()
+
+
+def with_crowd(parcel: Parcel, accounts: int) -> Parcel:
+    """The true block with an invented state: each part has the digest that the manifest names."""
+    records = (encode_account(Address(number.to_bytes(20, "big")), Account(1)) for number in range(1, accounts + 1))
+    whole, each = b"".join(records), snapshot.CHUNK_BYTES // snapshot.ACCOUNT_SIZE * snapshot.ACCOUNT_SIZE
+    chunks = [parcel.chunks[0], *(whole[start : start + each] for start in range(0, len(whole), each))]
+    digests = tuple(hashlib.sha256(chunk).digest() for chunk in chunks)
+    manifest = msgspec.structs.replace(parcel.manifest, account_count=accounts, chunks=digests)
+    return Parcel(manifest, parcel.trusted, chunks)
+
+
+def test_an_invented_state_is_refused_before_it_fills_the_disk(
+    chain: ChainStore, joining: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = most_accounts(chain.genesis, 7)
+    parcel = take_snapshot(chain)
+    too_many = with_crowd(parcel, most + 1)
+    with pytest.raises(InvalidSnapshot, match=f"names {most + 1} accounts; the blocks up to 7 can have made {most}$"):
+        joining.begin_restore(too_many.manifest, too_many.trusted)
+    # What the chain can have made, the disk may still not hold.
+    monkeypatch.setattr("cairn.store.restore.ROOM_PER_ACCOUNT", 1 << 50)
+    with pytest.raises(InvalidSnapshot, match="the snapshot does not fit: the disk has [0-9,]+ bytes left"):
+        joining.begin_restore(parcel.manifest, parcel.trusted)
+    assert is_at_genesis(joining)
+
+
+def test_the_room_that_is_asked_for_is_what_accounts_take(
+    chain: ChainStore, joining: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    accounts = 20_000
+    invented = with_crowd(take_snapshot(chain), accounts)
+    restore = joining.begin_restore(invented.manifest, invented.trusted)
+    before = sum(map(len, files_of(joining.directory / "chain").values()))
+    for index, chunk in enumerate(invented.chunks):
+        restore.add_chunk(index, chunk)
+    flush(joining._database)
+    taken = sum(map(len, files_of(joining.directory / "chain").values())) - before
+    assert 0 < taken < restore.room_bytes == accounts * ROOM_PER_ACCOUNT
 
 
 def test_an_unfinished_one_cannot_be_finished(chain: ChainStore, joining: ChainStore) -> None:

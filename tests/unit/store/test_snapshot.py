@@ -16,10 +16,11 @@ from cairn.store.snapshot import (
     KEPT,
     Manifest,
     SnapshotDirectory,
+    account_parts,
     decode_accounts,
     decode_manifest,
     encode_manifest,
-    tx_chunk_count,
+    tx_parts,
 )
 from tests.support.disk import files_of, flip_byte
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
@@ -39,7 +40,7 @@ def test_it_holds_the_block_and_every_account_that_is_not_empty(chain: ChainStor
     parcel = take_snapshot(chain)
     header = parcel.manifest.decode_header()
     assert header == chain.head_header
-    assert tx_chunk_count(header) == 1
+    assert (tx_parts(header).count, tx_parts(header).size_bytes(0)) == (1, 217)
     assert parcel.chunks[0] == b"".join(chain.records(4))
     accounts = dict(decode_accounts(b"".join(parcel.chunks[1:])))
     assert parcel.manifest.account_count == len(accounts) == 10 + 6
@@ -64,6 +65,9 @@ def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatc
     grow_signed(chain, 1, strangers=4)
     parcel = take_snapshot(chain)
     assert [len(chunk) for chunk in parcel.chunks] == [434, 434, 217, 480, 360]
+    expected = (tx_parts(chain.head_header), account_parts(parcel.manifest.account_count))
+    sizes = [parts.size_bytes(index) for parts in expected for index in range(parts.count)]
+    assert [len(chunk) for chunk in parcel.chunks] == sizes
 
 
 def test_only_the_newest_are_kept(chain: ChainStore) -> None:

@@ -1,6 +1,7 @@
 """The four snapshot calls of ABCI, and what goes on beside the commits."""
 
 import asyncio
+import hashlib
 import threading
 import time
 from collections.abc import Awaitable, Iterator
@@ -200,10 +201,13 @@ def test_a_bad_part_is_fetched_again_from_somebody_else(chain: ChainStore, joini
 def test_a_false_snapshot_is_rejected_and_the_next_one_taken(chain: ChainStore, joining: ChainStore) -> None:
     grow_signed(chain, 3)
     parcel = take_snapshot(chain)
-    false = msgspec.structs.replace(parcel.manifest, account_count=1)
+    *others, last = parcel.chunks
+    false_chunks = [*others, last[:51] + bytes((last[51] ^ 1,)) + last[52:]]
+    digests = tuple(hashlib.sha256(chunk).digest() for chunk in false_chunks)
+    false = msgspec.structs.replace(parcel.manifest, chunks=digests)
     taker = Snapshots(joining, snapshots_path(joining.directory), 0)
     assert offer(taker, describe(3, false), parcel) == OfferSnapshotResult.ACCEPT
-    answers = [send(taker, index, chunk) for index, chunk in enumerate(parcel.chunks)]
+    answers = [send(taker, index, chunk) for index, chunk in enumerate(false_chunks)]
     assert {answer.result for answer in answers[:-1]} == {Result.ACCEPT}
     assert answers[-1] == ApplySnapshotChunkResponse(Result.REJECT_SNAPSHOT, reject_senders=["peer"])
     assert send(taker, 0, parcel.chunks[0]).result == Result.RETRY_SNAPSHOT
@@ -229,6 +233,8 @@ def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: Cha
         replace(true, hash=bytes(32)),
         replace(true, metadata=b""),
         describe(4, parcel.manifest),
+        describe(3, replace(parcel.manifest, account_count=1)),
+        describe(3, replace(parcel.manifest, account_count=10**9)),
     ):
         assert offer(taker, false, parcel) == OfferSnapshotResult.REJECT
     other = OfferSnapshotRequest(true, bytes(32))
