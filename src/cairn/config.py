@@ -83,7 +83,7 @@ class Settings:
     )
     mempool_nonce_gap: int = setting(64, "How far ahead of a sender's next nonce a transaction may be.", least=0)
     mempool_lifetime_s: int = setting(
-        10_800, "Seconds after which a transaction that could not be mined is dropped.", least=1
+        10_800, "Seconds, counted while the node is up, that a transaction may wait for a missing nonce.", least=1
     )
 
     max_body_bytes: int = setting(128 * 1024, "Largest request body.", least=1)

@@ -126,13 +126,15 @@ class MempoolMachine(RuleBasedStateMachine):
         assert len(dropped) == len(expected)
         assert set(dropped) == expected
 
-    @rule(seconds=st.integers(-2, 6))
-    def let_time_pass(self, seconds: int) -> None:
-        self.now += seconds
+    @rule(seconds=st.integers(0, 6), clock_step=st.integers(-20, 20))
+    def let_time_pass(self, seconds: int, clock_step: int) -> None:
+        self.now += seconds + clock_step
+        self.pool.up_s += seconds
         before = dict(self.model.dropped)
-        self.model.expire(self.now)
+        self.model.expire(self.pool.up_s)
         expected = {(hash, reason) for hash, reason in self.model.dropped.items() if hash not in before}
-        dropped = self.pool.expire(self.now)
+        dropped = self.pool.expire()
+        event(f"expired: {bool(dropped)}")
         assert len(dropped) == len(expected)
         assert set(dropped) == expected
 
@@ -141,13 +143,25 @@ class MempoolMachine(RuleBasedStateMachine):
         account = self.state.account(address(sender))
         self.state.put(address(sender), account.balance + amount, account.nonce)
 
+    @precondition(lambda self: self.model.items)
+    @rule(data=st.data())
+    def remove(self, data: Any) -> None:
+        """One that no block will take: what stood on it waits from then on."""
+        item = data.draw(st.sampled_from(self.model.items))
+        self.model.drop(item, "evicted")
+        self.model.forget_absent_senders()
+        assert self.pool.remove(item.tx.hash) == [(item.tx.hash, "evicted")]
+
     @rule()
     def restart(self) -> None:
+        up_s = self.pool.up_s
         self.pool = Mempool(RULES, self.limits, self.state)
+        self.pool.up_s = up_s
         for tx_hash, reason in self.model.dropped.items():
             self.pool.note_dropped(tx_hash, reason)
         for item in self.model.items:
-            assert self.pool.restore(item.tx, item.received_at).added
+            waits_since = self.model.waits_since.get(item.tx.hash)
+            assert self.pool.restore(item.tx, item.received_at, waits_since).added
         self.model.restart()
 
     # What must hold at any time.
@@ -172,6 +186,7 @@ class MempoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def same_order(self) -> None:
+        self.model.look(self.pool.up_s)
         order, queued = self.model.mining_order(), self.model.queued()
         page = self.pool.page(self.limits.size)
         assert [(entry.tx, entry.received_at) for entry in page.entries] == [
@@ -191,7 +206,14 @@ class MempoolMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "pool"):
             return
-        self.pool.expire(self.now + 100)
+        self.pool.up_s += 100
+        self.pool.expire()
+        # What can be mined stays, and nothing else.
+        assert [entry.tx for entry in self.pool.page(100).entries] == self.model.select(10**9)
+        for tx in self.model.select(10**9):
+            self.pool.remove(tx.hash)
+        self.pool.up_s += 100
+        self.pool.expire()
         assert self.pool.page(1) == ([], 0, None)
         assert self.pool.pending_count == self.pool.queued_count == 0
 

@@ -56,7 +56,8 @@ class Scene:
             case "ask":
                 self.answers()
             case "expire":
-                self.drops += self.pool.expire(NOW + 1)
+                self.pool.up_s += 2
+                self.drops += self.pool.expire()
         if self.at_once:
             self.pool.list_noted()
 
@@ -102,11 +103,14 @@ def test_it_never_holds_more_than_it_may(history: list[tuple[str, int, int, int]
     assert len(set(listed)) == len(listed) == scene.pool.held_count <= size
 
 
-def test_all_leave_when_their_time_is_over() -> None:
+def test_what_waits_leaves_when_its_time_is_over() -> None:
     scene = Scene(PoolLimits(lifetime_s=10), at_once=False)
-    txs = [transfer(sender, 5) for sender in SENDERS]
-    for tx in txs:
+    ready = [transfer(sender, 5) for sender in SENDERS[:2]]
+    waiting = transfer(SENDERS[2], 6)
+    for tx in (*ready, waiting):
         scene.pool.note(tx, NOW)
-    assert scene.pool.expire(NOW + 9) == []
-    assert sorted(scene.pool.expire(NOW + 10)) == sorted((tx.hash, "expired") for tx in txs)
-    assert scene.pool.held_count == 0
+    scene.pool.up_s = 9
+    assert scene.pool.expire() == []
+    scene.pool.up_s = 10
+    assert scene.pool.expire() == [(waiting.hash, "expired")]
+    assert scene.pool.held_count == 2

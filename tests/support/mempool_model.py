@@ -28,6 +28,8 @@ class MempoolModel:
         """Senders that have items, the first to come first."""
         self.dropped: dict[TxHash, DropReason] = {}
         self.seq = 0
+        self.waits_since: dict[TxHash, int] = {}
+        """Of each that is queued, as of the last `look`."""
 
     # Questions.
 
@@ -130,11 +132,16 @@ class MempoolModel:
                 self.drop(mine.pop(), "evicted")
         self.forget_absent_senders()
 
-    def expire(self, now: int) -> None:
-        for item in list(self.items):
-            if now - item.received_at >= self.limits.lifetime_s:
+    def expire(self, up_s: int) -> None:
+        for item in self.queued():
+            if up_s - self.waits_since[item.tx.hash] >= self.limits.lifetime_s:
                 self.drop(item, "expired")
         self.forget_absent_senders()
+
+    def look(self, up_s: int) -> None:
+        """After each change: what is queued now and was not before begins to wait."""
+        queued = [item.tx.hash for item in self.queued()]
+        self.waits_since = {tx_hash: self.waits_since.get(tx_hash, up_s) for tx_hash in queued}
 
     def restart(self) -> None:
         """What the journal brings back arrives anew, in the old order."""

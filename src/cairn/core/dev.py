@@ -7,6 +7,7 @@ from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE
 from cairn.domain.errors import InsufficientFunds, InvalidField
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
+from cairn.mempool.entry import WAITING
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import JournalEntry
@@ -87,8 +88,11 @@ class DevControls:
     def snapshot(self) -> int:
         # The oldest first, as they came in: that decides between equal prices.
         pending = reversed(self._pool.entries_since(0))
-        entries = (JournalEntry(entry.received_at, entry.tx) for entry in pending)
-        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries)
+        entries = (
+            JournalEntry(entry.received_at, entry.tx, entry.waits_since if entry.lead == WAITING else None)
+            for entry in pending
+        )
+        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
 
     def decide_revert(self, snapshot: int) -> bool:
         """Whether there is such a snapshot. From then on this chain must not go on: the next opening is of that one."""

@@ -66,6 +66,8 @@ Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
 
 HOUSEKEEPING_INTERVAL_S = 5.0
+UPTIME_INTERVAL_S = 60
+"""How often, while something waits for a missing nonce, it is put on disk how long the node has been up."""
 BUSY_BATCH = 8
 """When a sync served this many submissions, more are on their way: the next one waits for them a moment."""
 GATHER_S = 0.002
@@ -93,6 +95,7 @@ class Core:
         self._settings = settings
         self._rules = chain.genesis.rules
         self._loop = asyncio.get_running_loop()
+        self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
         self._arrivals = Arrivals(pool, self._loop)
@@ -182,6 +185,7 @@ class Core:
         self.engine.stop()
         await asyncio.wait([self._engine_task])
         if not self.failed.done():
+            self._journal.append_uptime(self._note_time())
             self._flush()
         self.close()
 
@@ -232,6 +236,7 @@ class Core:
     def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
         """Admit `tx`; `reply` is called with the admission once it is on disk, or with the reason against it."""
         received_at = int(time.time())
+        up_s = self._note_time()
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
@@ -247,7 +252,7 @@ class Core:
             self.fail(failure)
             return
         if admitted.added or self.engine.adopt(tx.hash):
-            self._journal.append_add(received_at, tx, record)
+            self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
             self._note_drops(admitted.dropped)
         # A transaction that is known may still wait for the sync that the first submission of it asked for.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
@@ -334,14 +339,23 @@ class Core:
             self._flush_soon()
 
     def _keep_house(self) -> None:
-        """Let old transactions go, and stop before the disk is full rather than after."""
+        """Let go what has waited for too long, and stop before the disk is full rather than after."""
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
         try:
             self._chain.check_room()
         except StoreUnavailable as failure:
             self.fail(failure)
             return
-        self._dropped(self._pool.expire(int(time.time())))
+        up_s = self._note_time()
+        self._dropped(self._pool.expire())
+        if self._pool.has_waiting and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
+            self._journal.append_uptime(up_s)
+            self._flush_soon()
+
+    def _note_time(self) -> int:
+        """Tell the mempool how long the node has been up, by a clock that nobody can set."""
+        self._pool.up_s = int(self._loop.time() - self._opened_at)
+        return self._pool.up_s
 
     def _engine_ended(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled():
@@ -475,6 +489,7 @@ def pool_limits(settings: Settings) -> PoolLimits:
 def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
     """Admit what the journal holds, in its order, as if it arrived now; what was confirmed meanwhile is settled."""
     restored = 0
+    pool.up_s = journal.up_s
     for tx_hash, reason in journal.recovered_drops:
         pool.note_dropped(tx_hash, reason)
     for entry in journal.recovered:
@@ -485,9 +500,9 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
                 pool.note_dropped(tx.hash, "nonce used")
             continue
         try:
-            admitted = pool.restore(tx, entry.received_at)
+            admitted = pool.restore(tx, entry.received_at, entry.waits_since)
         except (TxRejected, MempoolFull) as refused:
-            # Limits may have been lowered since, or the clock moved on: never silently.
+            # Limits may have been lowered since: never silently.
             log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
             journal.append_drop(tx.hash, "evicted")
             journal.settle(tx.hash)

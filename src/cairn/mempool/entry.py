@@ -17,7 +17,7 @@ WAITING = -1
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """`lead` follows what happens to the sender's chain; `local` may become true; the rest never changes."""
+    """`lead` and `waits_since` follow the sender's chain; `local` may become true; the rest never changes."""
 
     tx: Tx
     received_at: int
@@ -26,6 +26,8 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     lead: int = WAITING
     local: bool = True
     """This node answers for it; False for one that only other nodes have taken in."""
+    waits_since: int = 0
+    """While it waits for a missing nonce: since when, in seconds that the node has been up."""
 
     @property
     def seq(self) -> int:

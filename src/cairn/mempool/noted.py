@@ -5,14 +5,22 @@ kept as it came: in no order, with no price compared. A sender is either noted h
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cairn.domain.types import Address, Tx
 
 MOST = 8_192
 """The next question lists them all, which must stay a moment: about 50 ms."""
 
-Note = tuple[int, int, Tx]
-"""Its place among all that was ever noted, the Unix time at which it came, and the transaction."""
+
+class Note(NamedTuple):
+    place: int
+    """Among all that was ever noted."""
+    received_at: int
+    """Unix time in whole seconds."""
+    up_s: int
+    """The same moment, in seconds that the node had been up."""
+    tx: Tx
 
 
 class Noted:
@@ -28,25 +36,25 @@ class Noted:
     def __contains__(self, sender: Address) -> bool:
         return sender in self._of_sender
 
-    def add(self, tx: Tx, received_at: int) -> bool:
+    def add(self, tx: Tx, received_at: int, up_s: int) -> bool:
         """Note `tx` behind those of its sender; False if it does not follow them, or if there are enough."""
         if self._count >= MOST:
             return False
         notes = self._of_sender.get(tx.sender)
         if notes is None:
             notes = self._of_sender[tx.sender] = []
-        elif tx.nonce != notes[-1][2].nonce + 1:
+        elif tx.nonce != notes[-1].tx.nonce + 1:
             return False
-        notes.append((self._next_place, received_at, tx))
+        notes.append(Note(self._next_place, received_at, up_s, tx))
         self._next_place += 1
         self._count += 1
         return True
 
-    def senders(self, received_by: int | None = None) -> list[Address]:
+    def senders(self, up_s: int | None = None) -> list[Address]:
         """All that have something here; with a time, only those whose first one came by then."""
-        if received_by is None:
+        if up_s is None:
             return list(self._of_sender)
-        return [sender for sender, notes in self._of_sender.items() if notes[0][1] <= received_by]
+        return [sender for sender, notes in self._of_sender.items() if notes[0].up_s <= up_s]
 
     def take(self, senders: Iterable[Address]) -> list[Note]:
         """All that these have here, as it came; it is noted no longer."""
@@ -60,11 +68,11 @@ class Noted:
         notes = self._of_sender.get(sender)
         if notes is None:
             return []
-        passed = max(0, nonce - notes[0][2].nonce)
+        passed = max(0, nonce - notes[0].tx.nonce)
         left = notes[passed:]
         if left:
             self._of_sender[sender] = left
         else:
             del self._of_sender[sender]
         self._count -= len(notes) - len(left)
-        return [tx for _, _, tx in notes[:passed]]
+        return [note.tx for note in notes[:passed]]

@@ -1,6 +1,7 @@
 """Every sender's lane, and the mining order over all of them. Each method leaves both in step."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from cairn.domain.types import Address
 from cairn.mempool.entry import WAITING, Entry
@@ -17,6 +18,8 @@ class Order:
         self._waiting = Ranking()
         # What waits once more, by bid: the worst is at hand when room is needed.
         self._waiting_bids = Ranking()
+        # And by how long it has waited: the longest first.
+        self._waiting_times = Ranking()
         self.ready_count = 0
 
     @property
@@ -62,6 +65,10 @@ class Order:
     def find_worst_waiting(self) -> Entry | None:
         return self._waiting_bids.find_last()
 
+    def waiting_since(self, up_s: int) -> list[Entry]:
+        """What has waited for a missing nonce since `up_s` or longer, the longest first."""
+        return list(takewhile(lambda entry: entry.waits_since <= up_s, self._waiting_times.entries_from(0)))
+
     def _run_at(self, leader: Entry) -> tuple[list[Entry], int]:
         lane = self.lane_of(leader)
         return lane.ready, leader.tx.nonce - lane.nonce
@@ -91,8 +98,8 @@ class Order:
             lane.ready[position] = new
             self._lead(lane, position)
 
-    def remove(self, lane: Lane, entry: Entry) -> None:
-        """Take one out; those of its sender that stood on it wait from now on."""
+    def remove(self, lane: Lane, entry: Entry, up_s: int) -> None:
+        """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
         lane.cost -= entry.tx.cost
         if entry.lead == WAITING:
             self._unqueue(lane, entry)
@@ -104,6 +111,7 @@ class Order:
             for successor in cut:
                 self._unlead(successor)
             for successor in cut[1:]:
+                successor.waits_since = up_s
                 self._queue(lane, successor)
         self._close_if_empty(lane)
 
@@ -165,13 +173,19 @@ class Order:
         lane.waiting[entry.tx.nonce] = entry
         self._waiting.add(_place(lane.arrival, entry.tx.nonce), entry)
         self._waiting_bids.add(entry.bid, entry)
+        self._waiting_times.add(_time_place(entry), entry)
 
     def _unqueue(self, lane: Lane, entry: Entry) -> None:
         del lane.waiting[entry.tx.nonce]
         self._waiting.remove(_place(lane.arrival, entry.tx.nonce))
         self._waiting_bids.remove(entry.bid)
+        self._waiting_times.remove(_time_place(entry))
 
 
 def _place(arrival: int, nonce: int) -> int:
     """The place of a waiting transaction among those of all senders."""
     return (arrival << 64) + nonce
+
+
+def _time_place(entry: Entry) -> int:
+    return entry.waits_since << 64 | entry.seq

@@ -10,5 +10,6 @@ class PoolLimits:
     nonce_gap: int = 64
     """How far ahead of its sender's next nonce a transaction may be."""
     lifetime_s: int = 10_800
+    """How long, while the node is up, a transaction may wait for a missing nonce."""
     price_bump_percent: int = 10
     """How much more than the one with its nonce a replacement must pay."""

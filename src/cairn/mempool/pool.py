@@ -64,8 +64,8 @@ class Mempool:
         self._noted = Noted()
         self._dropped: OrderedDict[TxHash, DropReason] = OrderedDict()
         self._next_seq = 0
-        self._oldest_s = 0
-        """Nothing here was received before it."""
+        self.up_s = 0
+        """How many seconds the node has been up, in all its lives: whoever has a clock keeps it so."""
 
     # Questions.
 
@@ -80,6 +80,11 @@ class Mempool:
         """How many wait for a missing nonce."""
         self.list_noted()
         return self._order.waiting_count
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether anything that is listed waits for a missing nonce."""
+        return self._order.waiting_count > 0
 
     @property
     def held_count(self) -> int:
@@ -181,14 +186,15 @@ class Mempool:
 
     def admit(self, tx: Tx, received_at: int, local: bool = True) -> Admitted:
         """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed."""
-        return self._admit(tx, received_at, self._limits.nonce_gap, local)
+        return self._admit(tx, received_at, self.up_s, self._limits.nonce_gap, local)
 
-    def restore(self, tx: Tx, received_at: int) -> Admitted:
+    def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
         """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
 
-        It was near enough once; those before it may have been written to the journal again, after it.
+        It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
+        is when it began to wait, if it did before the restart.
         """
-        return self._admit(tx, received_at, None)
+        return self._admit(tx, received_at, self.up_s if waits_since is None else waits_since, None)
 
     def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
         """Take in what another node answers for, and what its sender's account has still to come to.
@@ -198,24 +204,25 @@ class Mempool:
         if tx.hash in self._entries:
             return ()
         has_room = self.held_count < self._limits.size
-        if has_room and self._order.find_lane(tx.sender) is None and self._noted.add(tx, received_at):
+        if has_room and self._order.find_lane(tx.sender) is None and self._noted.add(tx, received_at, self.up_s):
             return ()
         with contextlib.suppress(TxRejected, MempoolFull):
             return self.admit(tx, received_at, local=False).dropped
         return ()
 
-    def list_noted(self, received_by: int | None = None) -> None:
+    def list_noted(self, up_s: int | None = None) -> None:
         """Give others' transactions their places: all, or only those of senders whose first one came by then."""
         if self._noted:
-            self._list(self._noted.senders(received_by))
+            self._list(self._noted.senders(up_s))
 
     def _list(self, senders: Iterable[Address]) -> None:
         """There is room for all that is noted, and no two have the same place: nothing has to go for it."""
-        for _, received_at, tx in self._noted.take(senders):
+        for _, received_at, up_s, tx in self._noted.take(senders):
             with contextlib.suppress(TxRejected, MempoolFull):
-                self._admit(tx, received_at, self._limits.nonce_gap, local=False)
+                self._admit(tx, received_at, up_s, self._limits.nonce_gap, local=False)
 
-    def _admit(self, tx: Tx, received_at: int, nonce_gap: int | None, local: bool = True) -> Admitted:
+    def _admit(self, tx: Tx, received_at: int, up_s: int, nonce_gap: int | None, local: bool = True) -> Admitted:
+        """`up_s` is since when it waits, if it has to."""
         if tx.sender in self._noted:
             self._list([tx.sender])
         known = self._entries.get(tx.hash)
@@ -231,7 +238,7 @@ class Mempool:
         if old is None and self.held_count >= self._limits.size:
             # Before the newcomer gets its number: each of these takes one too.
             self.list_noted()
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local)
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local, up_s)
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             self._order.replace(lane, old, entry)
@@ -240,8 +247,6 @@ class Mempool:
             if len(self._entries) >= self._limits.size:
                 dropped = (self._make_room(lane, entry),)
             self._order.add(lane, entry)
-        if not self._entries or received_at < self._oldest_s:
-            self._oldest_s = received_at
         self._next_seq += 1
         self._entries[tx.hash] = entry
         self._dropped.pop(tx.hash, None)
@@ -285,7 +290,7 @@ class Mempool:
         if victim is None or not better:
             why = "waits for a missing nonce" if queued else "pays no more than the last"
             raise MempoolFull(f"{self._limits.size} transactions are pending, and this one {why}")
-        self._order.remove(self._order.lane_of(victim), victim)
+        self._remove(victim)
         return self._forget(victim, "evicted")
 
     # What goes out.
@@ -322,7 +327,7 @@ class Mempool:
         if lane.cost > account.balance:
             # Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole.
             for entry in reversed(lane.entries_from(lane.nonce)):
-                self._order.remove(lane, entry)
+                self._remove(entry)
                 dropped.append(self._forget(entry, "evicted"))
                 if lane.cost <= account.balance:
                     break
@@ -333,22 +338,20 @@ class Mempool:
         entry = self.find(tx_hash)
         if entry is None:
             return []
-        self._order.remove(self._order.lane_of(entry), entry)
+        self._remove(entry)
         return [self._forget(entry, "evicted")]
 
-    def expire(self, now: int) -> list[Drop]:
-        """Drop what was received `lifetime_s` ago or earlier."""
-        received_by = now - self._limits.lifetime_s
-        self.list_noted(received_by)
-        if not self._entries or self._oldest_s > received_by:
-            return []
-        # The latest first: a lane is then taken from its end, and nothing in it has to be queued in between.
-        expired = [entry for entry in reversed(self._entries.values()) if entry.received_at <= received_by]
+    def expire(self) -> list[Drop]:
+        """Drop what has waited for a missing nonce for `lifetime_s`. What can be mined stays, however old it is."""
+        up_s = self.up_s - self._limits.lifetime_s
+        self.list_noted(up_s)
+        expired = self._order.waiting_since(up_s)
         for entry in expired:
-            self._order.remove(self._order.lane_of(entry), entry)
-        dropped = [self._forget(entry, "expired") for entry in expired]
-        self._oldest_s = min((entry.received_at for entry in self._entries.values()), default=0)
-        return dropped
+            self._remove(entry)
+        return [self._forget(entry, "expired") for entry in expired]
+
+    def _remove(self, entry: Entry) -> None:
+        self._order.remove(self._order.lane_of(entry), entry, self.up_s)
 
     def note_dropped(self, tx_hash: TxHash, reason: DropReason) -> Drop:
         """Remember a drop, also one that was made before a restart."""

@@ -14,9 +14,13 @@ removed from one that is missing. So where it starts and ends is kept elsewhere 
 not find all in between is refused, before it changes anything.
 
     payload of a frame, any number of:
-        1 | order 8 | received at 8 | transaction record 217      ADD
-        2 | reason 1 | transaction hash 32                        DROP
-        3                                                         NOOP
+        1 | order 8 | received at 8 | waits since 8 | transaction record 217      ADD
+        2 | reason 1 | transaction hash 32                                        DROP
+        3 | seconds that the node has been up 8                                   UPTIME
+
+The time up runs on from one life of the node to the next, so that what waits is counted by it and not by a clock that
+somebody may set. Every segment begins with it, and so it outlives the removal of the others. `waits since` is a moment
+of it, or -1 for a transaction that could be mined when it was accepted.
 """
 
 import os
@@ -51,11 +55,13 @@ KEPT_DROPS: Final = 10_000
 _FRAME_RECORDS: Final = 4_096
 """How many records go into one frame when many are written again."""
 
-_ADD, _DROP, _NOOP = 1, 2, 3
-_ADD_HEAD = Struct(">BQQ")
+_ADD, _DROP, _UPTIME = 1, 2, 3
+_ADD_HEAD = Struct(">BQQq")
 _DROP_RECORD = Struct(">BB32s")
+_UPTIME_RECORD = Struct(">BQ")
+_NEVER = -1
 _ADD_SIZE = _ADD_HEAD.size + TX_RECORD_SIZE
-_SIZES = {_ADD: _ADD_SIZE, _DROP: _DROP_RECORD.size, _NOOP: 1}
+_SIZES = {_ADD: _ADD_SIZE, _DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size}
 _HASH_AT = _ADD_HEAD.size
 _HASH_END = _HASH_AT + 32
 _REASONS: tuple[DropReason, ...] = get_args(DropReason)
@@ -68,6 +74,8 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     received_at: int
     """Unix time in whole seconds."""
     tx: Tx
+    waits_since: int | None = None
+    """In seconds that the node has been up; None if it could be mined when it was accepted."""
 
 
 class Bounds(Protocol):
@@ -120,6 +128,8 @@ class Journal:
         self._current = 0
         self._order = 0
         self._failure: str | None = None
+        self.up_s = 0
+        """How many seconds the node has been up in all, as far as it was noted here."""
         self._buffer: list[bytes] = []
         self._unsynced: dict[TxHash, None] = {}
         self._alive: dict[TxHash, int] = {}
@@ -152,15 +162,21 @@ class Journal:
             raise
         return journal
 
-    def append_add(self, received_at: int, tx: Tx, record: bytes) -> None:
+    def append_add(self, received_at: int, tx: Tx, record: bytes, waits_since: int | None = None) -> None:
         """Note an accepted transaction; `record` is `encode_record(tx)`. It is on disk after the next `sync`."""
         self._order += 1
-        self._buffer += (_pack_add(_ADD, self._order, received_at), record)
+        since = _NEVER if waits_since is None else waits_since
+        self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
 
     def append_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         """Note that a transaction left the mempool unconfirmed. It is still to be settled."""
         self._buffer.append(_encode_drop(tx_hash, reason))
+
+    def append_uptime(self, up_s: int) -> None:
+        """Note how long the node has been up in all."""
+        self.up_s = up_s
+        self._buffer.append(_encode_uptime(up_s))
 
     def settle(self, tx_hash: TxHash) -> None:
         """A transaction is confirmed or dropped: the journal need not keep it any longer."""
@@ -185,7 +201,7 @@ class Journal:
         """Write, sync and read back. Raises `StoreUnavailable` or `Corrupt`."""
         self._check_usable()
         try:
-            frame = self._write(bytes((_NOOP,)), ())
+            frame = self._write(_encode_uptime(self.up_s), ())
             found = os.pread(self._file, len(frame), self._offset - len(frame))
             # Probes fill segments too, also of a node that nobody submits to.
             self._retire()
@@ -214,6 +230,7 @@ class Journal:
         """Write one frame and sync it; `added` are the transactions in it that live. Returns the frame."""
         frame = encode_frame(self._sequence, payload)
         if self._offset + len(frame) > self._capacity:
+            frame = encode_frame(self._sequence, _encode_uptime(self.up_s) + payload)
             self._start_segment(len(frame))
         write_at(self._file, frame, self._offset)
         sync_file(self._file)
@@ -293,7 +310,7 @@ class Journal:
         drops: dict[TxHash, DropReason] = {}
         for scan in self._scan(numbers):
             for frame in scan.frames:
-                _replay(segment_path(self._directory, scan.number), frame, adds, drops)
+                self._replay(segment_path(self._directory, scan.number), frame, adds, drops)
             self._sequence = scan.next_sequence
         self._check_end(numbers)
         # All is there that must be: from here on the directory is changed.
@@ -307,10 +324,26 @@ class Journal:
         self._order = _order_of(records[-1]) if records else 0
         self._start_segment(0)
         first = self._current
+        if self.up_s:
+            self._write(_encode_uptime(self.up_s), ())
         self._rewrite(records)
         if self.recovered_drops:
             self._write(b"".join(_encode_drop(*drop) for drop in self.recovered_drops), ())
         self._remove(numbers, first)
+
+    def _replay(self, path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:
+        """Apply a frame's records to what lives and what was dropped so far."""
+        for kind, record in _records(path, frame):
+            if kind == _ADD:
+                tx_hash = _hash_of(record)
+                adds[tx_hash] = record
+                drops.pop(tx_hash, None)
+            elif kind == _DROP:
+                _, reason, dropped = _DROP_RECORD.unpack(record)
+                adds.pop(dropped, None)
+                drops[dropped] = _REASONS[reason]
+            else:
+                self.up_s = _UPTIME_RECORD.unpack(record)[1]
 
     def _scan(self, numbers: list[int]) -> Iterator[Scan]:
         """The segments in their order. Raises `Corrupt` when frames are missing before or between them."""
@@ -337,19 +370,6 @@ class Journal:
         raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
 
 
-def _replay(path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:
-    """Apply a frame's records to what lives and what was dropped so far."""
-    for kind, record in _records(path, frame):
-        if kind == _ADD:
-            tx_hash = _hash_of(record)
-            adds[tx_hash] = record
-            drops.pop(tx_hash, None)
-        elif kind == _DROP:
-            _, reason, dropped = _DROP_RECORD.unpack(record)
-            adds.pop(dropped, None)
-            drops[dropped] = _REASONS[reason]
-
-
 def _adds(path: Path, scan: Scan) -> Iterator[bytes]:
     for frame in scan.frames:
         yield from (record for kind, record in _records(path, frame) if kind == _ADD)
@@ -370,9 +390,13 @@ def _encode_drop(tx_hash: TxHash, reason: DropReason) -> bytes:
     return _DROP_RECORD.pack(_DROP, _REASON_NUMBERS[reason], tx_hash)
 
 
+def _encode_uptime(up_s: int) -> bytes:
+    return _UPTIME_RECORD.pack(_UPTIME, up_s)
+
+
 def _decode_add(record: bytes) -> JournalEntry:
-    _, _, received_at = _ADD_HEAD.unpack_from(record)
-    return JournalEntry(received_at, decode_record(record[_ADD_HEAD.size :]))
+    _, _, received_at, since = _ADD_HEAD.unpack_from(record)
+    return JournalEntry(received_at, decode_record(record[_ADD_HEAD.size :]), None if since == _NEVER else since)
 
 
 def _hash_of(record: bytes) -> TxHash:

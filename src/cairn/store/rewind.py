@@ -70,16 +70,17 @@ class DevDirectory:
         """Put on disk how far the chain's clock is ahead: its time must not stand still after a restart."""
         self._change(offset_s=offset_s)
 
-    def take_snapshot(self, chain: Chain, height: int, pending: Iterable[JournalEntry]) -> int:
+    def take_snapshot(self, chain: Chain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
+        `up_s` is how long the node has been up, from which the waiting of what is pending is counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
         number = self.state.next_id
         place = _snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
         chain.checkpoint(place)
-        _keep_pending(place, pending)
+        _keep_pending(place, pending, up_s)
         snapshots = self.state.snapshots | {number: Snapshot(height, self.state.offset_s)}
         newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])
         self._change(next_id=number + 1, snapshots=newest)
@@ -98,14 +99,15 @@ class DevDirectory:
         self.state = state
 
 
-def _keep_pending(place: Path, pending: Iterable[JournalEntry]) -> None:
+def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> None:
     """Make the journal of a snapshot, and note in its watermark what must be found in it."""
     watermark = Watermark.open(watermark_path(place))
     try:
         journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES, bounds=watermark)
         try:
+            journal.append_uptime(up_s)
             for entry in pending:
-                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx))
+                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.waits_since)
             journal.sync()
         finally:
             journal.close()

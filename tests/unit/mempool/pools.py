@@ -33,6 +33,11 @@ class PoolWithState:
     def listed(self) -> list[Tx]:
         return [entry.tx for entry in self.pool.page(1_000).entries]
 
+    def expire(self, up_s: int) -> list[Drop]:
+        """The node has been up for so long."""
+        self.pool.up_s = up_s
+        return self.pool.expire()
+
     def commit(self, *txs: Tx) -> list[Drop]:
         """Apply a block to the state, then tell the pool."""
         for tx in txs:

@@ -8,21 +8,21 @@ from tests.unit.mempool.pools import NOW, PoolWithState
 def noted(*txs: Tx) -> Noted:
     notes = Noted()
     for tx in txs:
-        assert notes.add(tx, NOW)
+        assert notes.add(tx, NOW, 0)
     return notes
 
 
 def test_a_sender_s_follow_each_other() -> None:
     notes = noted(transfer(1, 4), transfer(2, 0), transfer(1, 5))
-    assert not notes.add(transfer(1, 5), NOW)
-    assert not notes.add(transfer(1, 7), NOW)
+    assert not notes.add(transfer(1, 5), NOW, 0)
+    assert not notes.add(transfer(1, 7), NOW, 0)
     assert (len(notes), address(1) in notes, address(3) in notes) == (3, True, False)
 
 
 def test_they_are_taken_as_they_came() -> None:
     txs = [transfer(1, 0), transfer(2, 0), transfer(1, 1), transfer(3, 0), transfer(2, 1)]
     notes = noted(*txs)
-    assert [tx for _, _, tx in notes.take([address(2), address(1)])] == [txs[0], txs[1], txs[2], txs[4]]
+    assert [note.tx for note in notes.take([address(2), address(1)])] == [txs[0], txs[1], txs[2], txs[4]]
     assert (len(notes), notes.senders()) == (1, [address(3)])
 
 
@@ -38,11 +38,11 @@ def test_a_block_lets_them_go_up_to_its_nonce() -> None:
 
 def test_those_that_came_long_ago_are_told_apart() -> None:
     notes = Noted()
-    notes.add(transfer(1, 0), 10)
-    notes.add(transfer(2, 0), 11)
-    notes.add(transfer(1, 1), 20)
-    assert notes.senders(received_by=10) == [address(1)]
-    assert notes.senders(received_by=9) == []
+    notes.add(transfer(1, 0), NOW, 10)
+    notes.add(transfer(2, 0), NOW, 11)
+    notes.add(transfer(1, 1), NOW, 20)
+    assert notes.senders(up_s=10) == [address(1)]
+    assert notes.senders(up_s=9) == []
 
 
 def test_one_question_never_has_too_many_to_list() -> None:

@@ -192,11 +192,11 @@ def test_a_queued_one_is_replaced_in_its_place() -> None:
 
 def test_what_was_dropped_can_come_back() -> None:
     pools = PoolWithState()
-    cheap, dear = transfer(1, 0, gas_price=10), transfer(1, 0, gas_price=20)
+    cheap, dear = transfer(1, 1, gas_price=10), transfer(1, 1, gas_price=20)
     pools.admit(cheap, dear)
     with pytest.raises(ReplacementUnderpriced):
         pools.pool.admit(cheap, NOW)
-    pools.pool.expire(NOW + 10_800)
+    pools.expire(10_800)
     pools.admit(cheap)
     assert pools.pool.reason_dropped(cheap.hash) is None
     assert pools.pool.reason_dropped(dear.hash) == "expired"

@@ -83,46 +83,68 @@ def test_what_a_shrunken_balance_no_longer_pays_for_goes_from_the_end() -> None:
     assert pools.pool.page(10) == ([], 0, None)
 
 
-def test_what_is_too_old_expires() -> None:
+def test_what_waits_for_a_nonce_for_too_long_expires() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
-    old, young = transfer(1, 0), transfer(2, 0)
-    pools.admit(old, at=NOW)
-    pools.admit(young, at=NOW + 1)
-    assert pools.pool.expire(NOW + 99) == []
-    assert pools.pool.expire(NOW + 100) == [(old.hash, "expired")]
+    old, young = transfer(1, 1), transfer(2, 1)
+    pools.pool.up_s = 7
+    pools.admit(old)
+    pools.pool.up_s = 8
+    pools.admit(young)
+    assert pools.expire(106) == []
+    assert pools.expire(107) == [(old.hash, "expired")]
     assert pools.pool.reason_dropped(old.hash) == "expired"
-    assert pools.order() == [young]
-    assert pools.pool.expire(NOW + 101) == [(young.hash, "expired")]
-    assert pools.pool.expire(NOW + 10**6) == []
+    assert pools.listed() == [young]
+    assert pools.expire(108) == [(young.hash, "expired")]
+    assert pools.expire(10**6) == []
 
 
-def test_age_counts_even_when_the_clock_went_back_in_between() -> None:
+def test_what_can_be_mined_stays_however_long_it_takes() -> None:
+    pools = PoolWithState()
+    chain = pools.admit_chain(1, [10] * 3)
+    pools.pool.note(transfer(2, 0), NOW)
+    assert pools.expire(10**9) == []
+    assert pools.order() == [*chain, transfer(2, 0)]
+
+
+def test_when_it_was_received_is_of_no_account() -> None:
+    pools = PoolWithState()
+    pools.admit(transfer(1, 1), at=0)
+    assert pools.expire(10_799) == []
+
+
+def test_waiting_counts_from_the_moment_at_which_it_began() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
-    before, after = transfer(1, 0), transfer(2, 0)
-    pools.admit(before, at=NOW)
-    pools.admit(after, at=NOW - 50)
-    assert pools.pool.expire(NOW + 50) == [(after.hash, "expired")]
-
-
-def test_what_stood_on_an_expired_one_waits_for_its_nonce() -> None:
-    pools = PoolWithState(PoolLimits(lifetime_s=100))
-    first, second, third = (transfer(1, nonce) for nonce in range(3))
-    pools.admit(first, at=NOW + 1)
-    pools.admit(second, at=NOW)
-    pools.admit(third, at=NOW + 2)
-    assert pools.pool.expire(NOW + 100) == [(second.hash, "expired")]
-    assert pools.order() == [first]
-    assert (pools.pool.queued_count, pools.pool.next_nonce(address(1))) == (1, 1)
+    first, second, third = pools.admit_chain(1, [10] * 3)
+    assert pools.expire(1_000) == []
+    pools.pool.remove(second.hash)
+    assert pools.expire(1_099) == []
     pools.admit(second)
     assert pools.order() == [first, second, third]
+    pools.pool.up_s = 2_000
+    pools.pool.remove(first.hash)
+    assert pools.expire(2_099) == []
+    assert set(pools.expire(2_100)) == {(second.hash, "expired"), (third.hash, "expired")}
 
 
-def test_a_whole_chain_expires_at_once() -> None:
-    pools = PoolWithState()
-    pools.admit_chain(1, [10] * 3 + [30] * 3)
-    pools.admit(transfer(1, 0, gas_price=20))
-    assert len(pools.pool.expire(NOW + 10_800)) == 6
-    assert pools.pool.page(10) == ([], 0, None)
+def test_one_that_a_restart_brings_back_has_waited_before() -> None:
+    pools = PoolWithState(PoolLimits(lifetime_s=100))
+    waited, ready = transfer(1, 1), transfer(2, 1)
+    pools.pool.up_s = 90
+    pools.pool.restore(waited, NOW, 0)
+    # It could be mined before the restart, thanks to another node's transaction.
+    pools.pool.restore(ready, NOW, None)
+    assert pools.expire(100) == [(waited.hash, "expired")]
+    assert pools.expire(190) == [(ready.hash, "expired")]
+
+
+def test_the_replacement_of_one_that_waits_has_its_own_time() -> None:
+    pools = PoolWithState(PoolLimits(lifetime_s=100))
+    pools.admit(transfer(1, 1, gas_price=10))
+    pools.pool.up_s = 60
+    new = transfer(1, 1, gas_price=20)
+    pools.admit(new)
+    assert pools.expire(159) == []
+    assert pools.expire(160) == [(new.hash, "expired")]
 
 
 def test_a_drop_from_before_a_restart_is_remembered() -> None:

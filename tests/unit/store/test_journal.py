@@ -389,3 +389,29 @@ def test_only_our_own_files_count(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not ours")
     assert recovered(tmp_path) == []
     assert (tmp_path / "notes.txt").exists()
+
+
+def test_the_time_up_and_since_when_each_waits_come_back(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    waits, ready = txs(2)
+    journal.append_add(0, waits, encode_record(waits), waits_since=0)
+    journal.append_add(0, ready, encode_record(ready))
+    journal.append_uptime(4_000)
+    journal.sync()
+    for _ in range(2):
+        journal = reopened(journal, tmp_path)
+        assert journal.up_s == 4_000
+        assert [entry.waits_since for entry in journal.recovered] == [0, None]
+    journal.close()
+
+
+def test_the_time_up_outlives_the_segment_that_it_was_written_to(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2_048, max_segments=2)
+    journal.append_uptime(4_000)
+    first = list_segments(tmp_path)
+    for tx in txs(40):
+        append(journal, [tx])
+        journal.sync()
+        journal.settle(tx.hash)
+    assert not set(first) & set(list_segments(tmp_path))
+    assert reopened(journal, tmp_path).up_s == 4_000

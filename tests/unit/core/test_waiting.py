@@ -1,0 +1,125 @@
+"""How long an accepted transaction is kept: by what it waits for, and by the time that the node was up."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from cairn.core.gateway import DroppedTx, PendingTx
+from cairn.core.service import HOUSEKEEPING_INTERVAL_S, Core
+from cairn.domain.errors import Reverting
+from cairn.domain.genesis import dev_genesis
+from tests.support.core_fixtures import KEYS, opened_core, settings, signed
+from tests.support.virtual_time import run_virtual
+
+HOUR_S = 3600
+MINABLE, BEHIND_A_GAP = signed(0), signed(5)
+HALTED = settings(block_time_s=1e9)
+"""No block is made: what can be mined is not."""
+
+
+async def is_kept(core: Core) -> tuple[bool, bool]:
+    """Whether the mempool holds the one that can be mined, and the one that waits for a nonce."""
+    found = [await core.find_tx(tx.hash) for tx in (MINABLE, BEHIND_A_GAP)]
+    assert all(isinstance(each, PendingTx) or each == DroppedTx("expired") for each in found)
+    return isinstance(found[0], PendingTx), isinstance(found[1], PendingTx)
+
+
+async def submit_both(core: Core) -> None:
+    await asyncio.gather(core.submit(MINABLE), core.submit(BEHIND_A_GAP))
+
+
+def step_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + seconds)
+
+
+def test_a_stepped_clock_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, HALTED) as core:
+            await submit_both(core)
+            step_clock(monkeypatch, 365 * 24 * HOUR_S)
+            await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
+            assert await is_kept(core) == (True, True)
+
+    run_virtual(run())
+
+
+def test_an_outage_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, HALTED) as core:
+            await submit_both(core)
+        step_clock(monkeypatch, 4 * HOUR_S)
+        async with opened_core(tmp_path, HALTED) as core:
+            await asyncio.sleep(3 * HOUSEKEEPING_INTERVAL_S)
+            assert await is_kept(core) == (True, True)
+
+    run_virtual(run())
+
+
+def test_only_what_waits_for_a_nonce_expires_after_three_hours_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, HALTED) as core:
+            await submit_both(core)
+            await asyncio.sleep(3 * HOUR_S - 60)
+            assert await is_kept(core) == (True, True)
+            await asyncio.sleep(120)
+            assert await is_kept(core) == (True, False)
+            await asyncio.sleep(24 * HOUR_S)
+            assert await is_kept(core) == (True, False)
+
+    run_virtual(run())
+
+
+def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, HALTED) as core:
+            await submit_both(core)
+            await asyncio.sleep(2 * HOUR_S)
+        async with opened_core(tmp_path, HALTED) as core:
+            await asyncio.sleep(HOUR_S - 60)
+            assert await is_kept(core) == (True, True)
+            await asyncio.sleep(120)
+            assert await is_kept(core) == (True, False)
+        async with opened_core(tmp_path, HALTED) as core:
+            assert await is_kept(core) == (True, False)
+
+    run_virtual(run())
+
+
+def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> None:
+    async def run() -> None:
+        core = Core.open(dev_genesis(), tmp_path, HALTED, KEYS)
+        core.start()
+        await submit_both(core)
+        await asyncio.sleep(2 * HOUR_S)
+        # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
+        core._chain.close()
+        core._housekeeping.cancel()
+        core._engine_task.cancel()
+        async with opened_core(tmp_path, HALTED) as reopened:
+            await asyncio.sleep(HOUR_S - 60)
+            assert await is_kept(reopened) == (True, True)
+            await asyncio.sleep(3 * 60)
+            assert await is_kept(reopened) == (True, False)
+
+    run_virtual(run())
+
+
+def test_a_snapshot_keeps_the_time_waited(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path, HALTED) as core:
+            await submit_both(core)
+            await asyncio.sleep(HOUR_S)
+            snapshot = await core.snapshot()
+            await asyncio.sleep(HOUR_S)
+            assert await core.revert(snapshot)
+            assert isinstance(core.failed.exception(), Reverting)
+        async with opened_core(tmp_path, HALTED) as core:
+            await asyncio.sleep(2 * HOUR_S - 60)
+            assert await is_kept(core) == (True, True)
+            await asyncio.sleep(120)
+            assert await is_kept(core) == (True, False)
+
+    run_virtual(run())
