@@ -11,11 +11,11 @@ with Client("http://127.0.0.1:8645") as node:
     block_hash = node.wait(str(sent)).block_hash  # in earnest, from another node than the one that you doubt
 
     proof = node.proof(str(sent))
-    proof.verify(block_hash)
+    proof.verify(str(sent), block_hash)
     print("proven, by", len(proof.proof), "hashes for", proof.transaction_count, "transactions")
 
-    forged = msgspec.structs.replace(proof, tx_hash="0x" + "77" * 32)
+    forged = msgspec.structs.replace(proof, transaction_count=9)
     try:
-        forged.verify(block_hash)
+        forged.verify(str(sent), block_hash)
     except InvalidProof:
         print("a forged proof is noticed")

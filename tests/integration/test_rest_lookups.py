@@ -326,18 +326,20 @@ def test_the_documented_check_takes_every_proof_and_no_other(tmp_path: Path) -> 
         trusted = (await read(node, f"/block/{node.mine()}"))["hash"]
         for tx_hash in hashes:
             proof = await read(node, f"/tx/{tx_hash}/proof")
-            assert is_proven(proof, trusted)
-            assert not is_proven(proof, UNKNOWN)
+            assert is_proven(proof, tx_hash, trusted)
+            assert not is_proven(proof, tx_hash, UNKNOWN)
+            assert not is_proven(proof, UNKNOWN, trusted)
             for wrong in (
                 {"txHash": UNKNOWN},
                 {"proof": proof["proof"][:-1]},
                 {"proof": [*proof["proof"], UNKNOWN]},
                 {"transactionIndex": proof["transactionIndex"] ^ 1},
                 {"transactionIndex": 5},
+                {"transactionCount": 6},
                 {"header": proof["header"] | {"timestamp": 1}},
                 {"header": proof["header"] | {"transactionsRoot": UNKNOWN}},
             ):
-                assert not is_proven(proof | wrong, trusted), wrong
+                assert not is_proven(proof | wrong, tx_hash, trusted), wrong
 
     run_on_node(tmp_path, scenario)
 

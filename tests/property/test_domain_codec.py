@@ -17,7 +17,7 @@ from cairn.domain.codec import (
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.errors import InvalidField, TxRejected
 from cairn.domain.genesis import MAX_CHAIN_ID, Genesis, encode_genesis, parse_genesis
-from cairn.domain.merkle import inclusion_proof, tx_root, verify_inclusion
+from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
 from cairn.domain.txs import build_tx, sign_draft
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, BlockHash, Draft, Header, Tx, TxHash
 from tests.vectors.generate import merkle_path, merkle_root
@@ -111,7 +111,7 @@ def test_the_tree_is_that_of_rfc_6962(leaves: list[bytes], data: st.DataObject) 
     assert root == merkle_root(leaves)
     if leaves:
         index = data.draw(st.integers(0, len(leaves) - 1))
-        proof = inclusion_proof(leaves, index)
+        proof = inclusion_proof(tree_nodes(leaves), len(leaves), index)
         assert proof == merkle_path(index, leaves)
         assert verify_inclusion(leaves[index], index, len(leaves), proof, root)
         other = data.draw(hashes)

@@ -31,7 +31,7 @@ from cairn.domain.governance import (
     update_digest,
 )
 from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import inclusion_proof, tx_root, verify_inclusion
+from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
 from cairn.domain.txs import build_tx, sign_draft
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
 from tests.vectors import generate
@@ -93,7 +93,7 @@ def test_the_transactions_root_is_that_of_rfc_6962(vector: dict[str, Any]) -> No
     assert tx_root(leaves) == root
     for index, proof in enumerate(vector["proofs"]):
         path = [raw(node) for node in proof]
-        assert inclusion_proof(leaves, index) == path
+        assert inclusion_proof(tree_nodes(leaves), len(leaves), index) == path
         assert verify_inclusion(leaves[index], index, len(leaves), path, root)
 
 

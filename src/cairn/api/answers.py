@@ -2,7 +2,7 @@
 
 from msgspec.structs import asdict
 
-from cairn.api.schemas import BlockSummary, HeaderView, PendingItem
+from cairn.api.schemas import BlockSummary, HeaderView, PendingItem, SignedView
 from cairn.core.gateway import PendingTx
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Header, Tx, TxHash
 
@@ -64,6 +64,18 @@ def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
     # Every transfer uses the same gas, so the header tells how many there are.
     count = header.gas_used // TRANSFER_GAS
     return BlockSummary(**asdict(header_view(block_hash, header)), transactionCount=count)
+
+
+def signed_view(tx: Tx) -> SignedView:
+    return SignedView(
+        sender=hex_text(tx.sender),
+        to=hex_text(tx.to),
+        value=tx.value,
+        nonce=tx.nonce,
+        gas=tx.gas,
+        gasPrice=tx.gas_price,
+        signature=hex_text(tx.signature),
+    )
 
 
 def pending_item(pending: PendingTx) -> PendingItem:

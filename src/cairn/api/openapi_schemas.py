@@ -235,10 +235,16 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         "Proof": record(
             "The way from a transaction up to the transactions root of its block.",
             txHash=HASH,
+            transaction=ref("SignedTransaction"),
             transactionIndex=integer("Its place in the block, from 0.", 2**32 - 1),
             transactionCount=integer("How many transactions the block holds.", minimum=1),
             proof={"type": "array", "items": HASH, "description": "Siblings, lowest first (RFC 6962)."},
             header=ref("Header"),
+        ),
+        "SignedTransaction": record(
+            "What the sender signed, as `POST /tx` takes it; the transaction's hash covers all of it.",
+            **TRANSACTION_FIELDS,
+            signature=hex_bytes(65, "r, s and v (0 or 1)."),
         ),
         "Account": record(
             "An account; one that was never used is empty.",

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
-from cairn.api.answers import block_summary, header_view, hex_text, pending_item, pending_json
+from cairn.api.answers import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.errors import DroppedForReason
 from cairn.api.parameters import (
     find_number,
@@ -27,12 +27,12 @@ from cairn.api.parameters import (
 )
 from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView
 from cairn.api.turns import in_turns
-from cairn.api.view import ChainView, reverted_meanwhile, split_hashes
+from cairn.api.view import ChainView, reverted_meanwhile
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Reverting, Starting, StoreUnavailable, TxNotFound
 from cairn.domain.merkle import inclusion_proof
-from cairn.domain.types import Address, BlockHash, TxHash
+from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
@@ -119,14 +119,16 @@ class Reads:
         if is_pending or location is None:
             raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
         height, position = location
-        hashes = list(split_hashes(self._view.tx_hashes(height)))
+        header = self._view.get_header(height)
+        count = header[1].gas_used // TRANSFER_GAS
         return encoded(
             ProofView(
                 txHash=hex_text(tx_hash),
+                transaction=signed_view(self._view.tx_at(height, position)),
                 transactionIndex=position,
-                transactionCount=len(hashes),
-                proof=[hex_text(sibling) for sibling in inclusion_proof(hashes, position)],
-                header=header_view(*self._view.get_header(height)),
+                transactionCount=count,
+                proof=[hex_text(node) for node in inclusion_proof(self._view.tx_tree(height), count, position)],
+                header=header_view(*header),
             )
         )
 

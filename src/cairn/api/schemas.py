@@ -88,10 +88,23 @@ class AccountView(msgspec.Struct, frozen=True):
     pendingNonce: int
 
 
+class SignedView(msgspec.Struct, frozen=True):
+    """What its sender signed, as `POST /tx` takes it: the transaction's hash covers all of it."""
+
+    sender: Hex = msgspec.field(name="from")
+    to: Hex
+    value: int
+    nonce: int
+    gas: int
+    gasPrice: int
+    signature: Hex
+
+
 class ProofView(msgspec.Struct, frozen=True):
     """The way from a transaction up to the root in the header, lowest sibling first."""
 
     txHash: Hex
+    transaction: SignedView
     transactionIndex: int
     transactionCount: int
     proof: list[Hex]

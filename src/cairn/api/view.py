@@ -22,6 +22,7 @@ from cairn.domain.errors import (
     StoreUnavailable,
     Unavailable,
 )
+from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 
@@ -29,6 +30,8 @@ HASH_BYTES = 32
 RETRY_S = 0.05
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+TREE_CACHE_BYTES = 8 * 1024 * 1024
+"""Some dozen blocks of 10,000 transactions."""
 CACHED_BLOCK_HASHES = 4_096
 
 log = structlog.get_logger("cairn.view")
@@ -69,6 +72,7 @@ class ChainView:
         self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._trees = AnswerCache(TREE_CACHE_BYTES)
         self._block_hashes: dict[int, BlockHash] = {}
         self.chain_id = chain_id
         self.info: ChainInfo | None = None
@@ -129,6 +133,7 @@ class ChainView:
         self.height = -1
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._trees = AnswerCache(TREE_CACHE_BYTES)
         self._block_hashes.clear()
         reaching, self._reaching = self._reaching, []
         for _, future in reaching:
@@ -303,6 +308,15 @@ class ChainView:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
         self._check_shown(height)
         return self._reader().tx_hashes(height)
+
+    def tx_tree(self, height: int) -> bytes:
+        """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
+        block_hash = self.block_hash(height)
+        nodes = self._trees.find(block_hash)
+        if nodes is None:
+            nodes = tree_nodes(list(split_hashes(self.tx_hashes(height))))
+            self._trees.keep(block_hash, nodes)
+        return nodes
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
         return self._reader().find_location(tx_hash)

@@ -11,7 +11,6 @@ from cairn.cli.keystore import Keystore
 from cairn.cli.nonces import find_missing, find_queued, tell_missing, wait_confirmed
 from cairn.cli.parties import find_party
 from cairn.cli.remote import ask_node
-from cairn.cli.report import CommandFailed
 from cairn.cli.screen import Line, ago, print_json, print_pairs, print_table, when
 from cairn.client import AsyncClient
 from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, Proof, Transaction
@@ -64,7 +63,7 @@ class Lookups:
             tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
             is_pending = not isinstance(tx, ConfirmedTransaction)
             missing = await find_missing(node, tx.sender, tx.nonce) if is_pending else []
-            return tx, missing, await checked_proof(node, tx_hash, trusted_block) if with_proof else None
+            return tx, missing, await checked_proof(node, tx, trusted_block) if with_proof else None
 
         tx, missing, proof = ask_node(self._url, fetch)
         if self._as_json:
@@ -157,11 +156,12 @@ def check_hash(text: str, label: str, otherwise: str = "") -> None:
         raise InvalidConfig(f"{label}: {text!r} is not {otherwise}0x and 64 hexadecimal digits")
 
 
-async def checked_proof(node: AsyncClient, tx_hash: str, trusted_block: str | None) -> Proof:
-    proof = await node.proof(tx_hash)
-    if proof.tx_hash != tx_hash.lower():
-        raise CommandFailed(f"the node answers with a proof of another transaction, {proof.tx_hash}", "INVALID_PROOF")
-    proof.verify(trusted_block)
+async def checked_proof(node: AsyncClient, tx: Transaction, trusted_block: str | None) -> Proof:
+    """The proof of what is shown. Raises `InvalidProof`."""
+    proof = await node.proof(tx.tx_hash)
+    proof.verify(tx.tx_hash, trusted_block)
+    if isinstance(tx, ConfirmedTransaction):
+        proof.check_same(tx)
     return proof
 
 

@@ -11,7 +11,7 @@ from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.backoff import Deadline, delays
-from cairn.client.errors import ApiError, ConfirmationTimeout, NodeUnreachable, Problem, error_of
+from cairn.client.errors import ApiError, ConfirmationTimeout, NodeUnreachable, Problem, UnexpectedAnswer, error_of
 from cairn.client.events import EventChannel
 from cairn.client.following import BlockFollower, PaymentFollower
 from cairn.client.models import (
@@ -119,11 +119,14 @@ class AsyncClient:
         """Hand a transaction over; on return it is admitted and on the node's disk. Safe to call again."""
         body = _body_of(transfer)
         try:
-            return await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
+            submitted = await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
         except NodeUnreachable as unreachable:
             if isinstance(transfer, SignedTransfer):
                 unreachable.tx_hash, unreachable.submission = transfer.tx_hash, body
             raise
+        if isinstance(transfer, SignedTransfer):
+            _check_same(transfer.tx_hash, submitted.tx_hash)
+        return submitted
 
     async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
         """Hand over any number. Returns a result or a refusal for each, in order; one refused does not stop the others.
@@ -134,6 +137,9 @@ class AsyncClient:
         for start in range(0, len(transfers), MAX_BATCH):
             bodies = [_body_of(transfer) for transfer in transfers[start : start + MAX_BATCH]]
             results += await self._submit_batch(bodies)
+        for transfer, result in zip(transfers, results, strict=True):
+            if isinstance(transfer, SignedTransfer) and isinstance(result, Submitted):
+                _check_same(transfer.tx_hash, result.tx_hash)
         return results
 
     async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
@@ -176,6 +182,7 @@ class AsyncClient:
             held_s = max(deadline.left_s(at_most=HOLD_S), LEAST_HOLD_S)
             query = {"wait": round(held_s, 3)}
             tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
+            _check_same(tx_hash, tx.tx_hash)
             if isinstance(tx, ConfirmedTransaction):
                 return tx
             if deadline.left_s(at_most=1.0) <= 0:
@@ -185,7 +192,9 @@ class AsyncClient:
 
     async def transaction(self, tx_hash: str) -> Transaction:
         """Raises `TxNotFound`, or `TxDropped` with the reason."""
-        return await self._transport.get(path_of("tx", tx_hash), _TRANSACTION)
+        tx = await self._transport.get(path_of("tx", tx_hash), _TRANSACTION)
+        _check_same(tx_hash, tx.tx_hash)
+        return tx
 
     async def proof(self, tx_hash: str) -> Proof:
         """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
@@ -193,11 +202,18 @@ class AsyncClient:
 
     async def block(self, block: str | int = "latest") -> Block:
         """By hash, by height, or the newest. Raises `BlockNotFound`."""
-        return await self._transport.get(path_of("block", block), _BLOCK)
+        found = await self._transport.get(path_of("block", block), _BLOCK)
+        if str(block).isdigit():
+            _check_same(int(block), found.block_height)
+        elif block != "latest":
+            _check_same(block, found.hash)
+        return found
 
     async def account(self, address: str) -> AccountState:
         """Balance and nonces; an address that was never used is an empty account."""
-        return await self._transport.get(path_of("account", address), _ACCOUNT)
+        account = await self._transport.get(path_of("account", address), _ACCOUNT)
+        _check_same(address, account.address)
+        return account
 
     async def chain(self) -> Chain:
         """The chain's parameters, its newest block, and how full the mempool is."""
@@ -291,6 +307,12 @@ def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
     """Unsigned and without a nonce, a transfer would be another one each time that it is sent."""
     is_safe = all("signature" in body or "nonce" in body for body in bodies)
     return "always" if is_safe else "if unsent"
+
+
+def _check_same(asked: str | int, answered: str | int) -> None:
+    """Raises `UnexpectedAnswer` when the answer is about something else than what was asked for."""
+    if str(asked).lower() != str(answered):
+        raise UnexpectedAnswer(f"the node was asked for {asked}, and answers with {answered}")
 
 
 def _result_of(item: msgspec.Raw) -> Submitted | ApiError:

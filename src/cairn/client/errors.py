@@ -63,7 +63,7 @@ class OutcomeUnknown(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """Something answers at this address, but not as a node does."""
+    """Something answers at this address, but not as a node does: in another form, or about something else."""
 
 
 class ConfirmationTimeout(ClientError, TimeoutError):

@@ -99,6 +99,8 @@ class EventChannel:
                                 # From here on the place is known, even if this socket ends before its first block.
                                 next_height = first
                             case NewBlock() as block:
+                                if next_height not in (None, block.block_height):
+                                    raise UnexpectedAnswer(f"{self._url} tells of {block} instead of {next_height}")
                                 next_height = block.block_height + 1
                                 yield block
                             case Refused() as refused:
@@ -122,7 +124,7 @@ class EventChannel:
                         for tx_hash in following.take():
                             await socket.send(_follow(tx_hash), text=True)
                         match await _receive(socket):
-                            case Confirmed() | Dropped() as outcome:
+                            case Confirmed() | Dropped() as outcome if outcome.tx_hash in unsettled:
                                 following.ended()
                                 del unsettled[outcome.tx_hash]
                                 yield outcome

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from msgspec.json import Decoder
 
 from cairn.client.backoff import delays
-from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted
+from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel, NewBlock
 from cairn.client.models import Block, Chain, ConfirmedTransaction
 from cairn.client.paging import listed
@@ -62,7 +62,10 @@ class BlockFollower:
     async def _find(self, announced: NewBlock) -> Block | None:
         """None when a revert has taken it back since. Raises `BlockNotFound` when it is too old to be kept."""
         try:
-            return await self._transport.get(path_of("block", announced.hash), _BLOCK)
+            block = await self._transport.get(path_of("block", announced.hash), _BLOCK)
+            if (block.hash, block.block_height) != (announced.hash, announced.block_height):
+                raise UnexpectedAnswer(f"the node answers with block {block.hash} when asked for {announced.hash}")
+            return block
         except BlockNotFound:
             head = (await self._transport.get("/chain", _CHAIN)).head
             if head.block_height < announced.block_height:

@@ -10,7 +10,9 @@ import msgspec
 
 from cairn.client.errors import InvalidProof
 from cairn.domain.codec import block_hash
+from cairn.domain.errors import Rejected
 from cairn.domain.merkle import verify_inclusion
+from cairn.domain.txs import build_tx
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash
 from cairn.domain.types import Header as DomainHeader
 
@@ -155,19 +157,43 @@ class AccountState(msgspec.Struct, frozen=True, rename="camel"):
     """After the confirmed and the pending transactions."""
 
 
+class SignedFields(msgspec.Struct, frozen=True, rename="camel"):
+    """What the sender of a transaction signed, as `POST /tx` takes it: the hash covers all of it."""
+
+    sender: str = msgspec.field(name="from")
+    to: str
+    value: int
+    nonce: int
+    gas: int
+    gas_price: int
+    signature: str
+
+    def computed_hash(self, chain_id: int) -> str:
+        """The hash of the transaction. Raises `ValueError` unless `sender` signed these fields for that chain."""
+        sender, to = Address(_raw(self.sender)), Address(_raw(self.to))
+        signature = _raw(self.signature)
+        try:
+            tx = build_tx(sender, to, self.value, self.gas, self.gas_price, self.nonce, signature, chain_id)
+        except Rejected as refused:
+            raise ValueError(refused.detail) from None
+        return "0x" + tx.hash.hex()
+
+
 class Proof(msgspec.Struct, frozen=True, rename="camel"):
-    """The way from a transaction up to the transactions root of its block."""
+    """What was signed, and the way from its hash up to the transactions root of its block."""
 
     tx_hash: str
+    transaction: SignedFields
     transaction_index: int
     transaction_count: int
     proof: list[str]
     """Siblings, lowest first (RFC 6962)."""
     header: Header
 
-    def verify(self, trusted_hash: str | None = None) -> None:
-        """Check that the block holds the transaction. Raises `InvalidProof`.
+    def verify(self, tx_hash: str, trusted_hash: str | None = None) -> None:
+        """Check that the block holds the transaction `tx_hash`, and that it is as `transaction` says.
 
+        Raises `InvalidProof`.
         Without `trusted_hash` the proof is checked against the header that came with it, which shows only that the
         node does not contradict itself. Give the hash of a block that you trust, from another node or from earlier, to
         believe nothing that this node says.
@@ -176,14 +202,35 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             siblings = [_raw(sibling) for sibling in self.proof]
             root, leaf = _raw(self.header.transactions_root), _raw(self.tx_hash)
             computed = self.header.computed_hash()
+            signed = self.transaction.computed_hash(self.header.chain_id)
         except (ValueError, OverflowError) as error:
             raise InvalidProof(f"the proof cannot be read: {error}") from None
+        if not self.tx_hash == signed == tx_hash.lower():
+            raise InvalidProof(f"the proof is of transaction {signed}, not of {tx_hash}")
+        if self.header.gas_used != TRANSFER_GAS * self.transaction_count:
+            # The path alone does not say how many there are: trees of several sizes have the same one.
+            raise InvalidProof(f"a block of {self.transaction_count} transactions uses no {self.header.gas_used} gas")
         if not verify_inclusion(leaf, self.transaction_index, self.transaction_count, siblings, root):
             raise InvalidProof(f"the path does not lead from {self.tx_hash} to the block's transactions root")
         if computed != self.header.hash:
             raise InvalidProof(f"the header's fields give {computed}, not {self.header.hash}")
         if trusted_hash is not None and computed != trusted_hash.lower():
             raise InvalidProof(f"the proof is for block {computed}, not for {trusted_hash}")
+
+    def check_same(self, tx: ConfirmedTransaction) -> None:
+        """Check, once the proof is verified, that `tx` tells of the same. Raises `InvalidProof`."""
+        signed = self.transaction
+        proven = {
+            **{name: getattr(signed, name) for name in ("sender", "to", "value", "nonce", "gas", "gas_price")},
+            "tx_hash": self.tx_hash,
+            "block_height": self.header.block_height,
+            "block_hash": self.header.hash,
+            "transaction_index": self.transaction_index,
+            "fee": TRANSFER_GAS * signed.gas_price,
+        }
+        for name, value in proven.items():
+            if getattr(tx, name) != value:
+                raise InvalidProof(f"{name} is {getattr(tx, name)} in the answer, and {value} in its proof")
 
 
 class Validator(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,6 +9,7 @@ from hashlib import sha256
 _LEAF = b"\0"
 _NODE = b"\1"
 
+NODE_BYTES = 32
 EMPTY_ROOT = sha256(b"").digest()
 
 
@@ -21,17 +22,28 @@ def tx_root(hashes: Sequence[bytes]) -> bytes:
     return level[0]
 
 
-def inclusion_proof(hashes: Sequence[bytes], index: int) -> list[bytes]:
-    """The siblings on the way from leaf `index` up to the root, lowest first."""
-    if not 0 <= index < len(hashes):
-        raise IndexError(f"no leaf {index} in a tree of {len(hashes)}")
+def tree_nodes(hashes: Sequence[bytes]) -> bytes:
+    """All nodes of the tree, 32 bytes each, level by level from the leaves up to the root."""
     level = _leaves(hashes)
-    proof = []
+    levels = [b"".join(level)]
     while len(level) > 1:
-        sibling = index ^ 1
-        if sibling < len(level):
-            proof.append(level[sibling])
         level = _parents(level)
+        levels.append(b"".join(level))
+    return b"".join(levels)
+
+
+def inclusion_proof(nodes: bytes, size: int, index: int) -> list[bytes]:
+    """The siblings on the way from leaf `index` of `size` up to the root, lowest first; `nodes` as of `tree_nodes`."""
+    if not 0 <= index < size:
+        raise IndexError(f"no leaf {index} in a tree of {size}")
+    proof, level_at = [], 0
+    while size > 1:
+        sibling = index ^ 1
+        if sibling < size:
+            start = level_at + sibling * NODE_BYTES
+            proof.append(nodes[start : start + NODE_BYTES])
+        level_at += size * NODE_BYTES
+        size = (size + 1) // 2
         index >>= 1
     return proof
 

@@ -70,9 +70,10 @@ def test_a_transaction_from_its_signature_to_its_proof(node: NodeProcess) -> Non
             assert block.hash == block.computed_hash() == tx.block_hash
             assert block.transactions[tx.transaction_index] == tx.tx_hash
             proof = await client.proof(tx.tx_hash)
-            proof.verify(block.hash)
+            proof.verify(signed.tx_hash, block.hash)
+            proof.check_same(tx)
             with pytest.raises(InvalidProof):
-                proof.verify(block.previous_hash)
+                proof.verify(signed.tx_hash, block.previous_hash)
             assert [item async for item in client.history(account.address, limit=1)] == [tx]
 
     asyncio.run(main())

@@ -12,6 +12,7 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 from playwright.sync_api import Browser
 
+from cairn.client import Account
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
 
@@ -79,29 +80,55 @@ def test_header_hashes(modules: Modules) -> None:
 
 
 def test_roots_and_proofs(modules: Modules) -> None:
-    trees, header = load("merkle"), load("headers")[0]
+    trees = load("merkle")
     body = """
-    const [trees, header] = given;
-    for (const name of ["blockHeight", "timestamp", "gasUsed", "chainId"]) header[name] = BigInt(header[name]);
     const results = [];
-    for (const { leaves, root, proofs } of trees) {
+    for (const { leaves, root, proofs } of given) {
+      const rootOf = (answer) => it.climb(answer)?.at(-1).result ?? null;
       const holds = proofs.map((proof, index) => {
-        const answer = {
-          transactionIndex: BigInt(index), transactionCount: BigInt(leaves.length), proof,
-          header: { ...header, transactionsRoot: root },
-        };
-        const block = it.headerHash(answer.header);
+        const [transactionIndex, transactionCount] = [BigInt(index), BigInt(leaves.length)];
+        const answer = { txHash: leaves[index], transactionIndex, transactionCount, proof };
         const tooLong = { ...answer, proof: [...proof, root] };
-        const outside = { ...answer, transactionIndex: answer.transactionCount };
-        const holds = (said, hash) => it.verifyProof(said, leaves[index], hash).holds;
-        return [holds(answer, block), holds(answer, root), holds(tooLong, block), holds(outside, block)];
+        const outside = { ...answer, transactionIndex: transactionCount };
+        return [answer, tooLong, outside].map((said) => rootOf(said) === root);
       });
       results.push({ root: await it.transactionsRoot(leaves, async () => {}), holds });
     }
     return results;"""
-    for tree, result in zip(trees, modules.run("proof", body, [trees, header]), strict=True):
+    for tree, result in zip(trees, modules.run("proof", body, trees), strict=True):
         assert result["root"] == tree["root"]
-        assert all(verdicts == [True, False, False, False] for verdicts in result["holds"])
+        assert all(verdicts == [True, False, False] for verdicts in result["holds"])
+
+
+def test_what_was_signed_and_by_whom(modules: Modules) -> None:
+    random = Random("signatures")
+    accounts = [Account(random.randbytes(32)) for _ in range(8)]
+    transfers = [
+        account.sign(
+            "0x" + random.randbytes(20).hex(),
+            random.choice([0, 127, 128, 2**256 - 1, random.getrandbits(80)]),
+            nonce=random.choice([0, 1, 2**64 - 1]),
+            chain_id=chain_id,
+            gas_price=random.choice([0, 10**9]),
+        )
+        for account, chain_id in zip(accounts, [1, 110, 111, 1337, 2**31, 1, 1, 1], strict=True)
+    ]
+    given = [
+        [{name: str(value) for name, value in transfer.body().items()}, str(chain_id)]
+        for transfer, chain_id in zip(transfers, [1, 110, 111, 1337, 2**31, 1, 1, 1], strict=True)
+    ]
+    body = """
+    return given.map(([transfer, chainId]) => {
+      for (const name of ["value", "nonce", "gas", "gasPrice"]) transfer[name] = BigInt(transfer[name]);
+      const { hash, sender } = it.signedTransfer(transfer, BigInt(chainId));
+      const other = it.signedTransfer({ ...transfer, value: transfer.value + 1n }, BigInt(chainId));
+      const short = it.signedTransfer({ ...transfer, signature: "0x00" }, BigInt(chainId));
+      const zero = it.signedTransfer({ ...transfer, signature: "0x" + "00".repeat(65) }, BigInt(chainId));
+      return [hash, sender, other.hash !== hash && other.sender !== sender, short.sender, zero.sender];
+    });"""
+    assert modules.run("proof", body, given) == [
+        [transfer.tx_hash, transfer.sender, True, None, None] for transfer in transfers
+    ]
 
 
 def test_addresses(modules: Modules) -> None:

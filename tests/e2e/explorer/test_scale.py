@@ -151,7 +151,7 @@ def test_full_mempool_and_then_a_full_block(reader: Reader, node: PublicNode) ->
     mine(node, 1)
     head = node.read("/chain")["head"]["blockHeight"]
     reader.measure(f"/block/{head}")
-    expect(reader.page.get_by_text("Transactions verified")).to_be_visible()
+    expect(reader.page.get_by_text("Transaction hashes verified")).to_be_visible()
     reader.measure(f"/account/{SENDERS[0]}")
     tx_hash = node.read(f"/block/{head}")["transactions"][PENDING // 2]
     reader.measure(f"/tx/{tx_hash}")

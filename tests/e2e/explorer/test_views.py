@@ -120,7 +120,7 @@ def test_block_is_shown_verified_and_paged(visit: Visit, node: PublicNode) -> No
     page = visitor.open(f"/block/{block['hash']}")
     expect(page.locator("h1")).to_have_text(f"Block {height}")
     expect(page.get_by_text("Hash verified")).to_be_visible()
-    expect(page.get_by_text("Transactions verified")).to_be_visible()
+    expect(page.get_by_text("Transaction hashes verified")).to_be_visible()
     expect(page.locator(".facts")).to_contain_text(block["stateRoot"])
     expect(page.locator("tbody a[href*='#/tx/']")).to_have_count(min(25, len(block["transactions"])))
     page.get_by_role("link", name="Last", exact=True).click()
@@ -138,7 +138,7 @@ def test_altered_block_is_found_out(visit: Visit, node: PublicNode) -> None:
     change(visitor, f"**/block/{height}", '"gasUsed":', '"gasUsed":1')
     page = visitor.open(f"/block/{height}")
     expect(page.get_by_text("Hash is wrong")).to_be_visible()
-    expect(page.get_by_text("Transactions verified")).to_be_visible()
+    expect(page.get_by_text("Transaction hashes verified")).to_be_visible()
 
 
 def test_genesis_block_has_none_before_it(visit: Visit, node: PublicNode) -> None:
@@ -157,7 +157,7 @@ def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
     expect(page.locator(".facts")).to_contain_text("Fee21,000 gwei")
     expect(page.locator(".facts time")).to_have_attribute("data-at", str(proof["header"]["timestamp"]))
     expect(page.get_by_text("Verified in this page")).to_be_visible()
-    expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 2)
+    expect(page.locator(".proof li")).to_have_count(1 + len(proof["proof"]) + 6)
     expect(page.locator(".proof")).to_contain_text(proof["header"]["transactionsRoot"])
     page.get_by_role("button", name="Flip one bit").click()
     expect(page.get_by_text("The proof does not hold")).to_be_visible()

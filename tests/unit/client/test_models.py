@@ -1,6 +1,9 @@
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
+from cairn.client.account import Account
 from cairn.client.errors import InvalidProof
 from cairn.client.models import (
     Block,
@@ -11,11 +14,14 @@ from cairn.client.models import (
     Outcome,
     PendingTransaction,
     Proof,
+    SignedFields,
     Transaction,
 )
-from cairn.domain.merkle import inclusion_proof, tx_root
+from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
+from tests.support.lies import lies_about
 
-HASHES = [bytes([number]) * 32 for number in range(1, 6)]
+SIGNED = [Account.dev(5).sign("0x" + "bb" * 20, 7, nonce=nonce, chain_id=1337, gas_price=10**9) for nonce in range(5)]
+HASHES = [bytes.fromhex(signed.tx_hash[2:]) for signed in SIGNED]
 PENDING = {
     "txHash": "0x" + "11" * 32,
     "status": "pending",
@@ -52,8 +58,9 @@ def header(root: bytes = tx_root(HASHES), **changes: object) -> Header:
 
 
 def proof(index: int = 2, **changes: object) -> Proof:
-    siblings = ["0x" + sibling.hex() for sibling in inclusion_proof(HASHES, index)]
-    made = Proof("0x" + HASHES[index].hex(), index, len(HASHES), siblings, header())
+    siblings = ["0x" + sibling.hex() for sibling in inclusion_proof(tree_nodes(HASHES), len(HASHES), index)]
+    signed = msgspec.convert(SIGNED[index].body(), SignedFields)
+    made = Proof("0x" + HASHES[index].hex(), signed, index, len(HASHES), siblings, header())
     return msgspec.structs.replace(made, **changes)
 
 
@@ -91,29 +98,87 @@ def test_a_block_hash_is_computed_from_the_header() -> None:
 
 @pytest.mark.parametrize("index", range(len(HASHES)))
 def test_a_true_proof_verifies(index: int) -> None:
-    proof(index).verify()
-    proof(index).verify(header().hash.upper().replace("0X", "0x"))
+    tx_hash = SIGNED[index].tx_hash
+    proof(index).verify(tx_hash)
+    shouted = [text.upper().replace("0X", "0x") for text in (tx_hash, header().hash)]
+    proof(index).verify(*shouted)
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"tx_hash": "0x" + "99" * 32}, "does not lead"),
+        ({"tx_hash": "0x" + "99" * 32}, "is of transaction"),
         ({"transaction_index": 3}, "does not lead"),
         ({"transaction_index": 5}, "does not lead"),
+        ({"transaction_count": 6}, "uses no 105000 gas"),
+        ({"transaction_count": 4}, "uses no 105000 gas"),
         ({"proof": []}, "does not lead"),
         ({"header": header(root=bytes(32))}, "does not lead"),
         ({"header": header(hash="0x" + "ee" * 32)}, "fields give"),
-        ({"header": header(chain_id=1, hash=header().hash)}, "fields give"),
+        ({"header": header(timestamp=1, hash=header().hash)}, "fields give"),
         ({"tx_hash": "11" * 32}, "cannot be read"),
         ({"proof": ["0xzz"]}, "cannot be read"),
     ],
 )
 def test_a_false_proof_does_not(changes: dict[str, object], why: str) -> None:
     with pytest.raises(InvalidProof, match=why):
-        proof(**changes).verify()  # type: ignore[arg-type]
+        proof(**changes).verify(SIGNED[2].tx_hash)  # type: ignore[arg-type]
 
 
 def test_a_proof_for_another_block_does_not_verify() -> None:
     with pytest.raises(InvalidProof, match="not for"):
-        proof().verify("0x" + "77" * 32)
+        proof().verify(SIGNED[2].tx_hash, "0x" + "77" * 32)
+
+
+def test_the_proof_of_another_transaction_does_not_verify() -> None:
+    """A true one, of the same block: not of the payment that was asked for."""
+    with pytest.raises(InvalidProof, match="is of transaction"):
+        proof(1).verify(SIGNED[2].tx_hash, header().hash)
+
+
+def test_the_path_alone_does_not_bind_the_count() -> None:
+    """Trees of 5, 6, 7 and 8 leaves have paths of the same length: what differs is the gas."""
+    sizes = range(1, 10)
+    path = [bytes.fromhex(sibling[2:]) for sibling in proof(0).proof]
+    assert [size for size in sizes if verify_inclusion(HASHES[0], 0, size, path, tx_root(HASHES))] == [5, 6, 7, 8]
+    for size in sizes:
+        if size != 5:
+            with pytest.raises(InvalidProof):
+                proof(0, transaction_count=size).verify(SIGNED[0].tx_hash, header().hash)
+
+
+def test_every_part_of_a_proof_counts() -> None:
+    """With the hashes of transaction and block known, there is nothing in it that a node can change."""
+    truth = proof()
+    truth.verify(SIGNED[2].tx_hash, header().hash)
+
+    def check(lie: object) -> None:
+        msgspec.convert(lie, Proof).verify(SIGNED[2].tx_hash, header().hash)
+
+    assert unnoticed(truth, check) == []
+
+
+def test_what_is_told_of_a_transaction_must_be_what_is_proven() -> None:
+    told = SIGNED[2].body() | {"txHash": SIGNED[2].tx_hash, "blockHash": header().hash, "transactionIndex": 2}
+    del told["signature"]
+    truth = msgspec.convert(CONFIRMED | told, ConfirmedTransaction)
+    proof().check_same(truth)
+
+    def check(lie: object) -> None:
+        tx = msgspec.convert(lie, Transaction)
+        assert isinstance(tx, ConfirmedTransaction)
+        proof().check_same(tx)
+
+    assert unnoticed(truth, check) == []
+
+
+def unnoticed(truth: object, check: Callable[[object], None]) -> list[str]:
+    """The parts of the answer that may be changed without the check noticing."""
+    parts = []
+    for part, lie in lies_about(msgspec.to_builtins(truth)):
+        try:
+            check(lie)
+        except (InvalidProof, msgspec.ValidationError):
+            continue
+        parts.append(part)
+    return parts

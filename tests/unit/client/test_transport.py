@@ -20,7 +20,16 @@ from cairn.client.models import ConfirmedTransaction, Probe, Submitted
 from tests.support.scripted_server import RESET, SILENCE, ScriptedServer, answer, problem, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
-TX_HASH = "0x" + "11" * 32
+
+def transfer(nonce: int = 0) -> SignedTransfer:
+    return Account.dev(0).sign(Account.dev(1).address, 1, nonce=nonce, chain_id=1337, gas_price=1)
+
+
+def taken(nonce: int) -> dict[str, str]:
+    return {"status": "pending", "txHash": transfer(nonce).tx_hash}
+
+
+TX_HASH = transfer().tx_hash
 SUBMITTED = answer(200, {"status": "pending", "txHash": TX_HASH})
 PENDING = {
     "txHash": TX_HASH,
@@ -36,10 +45,6 @@ CONFIRMED = PENDING | {"status": "confirmed", "blockHeight": 1, "blockHash": "0x
 UNSIGNED = {"from": "0x" + "aa" * 20, "to": "0x" + "bb" * 20, "value": 1, "gas": 21_000}
 
 Use = Callable[[AsyncClient], Awaitable[object]]
-
-
-def transfer(nonce: int = 0) -> SignedTransfer:
-    return Account.dev(0).sign(Account.dev(1).address, 1, nonce=nonce, chain_id=1337, gas_price=1)
 
 
 def run(use: Use, *script: bytes | str, timeout_s: float = 30.0) -> tuple[object, ScriptedServer]:
@@ -221,8 +226,7 @@ def test_a_probe_is_one_attempt_and_its_503_an_answer() -> None:
 def test_of_a_batch_only_what_could_not_be_taken_is_sent_again() -> None:
     full = {"type": "", "title": "", "status": 503, "detail": "full", "code": "MEMPOOL_FULL"}
     used = full | {"status": 409, "detail": "used", "code": "NONCE_TOO_LOW"}
-    taken = {"status": "pending", "txHash": TX_HASH}
-    script = answer(200, [taken, full, used]), answer(200, [full]), answer(200, [taken])
+    script = answer(200, [taken(0), full, used]), answer(200, [full]), answer(200, [taken(1)])
     result, server = run(lambda client: client.submit_all([transfer(nonce) for nonce in range(3)]), *script)
     assert isinstance(result, list)
     assert [type(item) for item in result] == [Submitted, Submitted, NonceTooLow]
@@ -237,11 +241,9 @@ def test_a_batch_that_stays_refused_says_so() -> None:
 
 
 def test_a_large_batch_goes_in_requests_that_the_node_takes() -> None:
-    taken = {"status": "pending", "txHash": TX_HASH}
-    transfers = [transfer(nonce) for nonce in range(150)]
-    result, server = run(
-        lambda client: client.submit_all(transfers), answer(200, [taken] * 100), answer(200, [taken] * 50)
-    )
+    transfers, answers = [transfer(nonce) for nonce in range(150)], [taken(nonce) for nonce in range(150)]
+    script = answer(200, answers[:100]), answer(200, answers[100:])
+    result, server = run(lambda client: client.submit_all(transfers), *script)
     assert isinstance(result, list)
     assert len(result) == 150
     assert [body.count(b"signature") for _, body in server.requests] == [100, 50]

@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.domain.crypto import keccak256
-from cairn.domain.merkle import EMPTY_ROOT, inclusion_proof, tx_root, verify_inclusion
+from cairn.domain.merkle import EMPTY_ROOT, inclusion_proof, tree_nodes, tx_root, verify_inclusion
 
 # The leaves and roots of Certificate Transparency's reference tests.
 LEAVES = [
@@ -46,14 +46,14 @@ def test_every_leaf_is_proved_in_a_few_hashes(size: int) -> None:
     leaves = [keccak256(bytes([index])) for index in range(size)]
     root = tx_root(leaves)
     for index, leaf in enumerate(leaves):
-        proof = inclusion_proof(leaves, index)
+        proof = inclusion_proof(tree_nodes(leaves), len(leaves), index)
         assert len(proof) <= (size - 1).bit_length()
         assert verify_inclusion(leaf, index, size, proof, root)
 
 
 def test_a_proof_holds_for_nothing_else() -> None:
     leaves = [keccak256(bytes([index])) for index in range(7)]
-    root, proof = tx_root(leaves), inclusion_proof(leaves, 4)
+    root, proof = tx_root(leaves), inclusion_proof(tree_nodes(leaves), len(leaves), 4)
     assert verify_inclusion(leaves[4], 4, 7, proof, root)
     assert not verify_inclusion(leaves[3], 4, 7, proof, root)
     assert not verify_inclusion(leaves[4], 5, 7, proof, root)
@@ -68,7 +68,10 @@ def test_a_proof_holds_for_nothing_else() -> None:
 
 def test_a_node_cannot_pass_for_a_leaf() -> None:
     leaves = [keccak256(bytes([index])) for index in range(4)]
-    left, right = inclusion_proof(leaves, 2)[1], inclusion_proof(leaves, 0)[1]
+    left, right = (
+        inclusion_proof(tree_nodes(leaves), len(leaves), 2)[1],
+        inclusion_proof(tree_nodes(leaves), len(leaves), 0)[1],
+    )
     assert tx_root([left, right]) != tx_root(leaves)
     assert not verify_inclusion(left, 0, 2, [right], tx_root(leaves))
 
@@ -76,4 +79,4 @@ def test_a_node_cannot_pass_for_a_leaf() -> None:
 @pytest.mark.parametrize("index", [-1, 3])
 def test_there_is_no_proof_of_a_missing_leaf(index: int) -> None:
     with pytest.raises(IndexError, match=f"no leaf {index} in a tree of 3"):
-        inclusion_proof(LEAVES[:3], index)
+        inclusion_proof(tree_nodes(LEAVES[:3]), len(LEAVES[:3]), index)

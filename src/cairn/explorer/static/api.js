@@ -26,6 +26,15 @@ export class Unreachable extends Error {
     }
 }
 
+/** The answer is about something else than what was asked for: no node does that unless it lies. */
+export class OtherAnswer extends Error {
+    constructor(asked, answered) {
+        super(`The node was asked for ${asked}, and answers with ${answered}.`);
+        this.name = "OtherAnswer";
+        this.code = "OTHER_ANSWER";
+    }
+}
+
 export function pause(ms, signal) {
     return new Promise((resolve, reject) => {
         const timer = setTimeout(resolve, ms);
@@ -87,9 +96,27 @@ async function post(path, body) {
 }
 
 export const getChain = (signal) => read("/chain", signal);
-export const getBlock = (name, signal) => read(`/block/${name}`, signal);
-export const getTransaction = (hash, signal) => read(`/tx/${hash}`, signal);
-export const awaitTransaction = (hash, seconds, signal) => read(`/tx/${hash}?wait=${seconds}`, signal);
+
+function sameAs(asked, answered) {
+    if (String(answered) !== asked.toLowerCase()) throw new OtherAnswer(asked, answered);
+}
+
+/** By hash or by height. */
+export async function getBlock(name, signal) {
+    const block = await read(`/block/${name}`, signal);
+    if (/^0x/i.test(name)) sameAs(name, block.hash);
+    else if (name !== "latest") sameAs(BigInt(name).toString(), block.blockHeight);
+    return block;
+}
+
+async function readTransaction(hash, query, signal) {
+    const tx = await read(`/tx/${hash}${query}`, signal);
+    sameAs(hash, tx.txHash);
+    return tx;
+}
+
+export const getTransaction = (hash, signal) => readTransaction(hash, "", signal);
+export const awaitTransaction = (hash, seconds, signal) => readTransaction(hash, `?wait=${seconds}`, signal);
 export const getProof = (hash, signal) => read(`/tx/${hash}/proof`, signal);
 export const getAccount = (address, signal) => read(`/account/${address}`, signal);
 export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);

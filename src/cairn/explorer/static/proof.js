@@ -1,18 +1,21 @@
-// What a node says of a block, checked here: the transactions root, the header's hash, a proof of inclusion.
+// What a node says of a block, checked here: the transactions root, the header's hash, a proof of inclusion and of
+// what it is that the block includes.
 // docs/formats.md has the rules; this page follows them step by step so that it can show each one.
 
 import { joined, toBytes, toHex } from "./bytes.js";
 import { keccak256 } from "./keccak.js";
+import { recoverAddress } from "./secp256k1.js";
 import { sha256 } from "./sha256.js";
 
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 const PAIRS_A_TURN = 512;
+const TRANSFER_GAS = 21_000n;
 
 export const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
 export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 
-// RLP, as far as a header needs it: integers, short strings, one list.
+// RLP, as far as headers and transfers need it: integers, short strings, one list.
 
 function integerBytes(value) {
     const digits = value.toString(16);
@@ -49,6 +52,20 @@ export function headerHash(header) {
     return toHex(keccak256(encodeList(fields)));
 }
 
+/** The hash of a transfer with this signature (EIP-155), and the account whose key made it. */
+export function signedTransfer({ nonce, gasPrice, gas, to, value, signature }, chainId) {
+    const none = new Uint8Array();
+    const bytes = toBytes(signature);
+    if (bytes.length !== 65) return { hash: "no hash: a signature has 65 bytes", sender: null };
+    const fields = [...[nonce, gasPrice, gas].map(integerBytes), toBytes(to), integerBytes(value), none];
+    const [r, s] = [bytes.slice(0, 32), bytes.slice(32, 64)].map((word) => integerBytes(BigInt(toHex(word))));
+    const v = integerBytes(35n + 2n * chainId + BigInt(bytes[64]));
+    return {
+        hash: toHex(keccak256(encodeList([...fields, v, r, s]))),
+        sender: recoverAddress(keccak256(encodeList([...fields, integerBytes(chainId), none, none])), bytes),
+    };
+}
+
 /** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
 export async function transactionsRoot(txHashes, breathe) {
     if (txHashes.length === 0) return toHex(sha256(new Uint8Array()));
@@ -69,7 +86,7 @@ export async function transactionsRoot(txHashes, breathe) {
 }
 
 /** Every step from the transaction up to the root: {side, sibling, result}. Null when the path does not fit. */
-function climb({ txHash, transactionIndex, transactionCount, proof }) {
+export function climb({ txHash, transactionIndex, transactionCount, proof }) {
     let [index, last] = [transactionIndex, transactionCount - 1n];
     if (index < 0n || index > last) return null;
     let node = leafHash(txHash);
@@ -86,17 +103,37 @@ function climb({ txHash, transactionIndex, transactionCount, proof }) {
     return siblings.length === 0 ? steps : null;
 }
 
+/** What the page shows of the transaction, beside the same as the proof has it. */
+function shownBeside(tx, { transaction, transactionIndex, header }) {
+    const { signature, ...signed } = transaction;
+    const [blockHeight, fee] = [header.blockHeight, TRANSFER_GAS * signed.gasPrice];
+    const proven = { ...signed, status: "confirmed", blockHeight, transactionIndex, fee };
+    const wrong = Object.keys(proven).find((name) => tx[name] !== proven[name]);
+    return wrong === undefined
+        ? ["the same", "the same"]
+        : [`${wrong}: ${proven[wrong]}`, `${wrong}: ${tx[wrong]}`];
+}
+
 /**
- * Follow the answer of GET /tx/{hash}/proof for the transaction and block that the page shows.
+ * Follow the answer of GET /tx/{hash}/proof for the transaction of the hash that the page was asked for; `tx` is what
+ * the page shows of it, with the block that is trusted.
  * Gives the steps and, for each claim, what was computed and what had been claimed.
  */
-export function verifyProof(answer, txHash, trustedBlockHash) {
+export function verifyProof(answer, txHash, tx) {
+    const { transaction, transactionCount, header } = answer;
     const steps = climb({ ...answer, txHash }) ?? [];
     const root = steps.at(-1)?.result ?? "no root: the path does not fit the transaction's place";
-    const hash = headerHash(answer.header);
+    const signed = signedTransfer(transaction, header.chainId);
+    const [proven, shown] = shownBeside(tx, answer);
+    const sender = signed.sender ?? "nobody: no key can have made the signature";
     const checks = [
-        { name: "root", computed: root, claimed: answer.header.transactionsRoot },
-        { name: "header", computed: hash, claimed: trustedBlockHash },
+        { name: "transaction", computed: signed.hash, claimed: txHash },
+        { name: "sender", computed: sender, claimed: transaction.from },
+        { name: "root", computed: root, claimed: header.transactionsRoot },
+        { name: "count", computed: String(header.gasUsed), claimed: String(TRANSFER_GAS * transactionCount) },
+        { name: "header", computed: headerHash(header), claimed: tx.blockHash },
+        { name: "shown", computed: proven, claimed: shown },
     ].map((check) => ({ ...check, holds: check.computed === check.claimed }));
-    return { steps, checks, holds: checks.every((check) => check.holds) };
+    const sameNames = answer.txHash === txHash && header.hash === tx.blockHash;
+    return { steps, checks, holds: sameNames && checks.every((check) => check.holds) };
 }

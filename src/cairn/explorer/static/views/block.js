@@ -30,7 +30,7 @@ async function verify(block, place) {
         place,
         badge(hashHolds ? "confirmed" : "failed", hashHolds ? "Hash verified" : "Hash is wrong"),
         " ",
-        badge(rootHolds ? "confirmed" : "failed", rootHolds ? "Transactions verified" : "Transactions are wrong"),
+        badge(rootHolds ? "confirmed" : "failed", rootHolds ? "Transaction hashes verified" : "Transactions are wrong"),
     );
 }
 

@@ -44,19 +44,33 @@ function climbStep({ side, sibling, result }) {
     );
 }
 
+const CHECKS = {
+    transaction: [
+        "The hash of the transaction",
+        "Keccak-256 of what its sender signed, and of the signature, must be the hash of the transaction",
+    ],
+    sender: ["The sender", "The account whose key made the signature must be the one that it is from"],
+    root: [
+        "The root of the block's transactions",
+        "The last result must be the transactionsRoot in the block's header",
+    ],
+    count: ["The number of transactions", "The block's gas must be 21,000 for each of its transactions"],
+    header: [
+        "The hash of the block's header",
+        "Keccak-256 of the header, which includes that root, must be the hash of the block",
+    ],
+    shown: ["What this page shows", "Amount, accounts, fee and place must be those of the proof"],
+};
+
 function checkStep({ name, computed, claimed, holds }) {
-    const title = name === "root" ? "The root of the block's transactions" : "The hash of the block's header";
-    const about =
-        name === "root"
-            ? "The last result must be the transactionsRoot in the block's header"
-            : "Keccak-256 of the header, which includes that root, must be the hash of the block";
+    const [title, about] = CHECKS[name];
     return h(
         "li",
         { class: holds ? "holds" : "breaks" },
         h("strong", null, title, " ", badge(holds ? "confirmed" : "failed", holds ? "Same" : "Differs")),
         h("p", null, about),
         code(computed),
-        !holds && h("p", { class: "claimed" }, "The block says ", code(claimed)),
+        !holds && h("p", { class: "claimed" }, "The node says ", code(claimed)),
     );
 }
 
@@ -68,11 +82,11 @@ function tampered(proof) {
     return { ...proof, proof: [flip(proof.proof[0]), ...proof.proof.slice(1)] };
 }
 
-function proofCard(proof, tx) {
+function proofCard(proof, txHash, tx) {
     const [verdictPlace, list] = [h("p", { class: "verdict", role: "status" }), h("ol", { class: "proof" })];
     const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit of it");
     const show = (shown) => {
-        const { steps, checks, holds } = verifyProof(shown, tx.txHash, tx.blockHash);
+        const { steps, checks, holds } = verifyProof(shown, txHash, tx);
         const verdict = holds
             ? badge("confirmed", "Verified in this page")
             : badge("failed", "The proof does not hold");
@@ -140,9 +154,10 @@ async function showOnceConfirmed(hash, { signal, again }) {
 export async function transactionView(context) {
     const { route, live, signal } = context;
     await live.loaded;
-    const tx = await getTransaction(route.argument, signal);
+    const hash = route.argument.toLowerCase();
+    const tx = await getTransaction(hash, signal);
     const isPending = tx.status === "pending";
-    const proof = isPending ? null : await getProof(tx.txHash, signal);
+    const proof = isPending ? null : await getProof(hash, signal);
     const awaited = isPending ? await waitingFor(tx, live, signal) : null;
     if (isPending) showOnceConfirmed(tx.txHash, context);
     return {
@@ -168,7 +183,7 @@ export async function transactionView(context) {
                     ["Nonce", grouped(tx.nonce)],
                 ),
             ),
-            proof && proofCard(proof, tx),
+            proof && proofCard(proof, hash, tx),
         ),
     };
 }

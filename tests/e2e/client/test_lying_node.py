@@ -1,0 +1,112 @@
+"""A node that lies: each part of its answers is changed, one at a time. What claims to be verified must notice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cairn.cli.main import app
+from cairn.client import Account, AsyncClient, Client
+from cairn.client.errors import ClientError, InvalidProof, UnexpectedAnswer
+from tests.e2e.client.conftest import patient
+from tests.support.lies import LyingServer, lies_about
+from tests.support.node_process import NodeProcess
+
+PAYMENTS = 5
+
+
+class Scene:
+    """A block of several payments, and a server that can lie about them."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        with Client(node.url) as client:
+            payments = [(Account.dev(6).address, value) for value in range(PAYMENTS)]
+            sent = client.wallet(Account.dev(5)).send_all(payments)
+            self.hashes = [str(tx_hash) for tx_hash in sent]
+            confirmed = [client.wait(tx_hash) for tx_hash in self.hashes]
+        self.server = LyingServer(node.url)
+        # The block that has most of them: its proofs have a path.
+        self.block_hash = max((tx.block_hash for tx in confirmed), key=[tx.block_hash for tx in confirmed].count)
+        self.tx, self.other = [tx.tx_hash for tx in confirmed if tx.block_hash == self.block_hash][:2]
+        self.block = self.server.truth(f"/block/{self.block_hash}")
+
+    def unnoticed(self, path: str, notices: Callable[[], bool]) -> list[str]:
+        """The parts of the answer to `path` about which the node can lie without anybody noticing."""
+        self.server.lies = {}
+        assert not notices(), "the truth is taken for a lie"
+        parts = []
+        for part, lie in lies_about(self.server.truth(path)):
+            self.server.lie(path, lie)
+            if not notices():
+                parts.append(part)
+        self.server.lies = {}
+        return parts
+
+
+@pytest.fixture(scope="module")
+def scene(node: NodeProcess) -> Iterator[Scene]:
+    made = Scene(node)
+    yield made
+    made.server.close()
+
+
+def refused(server: LyingServer, use: Callable[[AsyncClient], Awaitable[Any]]) -> ClientError | None:
+    async def main() -> ClientError | None:
+        async with patient(server.url) as client:
+            try:
+                await use(client)
+            except ClientError as error:
+                return error
+            return None
+
+    return asyncio.run(main())
+
+
+def test_nothing_of_a_proof_can_be_changed(scene: Scene) -> None:
+    async def prove(client: AsyncClient) -> None:
+        (await client.proof(scene.tx)).verify(scene.tx, scene.block_hash)
+
+    def notices() -> bool:
+        error = refused(scene.server, prove)
+        assert error is None or isinstance(error, InvalidProof | UnexpectedAnswer)
+        return error is not None
+
+    assert scene.unnoticed(f"/tx/{scene.tx}/proof", notices) == []
+
+
+@pytest.mark.parametrize("part", ["", "/proof"])
+def test_nothing_that_the_command_shows_as_verified_can_be_changed(scene: Scene, part: str) -> None:
+    def notices() -> bool:
+        command = ["tx", scene.tx, "--trusted-block", scene.block_hash, "--node", scene.server.url]
+        result = CliRunner().invoke(app, command)
+        assert ("verified" in result.stdout) is (result.exit_code == 0), result.output
+        return result.exit_code != 0
+
+    assert scene.unnoticed(f"/tx/{scene.tx}{part}", notices) == []
+
+
+def test_the_true_answer_to_another_question_is_none(scene: Scene) -> None:
+    server, height = scene.server, scene.block["blockHeight"]
+    here, there = Account.dev(5).address.lower(), Account.dev(6).address.lower()
+    swaps: list[tuple[str, str, Callable[[AsyncClient], Awaitable[Any]]]] = [
+        (f"/tx/{scene.tx}", f"/tx/{scene.other}", lambda client: client.transaction(scene.tx)),
+        (f"/tx/{scene.tx}", f"/tx/{scene.other}", lambda client: client.wait(scene.tx)),
+        (f"/block/{scene.block_hash}", "/block/0", lambda client: client.block(scene.block_hash)),
+        (f"/block/{height}", "/block/0", lambda client: client.block(height)),
+        (f"/account/{here}", f"/account/{there}", lambda client: client.account(here)),
+    ]
+    for asked, told, use in swaps:
+        server.lies = {}
+        assert refused(server, use) is None
+        server.lie(asked, server.truth(told))
+        assert isinstance(refused(server, use), UnexpectedAnswer), asked
+
+
+def test_the_true_proof_of_another_transaction_is_none(scene: Scene) -> None:
+    async def prove(client: AsyncClient) -> None:
+        (await client.proof(scene.tx)).verify(scene.tx, scene.block_hash)
+
+    scene.server.lie(f"/tx/{scene.tx}/proof", scene.server.truth(f"/tx/{scene.other}/proof"))
+    assert isinstance(refused(scene.server, prove), InvalidProof)

@@ -1,0 +1,110 @@
+"""Answers with one thing in them changed, which is what a lying node can do; and a server that gives them."""
+
+import copy
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import msgspec
+
+Lie = tuple[str, Any]
+"""Which part of the answer was changed, and the whole answer with the change."""
+
+
+def lies_about(answer: Any) -> Iterator[Lie]:
+    """The answer with each of its parts changed, one at a time: another value, none, too few and too many."""
+    for path in _paths(answer):
+        value = _at(answer, path)
+        for kind, changed in _changes(value):
+            lie = copy.deepcopy(answer)
+            _at(lie, path[:-1])[path[-1]] = changed
+            yield f"{'.'.join(map(str, path))} {kind}", lie
+        if isinstance(path[-1], str):
+            lie = copy.deepcopy(answer)
+            del _at(lie, path[:-1])[path[-1]]
+            yield f"{'.'.join(map(str, path))} missing", lie
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _paths(item, (*path, key))
+
+
+def _at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _changes(value: Any) -> Iterator[tuple[str, Any]]:
+    match value:
+        case int():
+            yield "more", value + 1
+            yield "less", value - 1
+        case str() if value.startswith("0x"):
+            yield "other", value[:-1] + format(int(value[-1], 16) ^ 1, "x")
+            yield "shorter", value[:-2]
+            yield "longer", value + "00"
+        case str():
+            yield "other", value + "x"
+        case list():
+            yield "longer", [*value, value[-1] if value else "0x" + "00" * 32]
+            if value:
+                yield "shorter", value[:-1]
+            if len(value) > 1 and value[0] != value[1]:
+                yield "in another order", [value[1], value[0], *value[2:]]
+
+
+class LyingServer:
+    """Passes requests on to a real node; what it was told to lie about, it answers itself."""
+
+    def __init__(self, upstream: str) -> None:
+        self._upstream = upstream
+        self.lies: dict[str, bytes] = {}
+        """By path, without the query."""
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, body = server.answer(self.path)
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._http = httpx.Client(base_url=upstream)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def answer(self, target: str) -> tuple[int, bytes]:
+        lie = self.lies.get(target.partition("?")[0])
+        if lie is not None:
+            return 200, lie
+        told = self._http.get(target)
+        return told.status_code, told.content
+
+    def truth(self, path: str) -> Any:
+        return msgspec.json.decode(self._http.get(path).content)
+
+    def lie(self, path: str, answer: Any) -> None:
+        """From now on, and about nothing else."""
+        self.lies = {path: msgspec.json.encode(answer)}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        self._http.close()
