@@ -89,9 +89,20 @@ class Settings:
     max_body_bytes: int = setting(128 * 1024, "Largest request body.", least=1)
     max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.", least=1)
     header_timeout_s: float = setting(10.0, "Seconds that a client has to send a whole request.", least=0.1)
+    first_byte_timeout_s: float = setting(
+        5.0, "Seconds that a new connection may stay silent before it is closed.", least=0.1
+    )
     idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.", least=0.1)
     max_connections: int = setting(
-        10_000, "Connections at once; each worker takes an equal share and refuses more.", least=1
+        10_000,
+        "Connections at once; each worker takes an equal share. Beyond it idle ones make room; probes are served.",
+        least=1,
+    )
+    max_connections_per_client: int = setting(
+        1_000,
+        "Connections at once of one client address; each worker takes an equal share and refuses more. 0 is no limit, "
+        "and loopback is never limited.",
+        least=0,
     )
     rate_limit_per_s: float = setting(
         200.0,

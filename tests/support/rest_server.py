@@ -62,6 +62,9 @@ class Client:
         length = int(headers.get("content-length", 0)) if has_body and status != 100 else 0
         return Answer(status, headers, await asyncio.wait_for(self._reader.readexactly(length), PATIENCE_S))
 
+    async def exactly(self, count: int) -> bytes:
+        return await asyncio.wait_for(self._reader.readexactly(count), 10)
+
     async def rest(self) -> bytes:
         """All that comes until the server ends the connection."""
         return await asyncio.wait_for(self._reader.read(), PATIENCE_S)
@@ -133,9 +136,10 @@ class RestServer:
         self.server.sweep()
 
     @asynccontextmanager
-    async def client(self, buffer_bytes: int = 2**24) -> AsyncIterator[Client]:
-        """`buffer_bytes` is what it reads ahead of the test."""
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=buffer_bytes))
+    async def client(self, buffer_bytes: int = 2**24, address: str = "127.0.0.1") -> AsyncIterator[Client]:
+        """`buffer_bytes` is what it reads ahead of the test; `address` is where it comes from."""
+        connecting = asyncio.open_connection("127.0.0.1", self.port, limit=buffer_bytes, local_addr=(address, 0))
+        client = Client(*await connecting)
         try:
             yield client
         finally:

@@ -115,11 +115,11 @@ class RateLimiter:
 
     def has_left(self, client: str) -> bool:
         """Whether the client may make a request now; counts none."""
-        return self._tokens(_bucket_of(client), self._clock()) >= 1
+        return self._tokens(client_of(client), self._clock()) >= 1
 
     def take(self, client: str) -> bool:
         """Count one request; False when the client has none left."""
-        key, now = _bucket_of(client), self._clock()
+        key, now = client_of(client), self._clock()
         tokens = self._tokens(key, now)
         if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
             self._forget_rested(now)
@@ -142,7 +142,8 @@ class RateLimiter:
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
-def _bucket_of(client: str) -> str:
+def client_of(client: str) -> str:
+    """Whom an address stands for: everything that is limited per client is counted by this."""
     try:
         address = _address_of(client)
     except ValueError:

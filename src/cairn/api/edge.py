@@ -13,12 +13,12 @@ from cairn.api.errors import (
     RateLimited,
     encode_problem,
 )
+from cairn.api.probes import PROBE_PATHS
 from cairn.api.view import ChainView
 from cairn.domain.errors import Fatal, NodeError
 
 EVENTS_PATH = "/events"
 RPC_PATH = "/rpc"
-PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
 EXPOSED_HEADERS = b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After"
 PREFLIGHT_LIFETIME_S = b"600"
 

@@ -12,6 +12,7 @@ from cairn.api.access import RateLimiter
 from cairn.api.errors import Internal, encode_problem
 from cairn.api.heads import PlainHeads
 from cairn.api.intake import Intake
+from cairn.api.occupancy import Occupancy
 from cairn.api.view import ChainView
 from cairn.config import Settings
 from cairn.core.gateway import Admission
@@ -41,9 +42,10 @@ class Lane:
         self.limiter = limiter
         self.header_timeout_s = settings.header_timeout_s
         self.idle_timeout_s = settings.idle_timeout_s
-        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, self.header_timeout_s / 2, self.idle_timeout_s / 2)
-        self.max_connections = -(-settings.max_connections // max(1, settings.workers))
-        """This worker's share: the system spreads connections over the workers as they come."""
+        self.first_byte_timeout_s = settings.first_byte_timeout_s
+        shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
+        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
+        self.occupancy = Occupancy(settings)
         self.common_headers: list[Header] = []
         self.now = 0.0
         """As of the last refresh: exact enough for time-outs, and free to read."""

@@ -12,6 +12,8 @@ from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, CoreGateway
 from cairn.domain.errors import NodeError
 
+PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
+"""Answered also to those who are refused everything else for asking too much."""
 CHECK_TIMEOUT_S = 3.0
 """A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""
 CHECK_LIFETIME_S = 1.0

@@ -15,13 +15,18 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
+from cairn.api.framing import asks_for_websocket, check_framing, encode_head
 from cairn.api.heads import MAX_HEAD_BYTES as MAX_PLAIN_HEAD_BYTES
 from cairn.api.heads import NOT_PLAIN
 from cairn.api.lane import Lane
+from cairn.api.occupancy import Place
+from cairn.api.probes import PROBE_PATHS
+from cairn.api.ws_protocol import EventsProtocol
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 
 MAX_HEAD_BYTES = 64 * 1024
+"""Of the request line's target and all headers, with what trails a body in chunks."""
 LINE_OVERHEAD = len(": \r\n")
 FEED_BYTES = 16 * 1024
 LINGER_S = 2.0
@@ -74,13 +79,21 @@ class HttpProtocol(HttpToolsProtocol):
         self._served: RequestResponseCycle | None = None
         """What the full lane answers now; uvicorn's `cycle` is the newest, which may wait behind it."""
         self._is_counted = False
+        self._place: Place | None = None
+        self._serves_probes_only = False
+        self._is_silent = True
+        """Nothing has come on it yet."""
         self._is_closing = False
         """It ends with the answers that are due."""
         self._is_refused = False
         """What the client still sends is discarded."""
         self._in_head = self._in_body = False
         self._head_bytes = 0
-        self._begun = 0
+        """Of the lines of the head, and of the trailers, that are complete."""
+        self._unsaid_bytes = 0
+        """Of pieces of which the parser has told nothing yet: a line that has not ended."""
+        self._objection: NodeError | None = None
+        """Why a callback stopped the parser."""
         self._heard_at = lane.now
         self._receiving_since: float | None = None
         self._ends_at: float | None = None
@@ -92,15 +105,20 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = self._flow = HoldingFlow(transport)
         self._heard_at = self._lane.now
-        self._is_counted = self.client is not None and self._lane.limiter.limits(self.client[0])
-        if len(self.connections) > self._lane.max_connections:
-            self._refuse(TooManyConnections("this node serves as many connections as it may"))
+        client = self.client[0] if self.client is not None else ""
+        self._is_counted = self.client is not None and self._lane.limiter.limits(client)
+        self._place = self._lane.occupancy.take(client, self, self._lane.now)
+        if self._place is None:
+            self._serves_probes_only = True
+            self._place = self._lane.occupancy.room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._served is not None and not self._served.response_complete:
             self._served.disconnected = True
             self._served.message_event.set()
+        if self._place is not None:
+            self._place.give_up()
         self._answers.clear()
         self._held = b""
 
@@ -131,6 +149,13 @@ class HttpProtocol(HttpToolsProtocol):
         self._heard_at = self._lane.now
         self._continue()
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._answers and not self._is_serving() and self._receiving_since is None and not self._held
+
+    def leave(self) -> None:
+        self.transport.close()
+
     def sweep(self) -> None:
         """Called about once a second: end what takes too long."""
         now, lane = self._lane.now, self._lane
@@ -145,8 +170,10 @@ class HttpProtocol(HttpToolsProtocol):
         elif self._receiving_since is not None:
             if now - self._receiving_since > lane.header_timeout_s:
                 self._time_out()
-        elif not self._answers and not self._is_serving() and now - self._heard_at > lane.idle_timeout_s:
-            self.transport.close()
+        elif self.is_idle:
+            timeout_s = lane.first_byte_timeout_s if self._is_silent else lane.idle_timeout_s
+            if now - self._heard_at > timeout_s:
+                self.transport.close()
 
     def _time_out(self) -> None:
         if self._in_body and self.cycle.response_started:
@@ -166,7 +193,17 @@ class HttpProtocol(HttpToolsProtocol):
             # Several are owed an answer, and the newest cannot be told apart from them any more.
             self.transport.close()
             return
+        if self._answers:
+            # Those are owed, this one is not.
+            self._is_closing = True
+            self._receiving_since = None
+            self._hold(b"")
+            return
         if self._in_body:
+            if self.cycle.response_started:
+                # It was answered before its body had come: a second answer would pass for that to the next request.
+                self._linger()
+                return
             # The application is still waiting for the rest of the body.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -192,12 +229,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._lane.now
+        self._is_silent = False
         if self._is_refused:
             return
         if self._held:
             data = self._held + data
             self._held = b""
-        if not self._in_head and not self._in_body and not self._is_serving():
+        if not (self._in_head or self._in_body or self._is_serving() or self._serves_probes_only):
             data = self._take_fast(data)
         if data:
             self._feed(data)
@@ -314,39 +352,75 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _feed(self, data: bytes) -> None:
         """In pieces, so that a client cannot queue up thousands of requests at once."""
-        for start in range(0, len(data), FEED_BYTES):
+        at = 0
+        while at < len(data):
             if self.pipeline:
-                self._hold(data[start:])
+                self._hold(data[at:])
                 return
-            if not self._feed_piece(data[start : start + FEED_BYTES]):
-                return
+            piece = data[at : at + FEED_BYTES]
+            try:
+                if not self._feed_piece(piece):
+                    return
+            except httptools.HttpParserUpgrade as upgrade:
+                data, at = self._upgrade(data[at + upgrade.args[0] :]), 0
+            else:
+                at += len(piece)
 
     def _feed_piece(self, data: bytes) -> bool:
-        """Returns whether the connection goes on here."""
-        begun = self._begun
+        """Returns whether the connection goes on. Raises `HttpParserUpgrade` with where the head ends."""
+        self._unsaid_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # Another protocol than WebSocket may be offered; it is not taken up, as HTTP allows.
-            if not self._should_upgrade():
-                return True
-            self.handle_websocket_upgrade()
-            return False
         except httptools.HttpParserError:
-            if self._head_bytes > MAX_HEAD_BYTES:
-                return self._refuse_head()
-            self._refuse(MalformedRequest("the request is not HTTP/1.1 as it should be"))
+            self._refuse(self._objection or MalformedRequest("the request is not HTTP/1.1 as it should be"))
             return False
-        # Only a piece that lies within one head counts whole; what is before a new head is not its own.
-        if self._in_head and self._begun == begun:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                return self._refuse_head()
+        if (self._in_head or self._in_body) and self._head_bytes + self._unsaid_bytes > MAX_HEAD_BYTES:
+            self._refuse(_head_too_large())
+            return False
         return True
 
-    def _refuse_head(self) -> bool:
-        self._refuse(HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes"))
-        return False
+    def _upgrade(self, rest: bytes) -> bytes:
+        """The parser has stopped behind a head that asks for another protocol. Returns what is to be parsed next."""
+        method, version = self.scope["method"], self.scope["http_version"]
+        self._renew_parser()
+        if method == "CONNECT":
+            self._refuse(MalformedRequest("this node connects to nobody else"))
+            return b""
+        if not asks_for_websocket(version, self.headers):
+            # Once more without it: the parser reads no body behind an upgrade, and would take it for a request.
+            kept = [header for header in self.headers if header[0] != b"upgrade"]
+            return encode_head(method, self.url, version, kept) + rest
+        head = encode_head(method, self.url, version, self.headers)
+        if self._is_serving():
+            # The answers before come first.
+            self._hold(head + rest)
+        else:
+            self._become_websocket(head, rest)
+        return b""
+
+    def _renew_parser(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        # As uvicorn sets it: what follows a request that ends the connection is not parsed.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _become_websocket(self, head: bytes, rest: bytes) -> None:
+        self.connections.discard(self)
+        protocol = EventsProtocol(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        protocol.keep(self._place)
+        protocol.connection_made(self.transport)
+        protocol.data_received(head)
+        self.transport.set_protocol(protocol)
+        if rest:
+            protocol.data_received(rest)
+
+    def _should_upgrade(self) -> bool:
+        """Asked by uvicorn's callbacks where the parser sees an upgrade: `_upgrade` decides about it."""
+        return True
+
+    def _object(self, error: NodeError) -> None:
+        """Stop the parser, from one of its callbacks, and refuse the request."""
+        self._objection = error
+        raise error
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._served = cycle
@@ -354,23 +428,47 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._begun += 1
         self._in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._unsaid_bytes = 0
         self._receiving_since = self._lane.now
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._head_bytes += len(url)
+        self._unsaid_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value) + LINE_OVERHEAD
+        self._unsaid_bytes = 0
+        if self._in_head:
+            super().on_header(name, value)
+        elif self._head_bytes > MAX_HEAD_BYTES:
+            self._object(_head_too_large())
+        # What trails the body is for nobody here, and must not pass for a header.
+
     def on_headers_complete(self) -> None:
-        # Now that it is whole, exactly; so far the pieces in which it began and ended were not counted.
-        lines = sum(len(name) + len(value) + LINE_OVERHEAD for name, value in self.headers)
-        self._head_bytes = max(self._head_bytes, len(self.url) + lines)
         if self._head_bytes > MAX_HEAD_BYTES:
-            raise ValueError("the head is too large")
+            self._object(_head_too_large())
+        try:
+            check_framing(self.parser.get_http_version(), self.headers)
+        except MalformedRequest as unclear:
+            self._object(unclear)
+        if self._serves_probes_only and self.url.partition(b"?")[0].decode("latin-1") not in PROBE_PATHS:
+            self._object(TooManyConnections("this node serves as many connections, or as many of yours, as it may"))
         super().on_headers_complete()
+        if self._serves_probes_only and not self.parser.should_upgrade():
+            self.cycle.keep_alive = False
         self._in_head, self._in_body = False, True
+        self._unsaid_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._unsaid_bytes = 0
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_body = False
+        self._unsaid_bytes = 0
         self._receiving_since = None
 
     def on_response_complete(self) -> None:
@@ -382,3 +480,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         self._continue()
+
+
+def _head_too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes, with what trails its body")

@@ -10,8 +10,9 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
 from websockets.exceptions import HeaderLineTooLong, InvalidMethod, InvalidUpgrade, RequestLineTooLong, TooManyHeaders
-from websockets.frames import CloseCode
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from cairn.api.countdown import Countdown
@@ -23,6 +24,7 @@ from cairn.api.errors import (
     UpgradeRequired,
     encode_problem,
 )
+from cairn.api.occupancy import Place
 from cairn.config import Settings
 from cairn.domain.errors import NodeError, ShuttingDown
 
@@ -35,6 +37,8 @@ FAILED_LINGER_S = 5.0
 """The same for a client that broke the protocol, while what it still sends is discarded."""
 SHUTDOWN_LINGER_S = 1.5
 """The same when the node stops: less than the server waits for its connections to end."""
+MAX_FRAGMENTS = 1_024
+"""Of one message: empty ones would never reach the largest size that a message may have."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
 """Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
 
@@ -52,6 +56,15 @@ class EventsProtocol(WebSocketsSansIOProtocol):
         self._stall_timeout_s = 0.0
         self._stall_timer: Countdown | None = None
         self._abort_timer: TimerHandle | None = None
+        self._place: Place | None = None
+        self._early = b""
+        """What came before the handshake was answered."""
+
+    def keep(self, place: Place | None) -> None:
+        """The place of the connection that this one goes on with."""
+        if place is not None:
+            place.guest = None
+        self._place = place
 
     # For the endpoint and the hub.
 
@@ -163,6 +176,12 @@ class EventsProtocol(WebSocketsSansIOProtocol):
     # A client that breaks the protocol, or goes away.
 
     def data_received(self, data: bytes) -> None:
+        if self.handshake_initiated and self.conn.state is State.CONNECTING:
+            # It did not wait for the answer to its handshake, but that one comes first.
+            self._early += data
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+            return
         super().data_received(data)
         failure = self.conn.handshake_exc
         if failure is not None and not self.handshake_initiated:
@@ -170,6 +189,15 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             self.handshake_initiated = True
             is_long = isinstance(failure, RequestLineTooLong | HeaderLineTooLong | TooManyHeaders)
             self._refuse(HeadersTooLarge(str(failure)) if is_long else MalformedRequest(str(failure)))
+
+    def handle_cont(self, event: Frame) -> None:
+        if self.close_sent:
+            return
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self.conn.fail(CloseCode.POLICY_VIOLATION, f"a message has at most {MAX_FRAGMENTS} fragments")
+            self.handle_parser_exception()
+            return
+        super().handle_cont(event)
 
     def handle_ping(self) -> None:
         # Nothing follows a close frame: a client that goes on asking would fill the buffer all the while it lingers.
@@ -202,6 +230,8 @@ class EventsProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._place is not None:
+            self._place.give_up()
         self._stop_stall_timer()
         if self._abort_timer is not None:
             self._abort_timer.cancel()
@@ -228,6 +258,10 @@ class EventsProtocol(WebSocketsSansIOProtocol):
             headers = [*self.default_headers, *message.get("headers", ())]
             message = {"type": "websocket.http.response.start", "status": message["status"], "headers": headers}
         await super().send(message)
+        if self._early and self.conn.state is not State.CONNECTING:
+            early, self._early = self._early, b""
+            self.transport.resume_reading()
+            self.data_received(early)
         if self.initial_response is not None and self.close_sent:
             # A refusal in full is an answer too; uvicorn would log it as an application that gave none.
             self.handshake_complete = True

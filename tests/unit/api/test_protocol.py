@@ -304,15 +304,6 @@ def test_head_has_no_body() -> None:
     run_server(scenario)
 
 
-def test_an_upgrade_that_is_not_ours_is_left_alone() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            answer = await client.ask(get("/health", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c"))
-            assert answer.status == 200
-
-    run_server(scenario)
-
-
 @pytest.mark.parametrize(
     ("path", "host", "status", "code"),
     [
@@ -488,22 +479,6 @@ def test_a_refused_client_that_goes_on_sending_is_cut_off() -> None:
             await server.no_connections()
 
     run_server(scenario)
-
-
-def test_too_many_connections() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as first, server.client() as second:
-            assert [(await client.ask(get("/health"))).status for client in (first, second)] == [200, 200]
-            async with server.client() as third:
-                answer = await third.answer()
-                assert_problem(answer, 503, "TOO_MANY_CONNECTIONS")
-                assert int(answer.headers["retry-after"]) > 0
-            assert (await first.ask(get("/health"))).status == 200
-        await server.no_connections()
-        async with server.client() as later:
-            assert (await later.ask(get("/health"))).status == 200
-
-    run_server(scenario, replace(Settings(), max_connections=4, workers=2))
 
 
 def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
