@@ -214,6 +214,7 @@ REFUSALS = [
     (upgrade_head(Cookie="x" * 9_000), 431, "HEADERS_TOO_LARGE"),
     (upgrade_head(Origin="https://evil.example"), 403, "FORBIDDEN_ORIGIN"),
     (upgrade_head(Origin="null"), 403, "FORBIDDEN_ORIGIN"),
+    (upgrade_head(Origin="https://evil.example\nOrigin: http://127.0.0.1"), 400, "MALFORMED_REQUEST"),
     (upgrade_head(Sec_WebSocket_Key=""), 400, "MALFORMED_REQUEST"),
     (upgrade_head(Sec_WebSocket_Key="short"), 400, "MALFORMED_REQUEST"),
     (upgrade_head(Sec_WebSocket_Version="8"), 400, "MALFORMED_REQUEST"),
@@ -303,6 +304,7 @@ BROKEN_RULES: list[tuple[list[tuple[bytes, Opcode, bool, bool]], int]] = [
     ([(b"\xff", Opcode.TEXT, True, True)], 1007),
     ([(b"{}", Opcode.TEXT, True, False)], 1002),
     ([(b"x" * 2_000_000, Opcode.BINARY, True, True)], 1009),
+    ([(b"{}", Opcode.TEXT, False, True), *[(b"", Opcode.CONT, False, True)] * 3_000], 1008),
 ]
 
 

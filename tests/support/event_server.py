@@ -115,7 +115,7 @@ class KnownStandings(CoreGateway):
     def watch_arrivals(self, on: bool) -> None:
         raise StoreUnavailable("not here")
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         raise StoreUnavailable("not here")
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:

@@ -74,7 +74,7 @@ class ScriptedGateway(CoreGateway):
     def watch_arrivals(self, on: bool) -> None:
         self.is_watched = on
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         raise StoreUnavailable("not here")
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:

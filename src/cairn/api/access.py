@@ -1,5 +1,6 @@
 """Who may ask: host names (against DNS rebinding), origins of web pages, and how often one client may."""
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -16,6 +17,10 @@ IPV6_CLIENT_BITS = 64
 
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 """Of the origins of browser extensions, among them wallets."""
+
+
+HOST_PATTERN = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]*)?")
+"""A name or an address, and perhaps a port: nothing that others may read as a user or a path."""
 
 
 class HostList:
@@ -54,11 +59,10 @@ class HostList:
         return verdict
 
     def _is_ours(self, host: bytes) -> bool:
-        try:
-            name = urlsplit("//" + host.decode("ascii")).hostname or ""
-        except ValueError:
+        match = HOST_PATTERN.fullmatch(host)
+        if match is None:
             return False
-        name = name.removesuffix(".")
+        name = match["name"].decode("ascii").lower().removeprefix("[").removesuffix("]").removesuffix(".")
         return name in self._names or name.endswith(".localhost") or is_address(name)
 
 
@@ -82,6 +86,14 @@ class OriginList:
         if self.takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
             return True
         raise ForbiddenOrigin(f"pages of {origin[:80]!a} may not use this node; cors_origins can list it")
+
+
+def find_origin(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The page that asks; `headers` are all of the request's, names in lower case. Raises `MalformedRequest`."""
+    origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
+    if len(origins) > 1:
+        raise MalformedRequest("the Origin header is given more than once")
+    return origins[0] if origins else None
 
 
 def is_address(name: str) -> bool:

@@ -18,9 +18,10 @@ subscription on the URL is answered like one by message. Following a transaction
 `txDropped`. One that is confirmed already is told at once; if a replay has not reached its block yet, with that block.
 
 A message that cannot be taken is answered with `error`, and the socket stays open. Close codes: 1001 the node stops;
-1009 a message was larger than allowed (16 KiB unless configured otherwise); 1013 the client read too slowly: reconnect
-with `fromHeight` one above the last height seen. 4205 a dev chain was reverted to the block that the reason names:
-reconnect with `fromHeight` one above that. The node pings every 30 s unless configured otherwise.
+1008 a message had more than 1,024 fragments; 1009 a message was larger than allowed (16 KiB unless configured
+otherwise); 1013 the client read too slowly: reconnect with `fromHeight` one above the last height seen. 4205 a dev
+chain was reverted to the block that the reason names: reconnect with `fromHeight` one above that. The node pings every
+30 s unless configured otherwise.
 
 Before the upgrade a refusal is a problem document as everywhere else: 400 for a query that cannot be read, 403 for a
 web page of another origin, 503 while the node starts or stops."""

@@ -5,7 +5,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cairn.api.access import HostList, OriginList, RateLimiter
+from cairn.api.access import HostList, OriginList, RateLimiter, find_origin
 from cairn.api.errors import (
     Internal,
     MethodNotAllowed,
@@ -53,7 +53,7 @@ class Edge:
         answer = _Answer(send, self._chain_id_header())
         try:
             self.hosts.check(scope["headers"], scope["http_version"])
-            answer.extra += self._cross_origin_headers(headers, scope["path"])
+            answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
             self._count(scope)
             if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
                 await answer.send_whole(204, _preflight_headers(headers), b"")
@@ -82,17 +82,17 @@ class Edge:
         if not self.limiter.take(client[0]):
             raise RateLimited("this address asks too often; slow down")
 
-    def _cross_origin_headers(self, headers: dict[bytes, bytes], path: str) -> list[Header]:
+    def _cross_origin_headers(self, origin: str | None, headers: dict[bytes, bytes], path: str) -> list[Header]:
         """Who else may read the answer. It depends on who asks, so that also caches must tell the askers apart."""
         exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
         if self._origins.takes_all:
             return [(b"access-control-allow-origin", b"*"), exposed]
-        origin, host = headers.get(b"origin"), headers.get(b"host", b"").decode("latin-1")
+        host = headers.get(b"host", b"").decode("latin-1")
         for_wallets = path == RPC_PATH
         varies = [(b"vary", b"Origin")] if self._origins.takes_some or for_wallets else []
-        if origin is None or not self._origins.check(origin.decode("latin-1"), host, for_wallets):
+        if origin is None or not self._origins.check(origin, host, for_wallets):
             return varies
-        return [(b"access-control-allow-origin", origin), exposed, *varies]
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), exposed, *varies]
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

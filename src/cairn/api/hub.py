@@ -15,6 +15,7 @@ from websockets.frames import CloseCode
 
 from cairn.api.errors import FollowLimit
 from cairn.api.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
+from cairn.api.shares import Shares
 from cairn.api.subscriber import Connection, Subscriber
 from cairn.config import Settings
 from cairn.core.gateway import Phase
@@ -26,6 +27,8 @@ CHUNK_FRAMES = 64
 STEP_FRAMES = 256
 """Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
 CACHED_BLOCKS = 1_024
+MAX_FOLLOWED = 100_000
+"""Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
 RETRY_S = 1.0
 HASH_SIZE = 32
 NOT_IN_A_BLOCK = -1
@@ -65,6 +68,7 @@ class EventHub:
     def __init__(self, source: BlockSource, settings: Settings) -> None:
         self._source = source
         self._max_followed = settings.ws_max_followed
+        self._shares = Shares(MAX_FOLLOWED)
         self._subscribers: set[Subscriber] = set()
         self._followers: dict[TxHash, set[Subscriber]] = {}
         self._height = -1
@@ -83,12 +87,17 @@ class EventHub:
         """Whether the store can be read, which is when a socket can be served."""
         return self._source.height >= 0
 
-    def attach(self, connection: Connection, block_frame: Callable[[int], bytes] | None = None) -> Subscriber:
-        """`block_frame` makes what the socket is told of a block from its height; without it, it is `newBlock`."""
+    def attach(
+        self, connection: Connection, client: str = "", block_frame: Callable[[int], bytes] | None = None
+    ) -> Subscriber:
+        """`client` shares what all sockets may follow with other clients.
+
+        `block_frame` makes what the socket is told of a block from its height; without it, it is `newBlock`.
+        """
         if not self._subscribers:
             # Nobody was owed anything while nobody listened.
             self._height = self._committed = max(self._committed, self._source.height)
-        subscriber = Subscriber(connection, block_frame)
+        subscriber = Subscriber(connection, client, block_frame)
         self._subscribers.add(subscriber)
         connection.on_resume(lambda: self._enqueue(subscriber))
         return subscriber
@@ -97,6 +106,8 @@ class EventHub:
         self._subscribers.discard(subscriber)
         for tx_hash in subscriber.followed:
             self._forget(subscriber, tx_hash)
+        self._shares.give_back(subscriber.client, len(subscriber.followed))
+        subscriber.followed.clear()
         # It may still be in the queue: nothing must be read for it there.
         subscriber.next_height = None
         subscriber.due.clear()
@@ -137,6 +148,8 @@ class EventHub:
         # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
         if len(subscriber.due if has_ended else subscriber.followed) >= self._max_followed:
             raise FollowLimit(f"a socket follows at most {self._max_followed} transactions at once")
+        if not self._shares.take(subscriber.client):
+            raise FollowLimit("too many transactions are followed on this node; follow fewer, or later")
         subscriber.followed.add(tx_hash)
         if location is not None and has_ended:
             self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
@@ -149,6 +162,7 @@ class EventHub:
         """Whatever is due for the transaction is not written any more."""
         if tx_hash in subscriber.followed:
             subscriber.followed.remove(tx_hash)
+            self._shares.give_back(subscriber.client)
             self._forget(subscriber, tx_hash)
             subscriber.due = [end for end in subscriber.due if end[2] != tx_hash]
             heapq.heapify(subscriber.due)
@@ -319,6 +333,7 @@ class EventHub:
             if due and (height is None or due[0][0] < height):
                 _, _, tx_hash, frame = heapq.heappop(due)
                 subscriber.followed.remove(tx_hash)
+                self._shares.give_back(subscriber.client)
                 frames.append(frame)
             elif height is not None and height < self._source.base:
                 if frames:

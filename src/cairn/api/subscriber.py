@@ -23,10 +23,11 @@ class Connection(Protocol):
 class Subscriber:
     """One socket's place in the chain, and the transactions it waits for."""
 
-    __slots__ = ("block_frame", "connection", "due", "followed", "is_queued", "next_height", "replies")
+    __slots__ = ("block_frame", "client", "connection", "due", "followed", "is_queued", "next_height", "replies")
 
-    def __init__(self, connection: Connection, block_frame: Callable[[int], bytes] | None = None) -> None:
+    def __init__(self, connection: Connection, client: str, block_frame: Callable[[int], bytes] | None = None) -> None:
         self.connection = connection
+        self.client = client
         self.block_frame = block_frame
         """How a block is told on this socket, for one that speaks another language than the events' own."""
         self.next_height: int | None = None

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.access import OriginList
+from cairn.api.access import OriginList, client_of, find_origin
 from cairn.api.commands import (
     Blocks,
     Command,
@@ -54,7 +54,7 @@ class EventsEndpoint:
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
-        subscriber = self._hub.attach(connection)
+        subscriber = self._hub.attach(connection, client_of(scope["client"][0]) if scope["client"] else "")
         try:
             for target in targets:
                 self._attempt(subscriber, Command("subscribe", target), UNSET)
@@ -72,10 +72,7 @@ class EventsEndpoint:
         """The subscriptions on the URL. Raises the reason against this client."""
         if connection.refusal is not None:
             raise connection.refusal
-        headers = dict(scope["headers"])
-        if b"origin" in headers:
-            # A browser names the page that connects, and asks nobody before it does: CORS does not apply here.
-            self._origins.check(headers[b"origin"].decode("latin-1"), headers.get(b"host", b"").decode("latin-1"))
+        check_page(scope, self._origins)
         targets = parse_targets(scope["query_string"])
         if sum(isinstance(target, Confirmation) for target in targets) > self._settings.ws_max_followed:
             raise FollowLimit(f"a socket follows at most {self._settings.ws_max_followed} transactions at once")
@@ -147,6 +144,14 @@ class EventsEndpoint:
                 hub.unfollow(subscriber, target.tx_hash)
                 answer = Unsubscribed(subscription="txConfirmed", tx_hash="0x" + target.tx_hash.hex(), id=request_id)
         hub.reply(subscriber, encode_frame(answer))
+
+
+def check_page(scope: Scope, origins: OriginList, for_wallets: bool = False) -> None:
+    """A browser names the page that connects, and asks nobody before it does: CORS does not apply to a socket."""
+    origin = find_origin(scope["headers"])
+    if origin is not None:
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        origins.check(origin, host, for_wallets)
 
 
 async def refuse(send: Send, error: NodeError) -> None:

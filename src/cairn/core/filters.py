@@ -1,7 +1,7 @@
 """Filters of JSON-RPC clients that poll over HTTP: where each client was, for whichever worker it asks next."""
 
 import secrets
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from cairn.core.arrivals import Arrivals
@@ -9,7 +9,7 @@ from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
-"""When there are so many, one that nobody seems to use makes room, but none that is in use."""
+"""A client may hold no more of them than are left: it has half at most, and another always finds some."""
 IDLE_S = 60.0
 """Clients ask every few seconds: one that was not asked for so long may make room."""
 LIFETIME_S = 300.0
@@ -19,10 +19,11 @@ REMEMBERED_TXS = 10_000
 
 
 class _Filter:
-    __slots__ = ("asked_at", "kind", "place")
+    __slots__ = ("asked_at", "client", "kind", "place")
 
-    def __init__(self, kind: FilterKind, place: int, asked_at: float) -> None:
+    def __init__(self, kind: FilterKind, client: str, place: int, asked_at: float) -> None:
         self.kind = kind
+        self.client = client
         self.place = place
         """The next height, or the next number of an arrival, that the client needs."""
         self.asked_at = asked_at
@@ -39,21 +40,29 @@ class Filters:
         self._tx_count = 0
         """How many have come in; the newest of them are in `_txs`."""
 
-    def create(self, kind: FilterKind) -> str | None:
-        """The new filter's name; None when there are too many in use."""
+    def create(self, kind: FilterKind, client: str) -> str | None:
+        """The new filter's name; None when there are too many in use, or too many of this client."""
         self._expire()
-        if len(self._filters) >= MAX_FILTERS:
-            oldest, unasked = next(iter(self._filters.items()))
-            # The newcomer is refused rather than somebody's lost: one client could take away everybody's.
-            if unasked.asked_at > self._clock() - IDLE_S:
-                return None
-            self.remove(oldest)
+        held = Counter(each.client for each in self._filters.values())
+        if held[client] >= MAX_FILTERS - len(self._filters) and not self._make_room(client, held):
+            return None
         if kind == "transactions":
             self._arrivals.listen(self._arrived)
         name = hex(secrets.randbits(128))
         place = self._head() + 1 if kind == "blocks" else self._tx_count
-        self._filters[name] = _Filter(kind, place, self._clock())
+        self._filters[name] = _Filter(kind, client, place, self._clock())
         return name
+
+    def _make_room(self, client: str, held: Counter[str]) -> bool:
+        """Remove one that nobody seems to use, of this client or of one that has as many; never one in use."""
+        limit = self._clock() - IDLE_S
+        for name, each in self._filters.items():
+            if each.asked_at > limit:
+                return False
+            if held[each.client] >= held[client]:
+                self.remove(name)
+                return True
+        return False
 
     def find_changes(self, name: str, shown: int) -> FilterChanges | None:
         """What is new since the last time, as to blocks up to `shown`; None when there is no such filter."""

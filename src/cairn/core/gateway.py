@@ -182,10 +182,10 @@ class CoreGateway(DevGateway, Protocol):
     def watch_arrivals(self, on: bool) -> None:
         """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         """Begin to remember what is new, for a client that will ask for it.
 
-        Returns the filter's name; None when there are too many.
+        Returns the filter's name; None when there are too many, or too many of this client.
         """
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:

@@ -101,8 +101,8 @@ class LinkClient:
         if self._connection is not None and not self._connection.lost.done():
             self._connection.watch_arrivals(on)
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
-        return await self._call(wire.CreateFilter(kind), cast("type[str | None]", str | None))
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
+        return await self._call(wire.CreateFilter(kind, client), cast("type[str | None]", str | None))
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         expected = cast("type[FilterChanges | None]", FilterChanges | None)

@@ -241,8 +241,8 @@ class CoreProcess:
         if self._core is not None:
             self._core.watch_arrivals(on)
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
-        return await self._open_core().create_filter(kind)
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
+        return await self._open_core().create_filter(kind, client)
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         return await self._open_core().find_changes(filter_name, shown)

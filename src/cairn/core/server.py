@@ -219,7 +219,7 @@ class _Connection(asyncio.Protocol):
                 await self._core.submit_update(call.update)
                 return None
             case wire.CreateFilter():
-                return await self._core.create_filter(call.kind)
+                return await self._core.create_filter(call.kind, call.client)
             case wire.FindChanges():
                 return await self._core.find_changes(call.filter_name, call.shown)
             case wire.RemoveFilter():

@@ -389,8 +389,8 @@ class Core:
         page = self._pool.page(limit, after, sender)
         return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
 
-    async def create_filter(self, kind: FilterKind) -> str | None:
-        return self._filters.create(kind)
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
+        return self._filters.create(kind, client)
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         return self._filters.find_changes(filter_name, shown)

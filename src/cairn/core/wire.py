@@ -78,6 +78,7 @@ class ListPending(msgspec.Struct, frozen=True, tag="listPending"):
 
 class CreateFilter(msgspec.Struct, frozen=True, tag="createFilter"):
     kind: FilterKind
+    client: str
 
 
 class FindChanges(msgspec.Struct, frozen=True, tag="findChanges"):

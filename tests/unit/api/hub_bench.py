@@ -24,9 +24,9 @@ class Bench:
     def __post_init__(self) -> None:
         self.hub = EventHub(self.chain, self.settings)
 
-    def join(self) -> tuple[RecordingSocket, Subscriber]:
+    def join(self, client: str = "") -> tuple[RecordingSocket, Subscriber]:
         connection = RecordingSocket()
-        return connection, self.hub.attach(connection)
+        return connection, self.hub.attach(connection, client)
 
     def commit(self, *txs: TxHash) -> int:
         height = self.chain.append(txs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cairn.api import access
-from cairn.api.access import HostList, OriginList, RateLimiter, is_loopback
+from cairn.api.access import HostList, OriginList, RateLimiter, find_origin, is_loopback
 from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 from cairn.config import Settings
 
@@ -24,11 +24,19 @@ def test_names_of_this_node(host: bytes) -> None:
 @pytest.mark.parametrize(
     "host",
     [b"evil.example", b"localhost.evil.example", b"notlocalhost", b"127.0.0.1.evil.example", b"", b"[::1", b"\xff",
-     b"evil.example:8645", b"other.api.example"],
+     b"evil.example:8645", b"other.api.example", b"evil@localhost", b"evil:x@localhost:8645", b"localhost/evil",
+     b"localhost?evil", b"localhost#evil", b"localhost\\evil", b"localhost:evil", b"[localhost]", b"::1", b"a b"],
 )  # fmt: skip
 def test_other_names_are_refused(host: bytes) -> None:
     with pytest.raises(ForbiddenHost):
         HostList(NODE).check([(b"host", host)], "1.1")
+
+
+def test_the_page_that_asks() -> None:
+    assert find_origin([(b"host", b"localhost"), (b"origin", b"https://app.example")]) == "https://app.example"
+    assert find_origin([(b"host", b"localhost")]) is None
+    with pytest.raises(MalformedRequest):
+        find_origin([(b"origin", b"https://evil.example"), (b"origin", b"https://app.example")])
 
 
 def test_a_missing_host() -> None:

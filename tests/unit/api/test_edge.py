@@ -25,7 +25,7 @@ LISTED = replace(Settings(), cors_origins=("https://app.example",), rate_limit_p
 def send(
     method: str,
     path: str,
-    headers: dict[str, str] | None = None,
+    headers: dict[str, str] | list[tuple[str, str]] | None = None,
     settings: Settings = LISTED,
     client: str = "127.0.0.1",
 ) -> httpx.Response:
@@ -54,6 +54,13 @@ def test_without_a_known_chain_the_header_is_left_out() -> None:
             return await http.get("/health")
 
     assert "x-chain-id" not in asyncio.run(main()).headers
+
+
+def test_two_origins_are_refused_whichever_comes_last() -> None:
+    for origins in (["https://evil.example", "https://app.example"], ["https://app.example"] * 2):
+        answer = send("GET", "/health", [("origin", origin) for origin in origins])
+        assert_problem(answer, 400, "MALFORMED_REQUEST")
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_another_host_is_refused() -> None:

@@ -291,6 +291,33 @@ def test_the_limit_counts_what_is_not_told_yet() -> None:
     run(scenario, Bench(settings=Settings(ws_max_followed=3)))
 
 
+def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "MAX_FOLLOWED", 8)
+
+    async def scenario(bench: Bench) -> None:
+        sockets = [bench.join("greedy") for _ in range(3)]
+        for number in range(4):
+            bench.hub.follow(sockets[number % 2][1], tx_hash_of(number))
+        for _, greedy in sockets:
+            with pytest.raises(FollowLimit):
+                bench.hub.follow(greedy, tx_hash_of(100))
+        _, other = bench.join("other")
+        bench.hub.follow(other, tx_hash_of(0))
+        # Each way in which one ends gives its place back.
+        bench.hub.unfollow(sockets[0][1], tx_hash_of(0))
+        bench.hub.follow(sockets[2][1], tx_hash_of(4))
+        bench.commit(tx_hash_of(1))
+        await settle()
+        bench.hub.detach(sockets[0][1])
+        bench.hub.detach(sockets[0][1])
+        for number in (5, 6):
+            bench.hub.follow(sockets[2][1], tx_hash_of(number))
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(sockets[2][1], tx_hash_of(7))
+
+    run(scenario)
+
+
 def test_what_is_confirmed_is_told_though_no_more_can_be_followed() -> None:
     async def scenario(bench: Bench) -> None:
         connection, subscriber = bench.join()

@@ -102,9 +102,9 @@ def test_a_json_rpc_socket_goes_on_at_the_block_after_a_revert() -> None:
 
         new_heads = [encode_frame(TxDropped("0x", "replaced")) for _ in range(20)]
         connection = RecordingSocket()
-        subscriber = bench.hub.attach(connection, told)
-        behind = bench.hub.attach(RecordingSocket(), told)
-        silent = bench.hub.attach(RecordingSocket(), told)
+        subscriber = bench.hub.attach(connection, block_frame=told)
+        behind = bench.hub.attach(RecordingSocket(), block_frame=told)
+        silent = bench.hub.attach(RecordingSocket(), block_frame=told)
         bench.hub.subscribe_blocks(subscriber, None)
         bench.hub.subscribe_blocks(behind, 2)
         bench.hub.on_reverted(3)

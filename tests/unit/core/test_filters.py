@@ -35,8 +35,8 @@ class Bench:
         self.pool.admit(tx, 1)
         return tx
 
-    def create(self, kind: FilterKind) -> str:
-        name = self.filters.create(kind)
+    def create(self, kind: FilterKind, client: str = "one") -> str:
+        name = self.filters.create(kind, client)
         assert name is not None
         return name
 
@@ -130,18 +130,46 @@ def test_a_filter_that_nobody_asks_for_goes() -> None:
 
 
 def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters_module, "MAX_FILTERS", 2)
+    monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
 
     async def scenario(bench: Bench) -> None:
         used, idle = bench.create("blocks"), bench.create("logs")
-        assert bench.filters.create("blocks") is None
+        assert bench.filters.create("blocks", "one") is None
         bench.changes(idle)
         bench.now = IDLE_S + 1
         bench.changes(used)
         bench.create("transactions")
         assert bench.filters.find_changes(idle, 0) is None
-        assert bench.filters.create("blocks") is None
+        assert bench.filters.create("blocks", "one") is None
         bench.changes(used)
+
+    run(scenario)
+
+
+def test_one_client_cannot_take_all() -> None:
+    async def scenario(bench: Bench) -> None:
+        greedy = 0
+        while bench.filters.create("blocks", "greedy"):
+            greedy += 1
+        assert greedy == filters_module.MAX_FILTERS // 2
+        others = [bench.filters.create("blocks", f"client {number}") for number in range(100)]
+        assert all(others), "there is room for others"
+
+    run(scenario)
+
+
+def test_room_is_made_by_those_who_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
+
+    async def scenario(bench: Bench) -> None:
+        single = bench.create("blocks", "single")
+        many = [bench.create("blocks", "many") for _ in range(2)]
+        bench.create("blocks", "third")
+        bench.now = IDLE_S + 1
+        bench.create("blocks", "many")
+        assert bench.filters.find_changes(many[0], 0) is None, "its own oldest"
+        assert bench.filters.find_changes(single, 0) is not None
+        assert bench.filters.find_changes(many[1], 0) is not None
 
     run(scenario)
 
@@ -201,7 +229,7 @@ def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> 
             await client.status()
             arrived = [notice[1] for notice in heard.notices if notice[0] == "arrived"]
             assert arrived == [signed(1).hash]
-            name = await client.create_filter("transactions")
+            name = await client.create_filter("transactions", "somebody")
             assert name is not None
             await client.submit(signed(3))
             changes = await client.find_changes(name, 0)

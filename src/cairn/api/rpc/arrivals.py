@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cairn.api.rpc.notifications import ArrivedTxs
+from cairn.api.shares import Shares
 from cairn.api.view import ChainView
 from cairn.core.gateway import CoreGateway
 from cairn.domain.types import Tx
@@ -11,7 +12,7 @@ from cairn.domain.types import Tx
 AT_ONCE = 128
 """Transactions that a socket gets in one write: it is looked at before the next whether it is full."""
 MAX_PLACES = 256
-"""Subscriptions of all the sockets of a worker: each costs a frame for every transaction."""
+"""Subscriptions of all the sockets of a worker, shared by its clients: each costs a frame for every transaction."""
 
 Listener = Callable[[ArrivedTxs], None]
 
@@ -21,19 +22,23 @@ class ArrivalFeed:
         self._gateway = gateway
         self._view = view
         self._listeners: set[Listener] = set()
-        self._places: set[str] = set()
+        self._places: dict[str, str] = {}
+        """The client of each subscription."""
+        self._shares = Shares(MAX_PLACES)
         view.on_arrivals(self._arrived)
 
-    def reserve(self, subscription: str) -> bool:
-        """Take a place, before the subscription begins and until it is released; False when all are taken."""
-        if len(self._places) >= MAX_PLACES:
+    def reserve(self, subscription: str, client: str) -> bool:
+        """Take a place, before the subscription begins and until it is released; False when the client finds none."""
+        if not self._shares.take(client):
             return False
-        self._places.add(subscription)
+        self._places[subscription] = client
         return True
 
     def release(self, subscription: str) -> None:
         """Does nothing for one that has no place."""
-        self._places.discard(subscription)
+        client = self._places.pop(subscription, None)
+        if client is not None:
+            self._shares.give_back(client)
 
     def join(self, listener: Listener) -> None:
         if not self._listeners:

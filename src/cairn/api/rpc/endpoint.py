@@ -3,11 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.access import RateLimiter
+from cairn.api.access import RateLimiter, client_of
 from cairn.api.bodies import read_json_body
 from cairn.api.reads import json_response
 from cairn.api.rpc.counting import CallCounter
 from cairn.api.rpc.dispatch import Dispatcher
+from cairn.api.rpc.filters import asking_client
 from cairn.config import Settings
 
 
@@ -20,5 +21,6 @@ class RpcEndpoint:
     async def post(self, request: Request) -> Response:
         body = await read_json_body(request, self._settings.max_body_bytes)
         client = request.client.host if request.client else ""
+        asking_client.set(client_of(client))
         answer = await self._dispatcher.answer(body, CallCounter(self._limiter, client, already_counted=1))
         return Response(status_code=204) if answer is None else json_response(answer)

@@ -1,6 +1,7 @@
 """Filters that are polled, and logs, of which this chain has none."""
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from cairn.api.rpc.chain import Chain
 from cairn.api.rpc.dispatch import Handler
@@ -14,6 +15,9 @@ MAX_BLOCKS = 10_000
 """Hashes in one answer; a client that comes back after more gets the newest."""
 TURN_ITEMS = 200
 """Headers that are read before other requests get their turn."""
+
+asking_client: ContextVar[str] = ContextVar("asking_client", default="")
+"""Who makes the call, for the methods that keep something for their client: `access.client_of` its address."""
 
 
 class FilterMethods:
@@ -54,7 +58,7 @@ class FilterMethods:
         return await self._create("transactions")
 
     async def _create(self, kind: FilterKind) -> str:
-        name = await self._gateway.create_filter(kind)
+        name = await self._gateway.create_filter(kind, asking_client.get())
         if name is None:
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
         return name

@@ -8,15 +8,16 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.access import OriginList, RateLimiter
+from cairn.api.access import OriginList, RateLimiter, client_of
 from cairn.api.hub import EventHub
 from cairn.api.rpc.arrivals import ArrivalFeed
 from cairn.api.rpc.counting import CallCounter
 from cairn.api.rpc.dispatch import Dispatcher, Handler
+from cairn.api.rpc.filters import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.view import ChainView
-from cairn.api.websocket import refuse
+from cairn.api.websocket import check_page, refuse
 from cairn.api.ws_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
@@ -54,8 +55,10 @@ class RpcSocketEndpoint:
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
-        subscriptions = Subscriptions(connection, self._hub, self._heads, self._arrivals)
-        counter = CallCounter(self._limiter, scope["client"][0] if scope["client"] else "")
+        address = scope["client"][0] if scope["client"] else ""
+        asking_client.set(client_of(address))
+        subscriptions = Subscriptions(connection, client_of(address), self._hub, self._heads, self._arrivals)
+        counter = CallCounter(self._limiter, address)
         try:
             await self._listen(connection, subscriptions, counter, receive)
         except Exception:
@@ -68,11 +71,7 @@ class RpcSocketEndpoint:
         """Raises the reason against this client."""
         if connection.refusal is not None:
             raise connection.refusal
-        headers = dict(scope["headers"])
-        if b"origin" in headers:
-            # A browser names the page that connects, and asks nobody before it does: CORS does not apply here.
-            host = headers.get(b"host", b"").decode("latin-1")
-            self._origins.check(headers[b"origin"].decode("latin-1"), host, for_wallets=True)
+        check_page(scope, self._origins, for_wallets=True)
         if self._hub.is_closing:
             raise ShuttingDown("the node is stopping")
         if not self._hub.is_open:

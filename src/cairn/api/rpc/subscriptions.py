@@ -24,12 +24,15 @@ class Subscriptions:
     Pending transactions are news, not a record: what arrives while the socket is full is not told on it.
     """
 
-    def __init__(self, connection: Connection, hub: EventHub, heads: HeadTexts, arrivals: ArrivalFeed) -> None:
+    def __init__(
+        self, connection: Connection, client: str, hub: EventHub, heads: HeadTexts, arrivals: ArrivalFeed
+    ) -> None:
         self._connection = connection
+        self._client = client
         self._hub = hub
         self._head_texts = heads
         self._arrivals = arrivals
-        self._subscriber = hub.attach(connection, self._head_frames)
+        self._subscriber = hub.attach(connection, client, self._head_frames)
         self._new: dict[str, tuple[str, bool]] = {}
         """Kind and detail of those whose ids the client has not been told yet."""
         self._heads: set[str] = set()
@@ -62,7 +65,7 @@ class Subscriptions:
         unbegun = sum(kind == "newPendingTransactions" for kind, _ in self._new.values())
         if unbegun + len(self._pending) >= MAX_PENDING:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket follows pending transactions {MAX_PENDING} times")
-        if not self._arrivals.reserve(subscription):
+        if not self._arrivals.reserve(subscription, self._client):
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many subscriptions to pending transactions")
 
     def begin(self) -> None:

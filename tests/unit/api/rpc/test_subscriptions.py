@@ -44,9 +44,9 @@ class Bench:
         self.view.info = INFO
         self.arrivals = ArrivalFeed(self.core, self.view)
 
-    def join(self) -> tuple[RecordingSocket, Subscriptions]:
+    def join(self, client: str = "") -> tuple[RecordingSocket, Subscriptions]:
         socket = RecordingSocket()
-        return socket, Subscriptions(socket, self.hub, Heads(), self.arrivals)
+        return socket, Subscriptions(socket, client, self.hub, Heads(), self.arrivals)
 
     def commit(self) -> None:
         self.hub.on_commit(self.chain.append(()))
@@ -235,14 +235,14 @@ def test_other_names_and_too_many_are_refused() -> None:
 
 
 def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "MAX_PLACES", 3)
+    monkeypatch.setattr(arrivals, "MAX_PLACES", 4)
 
     async def refused(by: Subscriptions) -> None:
         with pytest.raises(RpcError, match="limit exceeded: too many"):
             await by.subscribe(["newPendingTransactions"])
 
     async def scenario(bench: Bench) -> None:
-        (_, first), (_, second) = bench.join(), bench.join()
+        (_, first), (_, second) = bench.join("one"), bench.join("two")
         names = [await first.subscribe(["newPendingTransactions"]) for _ in range(2)]
         await second.subscribe(["newPendingTransactions", True])
         # None of them has begun: whoever asks in one batch, or at the same time, is counted all the same.
@@ -253,8 +253,7 @@ def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.M
         await second.subscribe(["newPendingTransactions"])
         await refused(second)
         second.close()
-        for _ in range(2):
-            await first.subscribe(["newPendingTransactions"])
+        await first.subscribe(["newPendingTransactions"])
         await refused(first)
 
     run(scenario)
