@@ -21,13 +21,14 @@ from cairn.cli.engine import settle_engine
 from cairn.cli.home import Home, build_genesis, read_address
 from cairn.cli.join import join
 from cairn.cli.options import flags_given, with_settings
-from cairn.cli.report import EXIT_CODES, reported_errors, warn
+from cairn.cli.report import EXIT_CODES, DataUnusable, reported_errors, warn
 from cairn.cli.testnet import make_testnet
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.store.discard import discard_journal
 from cairn.temporary import temporary_directory
 
 app = typer.Typer(
@@ -135,6 +136,21 @@ def init(
         warn("no --alloc was given, so no account holds anything: add balances to genesis.json before the first run")
     warn_of_lost_fees(chosen_proposer or ZERO_ADDRESS)
     print(f"Start the node with: cairn run --home {directory}")
+
+
+@app.command(rich_help_panel=NODE)
+def discard_pending(
+    data_dir: Annotated[Path, typer.Argument(help="The data directory of a node that is stopped.", show_default=False)],
+) -> None:
+    """Give up a damaged journal: keep the chain, and lose what was accepted and is not confirmed."""
+    with reported_errors():
+        try:
+            aside = discard_journal(data_dir)
+        except Fatal as failure:
+            raise DataUnusable(failure.detail) from None
+        except StoreUnavailable as failure:
+            raise InvalidConfig(failure.detail) from None
+    print(f"The node in {data_dir} starts with an empty mempool. The old journal: {aside or 'there was none'}")
 
 
 app.command("testnet", rich_help_panel=NETWORK)(make_testnet)

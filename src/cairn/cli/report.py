@@ -51,6 +51,10 @@ class CommandFailed(Exception):
         self.tx_hash = tx_hash
 
 
+class DataUnusable(CommandFailed):
+    exit_code = ExitCode.DATA
+
+
 class NotFound(CommandFailed):
     exit_code = ExitCode.NOT_FOUND
 

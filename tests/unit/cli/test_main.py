@@ -162,6 +162,27 @@ def test_init_refuses_to_overwrite(tmp_path: Path) -> None:
     )
 
 
+def test_a_damaged_journal_can_be_given_up(tmp_path: Path) -> None:
+    ChainStore.open(tmp_path / "data", dev_genesis()).close()
+    (tmp_path / "data" / "journal").mkdir()
+    (tmp_path / "data" / "journal" / "notes.seg").touch()
+    result = cli.invoke(app, ["discard-pending", str(tmp_path / "data")])
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"The node in {tmp_path / 'data'} starts with an empty mempool. "
+        f"The old journal: {tmp_path / 'data' / 'journal.discarded-1'}\n",
+    )
+    (tmp_path / "data" / "watermark").write_bytes(b"")
+    damaged = cli.invoke(app, ["discard-pending", str(tmp_path / "data")])
+    assert (damaged.exit_code, damaged.stderr) == (
+        3,
+        f"cairn: {tmp_path / 'data' / 'watermark'} has 0 bytes, not 65536\n",
+    )
+    nothing = cli.invoke(app, ["discard-pending", str(tmp_path / "nothing")])
+    assert nothing.exit_code == 2
+    assert "cannot read" in nothing.stderr
+
+
 def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> None:
     with dev_directory(None) as (path, described):
         assert path.is_dir()

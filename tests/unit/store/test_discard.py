@@ -1,0 +1,78 @@
+"""A damaged journal that its operator gives up."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable
+from cairn.store.discard import discard_journal
+from tests.support.core_fixtures import make_block, opened_core, signed
+from tests.support.damage import DAMAGES, Damage
+from tests.support.disk import files_of
+
+
+async def accept(directory: Path) -> None:
+    async with opened_core(directory) as core:
+        await core.submit(signed(0))
+        make_block(core)
+        for nonce in (2, 3, 4, 5, 6):
+            await core.submit(signed(nonce))
+
+
+async def look(directory: Path) -> tuple[int, int]:
+    async with opened_core(directory) as core:
+        status = await core.status()
+        return status.head, status.queued
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    asyncio.run(accept(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    "damage", [damage for damage in DAMAGES if "watermark" not in damage.__name__], ids=lambda damage: damage.__name__
+)
+def test_the_chain_goes_on_without_it(directory: Path, damage: Damage) -> None:
+    damage(directory)
+    journal = directory / "journal"
+    before = files_of(journal)
+    aside = discard_journal(directory)
+    assert files_of(aside or journal) == before
+    for _ in range(2):
+        assert asyncio.run(look(directory)) == (1, 0)
+
+
+def test_a_discard_that_was_cut_off_is_ended_by_the_next(directory: Path) -> None:
+    (directory / "journal").rename(directory / "journal.discarded-1")
+    with pytest.raises(Corrupt):
+        asyncio.run(look(directory))
+    assert discard_journal(directory) is None
+    assert asyncio.run(look(directory)) == (1, 0)
+    assert discard_journal(directory) == directory / "journal.discarded-2"
+
+
+@pytest.mark.parametrize("damage", [damage for damage in DAMAGES if "watermark" in damage.__name__])
+def test_without_a_watermark_nothing_is_touched(directory: Path, damage: Damage) -> None:
+    damage(directory)
+    before = files_of(directory)
+    with pytest.raises((Corrupt, StoreUnavailable), match="watermark"):
+        discard_journal(directory)
+    assert files_of(directory).keys() == before.keys()
+
+
+def test_a_directory_in_use_is_left_alone(directory: Path) -> None:
+    async def scenario() -> None:
+        async with opened_core(directory):
+            with pytest.raises(DirectoryInUse):
+                discard_journal(directory)
+
+    asyncio.run(scenario())
+
+
+def test_another_directory_is_not_begun(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot read"):
+        discard_journal(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
