@@ -63,7 +63,7 @@ class Client:
         return Answer(status, headers, await asyncio.wait_for(self._reader.readexactly(length), PATIENCE_S))
 
     async def exactly(self, count: int) -> bytes:
-        return await asyncio.wait_for(self._reader.readexactly(count), 10)
+        return await asyncio.wait_for(self._reader.readexactly(count), PATIENCE_S)
 
     async def rest(self) -> bytes:
         """All that comes until the server ends the connection."""

@@ -1,6 +1,5 @@
 """How many connections a client may hold, which ones make room, and that a probe is always answered."""
 
-import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -197,9 +196,10 @@ def test_a_connection_that_says_nothing_ends_sooner_than_an_idle_one() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as silent, server.client() as used:
             assert (await used.ask(get("/health"))).status == 200
+            await server.accepted(2)
+            server.pass_time(1)
             assert await silent.rest() == b""
-            await asyncio.sleep(0)
-            assert len(server.connections) == 1
+            await server.accepted(1)
             assert (await used.ask(get("/health"))).status == 200
 
     run_server(scenario, replace(ONE_WORKER, first_byte_timeout_s=0.2))
