@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 import httptools
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -202,10 +203,11 @@ class HttpProtocol(HttpToolsProtocol):
         if self._in_body:
             if self.cycle.response_started:
                 # It was answered before its body had come: a second answer would pass for that to the next request.
-                self._linger()
+                self._end_answered()
                 return
             # The application is still waiting for the rest of the body.
             self.cycle.disconnected = True
+            self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         elif self._is_serving():
             # Requests before this one are still being answered: those are owed, this one is not.
@@ -215,6 +217,14 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._is_refused and not self.transport.is_closing():
             self.transport.write(self._lane.problem(error, CLOSE))
             self._linger()
+
+    def _end_answered(self) -> None:
+        """End with the answer that has begun, if only that."""
+        if self.cycle.response_complete:
+            self._linger()
+        else:
+            self._is_refused = True
+            self.cycle.keep_alive = False
 
     def _linger(self) -> None:
         """End our side, and discard what the client still sends: unread, it would turn the answer into a reset."""
@@ -413,6 +423,10 @@ class HttpProtocol(HttpToolsProtocol):
         if rest:
             protocol.data_received(rest)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
     def _should_upgrade(self) -> bool:
         """Asked by uvicorn's callbacks where the parser sees an upgrade: `_upgrade` decides about it."""
         return True
@@ -421,10 +435,6 @@ class HttpProtocol(HttpToolsProtocol):
         """Stop the parser, from one of its callbacks, and refuse the request."""
         self._objection = error
         raise error
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._served = cycle
-        super()._start_asgi_task(cycle, app)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -249,6 +249,31 @@ def test_a_request_that_never_arrives_takes_nothing_from_those_before_it() -> No
     run_server(scenario, replace(Settings(), header_timeout_s=0.2, idle_timeout_s=60))
 
 
+def test_nobody_is_told_to_go_on_with_a_request_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(chunked("Expect: 100-continue").removesuffix(b"2\r\n{}\r\n0\r\n") + b"zz\r\n")
+            assert (await client.answer()).status == 400
+            assert await client.rest() == b""
+
+    run_server(scenario)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_client_that_leaves_several_requests_behind(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: RestServer) -> None:
+        server.core.check_delay_s = 0.05
+        async with server.client() as client:
+            client.write(get("/ready") * 3)
+            await wait_until(lambda: bool(server.server.server_state.tasks))
+            client.abort()
+            await wait_until(lambda: not server.server.server_state.tasks)
+            await server.no_connections()
+
+    run_server(scenario)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 # What is unclear is refused.
 
 
