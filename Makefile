@@ -13,7 +13,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-.PHONY: help setup dev test test-unit test-node test-network steady check fmt docs newcomer bench bench-network cometbft programs explorer-scale js proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network steady check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -73,8 +73,14 @@ bench-network: $(STAMP) cometbft ## Measure four validators beside four of Comet
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-programs: ## Look for curl and Chromium, which tests need; installs them when run as root
+programs: ## Look for curl, Chromium and nginx, which tests need; installs them when run as root
 	@sh tools/programs.sh
+
+http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000
+	HTTP_CASES=$(or $(CASES),100000) $(BIN)/pytest -q -n 3 tests/property/test_http_differential.py
+
+bounds: $(STAMP) ## Test the API on the oldest versions that pyproject.toml allows
+	$(BIN)/python tools/bounds.py $(ARGS)
 
 explorer-scale: $(STAMP) programs ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
 	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes sure that the programs are here which tests use and which come from the system: curl, and a Chromium (CHROMIUM=...
-# names one that is not on the path). Run as root on Debian or Ubuntu, it installs them. Otherwise the tests that need
-# them are left out, and say so; in CI that is a failure.
+# Makes sure that the programs are here which tests use and which come from the system: curl, nginx, and a Chromium
+# (CHROMIUM=... and NGINX=... name one that is not on the path). Run as root on Debian or Ubuntu, it installs them.
+# Otherwise the tests that need them are left out, and say so; in CI that is a failure.
 set -eu
 
 # need PACKAGE COMMAND...: any of the commands will do.
@@ -17,13 +17,15 @@ need() {
 missing=
 need curl curl
 need chromium "${CHROMIUM:-}" chromium chromium-browser google-chrome
+need nginx-light "${NGINX:-}" nginx /usr/sbin/nginx
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "programs: installing$missing"
     apt-get -qq update
+    # RUNLEVEL: a package must not start a server of its own. Tests start theirs.
     # shellcheck disable=SC2086 # one word for each package
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $missing >/dev/null
+    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install -y $missing >/dev/null
     exit 0
 fi
 echo "programs: not found:$missing. Install what is missing with your package manager" >&2

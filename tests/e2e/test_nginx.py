@@ -1,0 +1,145 @@
+"""Behind a real nginx, set up as docs/production.md says: no body becomes a request, and answers keep their order.
+
+`HTTP_SEED=…` repeats a run that failed.
+"""
+
+import json
+import os
+import random
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from tests.support.nginx import NGINX, Nginx
+from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
+from tests.support.programs import need_program
+
+SEED = int(os.environ.get("HTTP_SEED", random.SystemRandom().randrange(2**32)))
+CONVERSATIONS = 40
+UPGRADES = ("h2c", "foo", "websocket, h2c", "TLS/1.0")
+MINE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": []}).encode()
+SMUGGLED = (
+    b"POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(MINE)
+    + MINE
+)
+
+
+@pytest.fixture(scope="module")
+def binary() -> str:
+    return need_program(*NGINX)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[NodeProcess]:
+    with NodeProcess.start_dev("--workers", "1") as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def proxy(binary: str, node: NodeProcess) -> Iterator[Nginx]:
+    with Nginx(binary, node.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def strict_proxy(binary: str, node: NodeProcess) -> Iterator[Nginx]:
+    """It lets nobody use JSON-RPC."""
+    with Nginx(binary, node.url, "location /rpc { return 403; }") as proxy:
+        yield proxy
+
+
+class Client:
+    """A connection on which a test writes bytes as it likes."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def answer(self) -> tuple[int, bytes]:
+        status = int(self._file.readline().split()[1])
+        headers: dict[bytes, bytes] = {}
+        while line := self._file.readline().strip():
+            name, _, value = line.partition(b": ")
+            headers[name.lower()] = value
+        return status, self._file.read(int(headers[b"content-length"]))
+
+
+def height(node: NodeProcess) -> int:
+    found: int = httpx.get(node.url + "/chain", timeout=PATIENCE_S).json()["head"]["blockHeight"]
+    return found
+
+
+def post(path: str, body: bytes, *headers: str, is_chunked: bool = False) -> bytes:
+    lines = ["Host: localhost", "Content-Type: application/json", *headers]
+    lines.append("Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {len(body)}")
+    if is_chunked:
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return f"POST {path} HTTP/1.1\r\n{''.join(line + chr(13) + chr(10) for line in lines)}\r\n".encode() + body
+
+
+@pytest.mark.parametrize("upgrade", UPGRADES)
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_no_body_passes_a_location_that_forbids(
+    node: NodeProcess, strict_proxy: Nginx, upgrade: str, is_chunked: bool
+) -> None:
+    before = height(node)
+    # Empty lines before a request mean nothing, so wherever a new piece of the body begins, the request would be next.
+    body = b"\r\n" * 30_000 + SMUGGLED
+    with Client(strict_proxy.port) as client:
+        client.send(post("/rpc", MINE))
+        assert client.answer()[0] == 403
+        client.send(post("/tx", body, "Connection: Upgrade", f"Upgrade: {upgrade}", is_chunked=is_chunked))
+        assert client.answer()[0] == 400
+        # Of the same connection, but perhaps not of the same one to the node.
+        client.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.answer() == (200, b'{"status":"alive"}')
+    assert height(node) == before, "a body was executed"
+    assert httpx.post(node.url + "/rpc", content=MINE, headers={"content-type": "application/json"}).status_code == 200
+    assert height(node) == before + 1, "that is what it would have done"
+
+
+def test_each_request_gets_its_own_answer_in_order(proxy: Nginx) -> None:
+    rng = random.Random(SEED)
+    for conversation in range(CONVERSATIONS):
+        ids = [f"{conversation}.{number}" for number in range(rng.choice([1, 2, 5]))]
+        stream = b"".join(random_call(rng, name) for name in ids)
+        with Client(proxy.port) as client:
+            at, size = 0, rng.choice([len(stream), 500, 37])
+            while at < len(stream):
+                client.send(stream[at : at + size])
+                at += size
+            answers = [client.answer() for _ in ids]
+        assert [json.loads(body)["id"] for _, body in answers] == ids, f"HTTP_SEED={SEED}"
+
+
+def random_call(rng: random.Random, name: str) -> bytes:
+    call = {
+        "jsonrpc": "2.0",
+        "id": name,
+        "method": "web3_sha3",
+        "params": ["0x" + SMUGGLED.hex() * rng.choice([0, 1, 50])],
+    }
+    headers = []
+    if rng.random() < 0.5:
+        headers = ["Connection: Upgrade", f"Upgrade: {rng.choice(UPGRADES)}"]
+    return post("/rpc", json.dumps(call).encode(), *headers, is_chunked=rng.random() < 0.5)
+
+
+def test_a_websocket_passes(proxy: Nginx) -> None:
+    with connect(f"ws://127.0.0.1:{proxy.port}/events?newBlock&fromHeight=0", proxy=None) as socket:
+        assert json.loads(socket.recv(PATIENCE_S))["event"] == "subscribed"
+        assert json.loads(socket.recv(PATIENCE_S))["event"] == "newBlock"
