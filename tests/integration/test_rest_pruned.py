@@ -40,7 +40,8 @@ def test_what_is_below_the_base_is_not_found(tmp_path: Path) -> None:
             answer = await node.get(f"/tx/{tx_hash}")
             assert_described(answer)
             if number < BASE:
-                assert_problem(answer, 404, "TX_NOT_FOUND")
+                problem = assert_problem(answer, 404, "TX_NOT_KEPT")
+                assert f"from {BASE} on, the oldest that this node keeps" in problem["detail"]
             else:
                 assert answer.json()["blockHeight"] == number
                 assert (await node.read(f"/tx/{tx_hash}/proof"))["header"]["blockHeight"] == number

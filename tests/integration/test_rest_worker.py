@@ -102,6 +102,8 @@ def test_when_the_core_is_gone_health_stays_and_ready_does_not() -> None:
         assert process.core is not None
         process.core.send_signal(signal.SIGSTOP)
         process.wait_for("/ready", 503, having="did not answer")
+        for path in ("/block/latest", "/chain", "/mempool"):
+            assert_problem(process.http.get(path), 503, "STORE_UNAVAILABLE")
         process.core.kill()
         process.core.wait()
         gone = process.wait_for("/ready", 503, having="is gone").json()

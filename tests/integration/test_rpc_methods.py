@@ -7,6 +7,7 @@ import pytest
 from eth_account import Account as Wallet
 
 from cairn.core import filters
+from cairn.core.gateway import PendingPage
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import MAX_UINT256
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
@@ -96,6 +97,47 @@ def test_places_in_a_block(tmp_path: Path) -> None:
         assert await call(node, "eth_getUncleCountByBlockNumber", "latest") == "0x0"
         assert await call(node, "eth_getUncleCountByBlockHash", block_hash) == "0x0"
         assert await call(node, "eth_getUncleCountByBlockNumber", "0x9") is None
+
+    run(tmp_path, scenario)
+
+
+def test_the_pending_block_has_what_can_be_mined(tmp_path: Path) -> None:
+    """In all that is asked about it: not what waits for a nonce, and not the newest block."""
+
+    async def scenario(node: RestNode) -> None:
+        await send(node, 0)
+        node.mine()
+        ready = [await send(node, nonce) for nonce in (1, 2)]
+        await send(node, 9)
+        block = await call(node, "eth_getBlockByNumber", "pending", False)
+        assert block["transactions"] == ready
+        assert await call(node, "eth_getBlockTransactionCountByNumber", "pending") == "0x2"
+        found = [
+            await call(node, "eth_getTransactionByBlockNumberAndIndex", "pending", index)
+            for index in ("0x0", "0x1", "0x2")
+        ]
+        assert [tx and tx["hash"] for tx in found] == [*ready, None]
+
+    run(tmp_path, scenario)
+
+
+def test_what_waits_for_a_nonce_is_not_taken_for_what_can_be_mined_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block may come between the question for the time and the one for the transactions."""
+
+    async def scenario(node: RestNode) -> None:
+        await send(node, 0)
+        await send(node, 9)
+        list_pending = node.core.list_pending
+
+        async def mined_before(*question: Any) -> PendingPage:
+            node.mine()
+            return await list_pending(*question)
+
+        monkeypatch.setattr(node.core, "list_pending", mined_before)
+        block = await call(node, "eth_getBlockByNumber", "pending", False)
+        assert block["transactions"] == []
 
     run(tmp_path, scenario)
 

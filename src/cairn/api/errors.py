@@ -103,6 +103,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     MalformedRequest: Answer(400, "The request is not HTTP as it should be"),
     ForbiddenHost: Answer(403, "The request names another host"),
     ForbiddenOrigin: Answer(403, "The web page's origin is not allowed"),
+    errors.TxNotKept: Answer(404, "No such transaction in the blocks that are kept"),
     errors.TxNotFound: Answer(404, "No such transaction"),
     errors.TxDropped: Answer(404, "The transaction was dropped"),
     errors.BlockNotFound: Answer(404, "No such block"),

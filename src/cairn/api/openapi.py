@@ -189,7 +189,7 @@ def transaction_paths() -> Json:
                     TX_HASH,
                     query_parameter(
                         "wait",
-                        "Answer as soon as a pending transaction is confirmed, at the latest after these seconds.",
+                        "Answer as soon as it is confirmed, at the latest after these seconds; an unknown may come.",
                         type="number",
                         minimum=0,
                         maximum=MAX_WAIT_S,

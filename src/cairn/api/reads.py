@@ -30,7 +30,16 @@ from cairn.api.turns import in_turns
 from cairn.api.view import ChainView, reverted_meanwhile
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, Reverting, Starting, StoreUnavailable, TxNotFound
+from cairn.domain.errors import (
+    BlockNotFound,
+    Corrupt,
+    InvalidHash,
+    Reverting,
+    Starting,
+    StoreUnavailable,
+    TxNotFound,
+    TxNotKept,
+)
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 
@@ -46,7 +55,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
-    """The core's status, once this worker shows the head that it names."""
+    """The core's status, once this worker shows the newest block that the core has told of.
+
+    A core whose disk refuses writes says so, and what is on the disk can be read all the same.
+    """
     reverts = view.reverts
     status = await gateway.status()
     if view.reverts != reverts:
@@ -55,8 +67,12 @@ async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
     if status.phase == "starting":
         raise Starting(status.reason)
     if status.phase == "unavailable":
-        raise Reverting(status.reason) if view.is_reverting else StoreUnavailable(status.reason)
-    await view.reach(status.head)
+        if view.is_reverting:
+            raise Reverting(status.reason)
+        if view.height < 0:
+            raise StoreUnavailable(status.reason)
+    # Its notices and its answers come in one order: it has told of every block that anybody has heard of.
+    await view.reach(view.announced if status.phase == "unavailable" else status.head)
     return status
 
 
@@ -75,15 +91,22 @@ class Reads:
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         # Watched before the first look, so that nothing can happen in between.
         with self._view.watching(tx_hash) as ended:
-            answer, is_pending = await self._look_up(tx_hash)
+            known: bytes | TxNotFound
+            try:
+                known, is_pending = await self._look_up(tx_hash)
+            except TxNotFound as unknown:
+                # With a wait, it is waited for too: another node may have taken it a moment ago.
+                known, is_pending = unknown, True
             if is_pending and wait_s:
                 await _wait(ended, wait_s, request)
                 if self._view.phase == "draining":
                     # The core stops too, and may not answer any more: what was known before is better than nothing.
-                    answer = self._view.find_confirmed(tx_hash) or answer
+                    known = self._view.find_confirmed(tx_hash) or known
                 else:
-                    answer, _ = await self._look_up(tx_hash)
-        return json_response(answer)
+                    known, _ = await self._look_up(tx_hash)
+        if isinstance(known, TxNotFound):
+            raise known
+        return json_response(known)
 
     async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:
         """The public JSON, and whether the transaction is still pending. Raises `NotFound`."""
@@ -95,7 +118,7 @@ class Reads:
         standing = await self._gateway.find_tx(tx_hash)
         match standing:
             case None:
-                raise TxNotFound(f"{hex_text(tx_hash)} is neither in a block nor in the mempool")
+                raise self._unknown(tx_hash)
             case DroppedTx():
                 raise DroppedForReason(standing.reason)
             case PendingTx():
@@ -107,9 +130,19 @@ class Reads:
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
             if standing.height < self._view.base:
-                raise TxNotFound(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
+                raise TxNotKept(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
             raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not say so")
         return answer, False
+
+    def _unknown(self, tx_hash: TxHash) -> TxNotFound:
+        """A node that forgets its oldest blocks cannot tell what was in them from what never was."""
+        base = self._view.base
+        if not base:
+            return TxNotFound(f"{hex_text(tx_hash)} is neither in a block nor in the mempool")
+        return TxNotKept(
+            f"{hex_text(tx_hash)} is neither in the mempool nor in a block from {base} on, "
+            "the oldest that this node keeps: an earlier one may hold it"
+        )
 
     async def get_proof(self, request: Request) -> Response:
         parse_query(request.scope["query_string"])
@@ -164,7 +197,11 @@ class Reads:
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
-        return cached_response(request, answer, hex_text(block_hash), IMMUTABLE)
+        return cached_response(request, answer, hex_text(block_hash), self._caching())
+
+    def _caching(self) -> str:
+        # A dev chain can be reverted, and then the block is no more.
+        return REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
 
     async def _get_block_at(self, height: int, request: Request) -> Response:
         if height > self._view.height:

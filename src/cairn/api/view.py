@@ -64,7 +64,8 @@ class ChainView:
         self._scratch_dir = scratch_dir
         self._on_fatal = on_fatal
         self._store: FollowerStore | None = None
-        self._announced = -1
+        self.announced = -1
+        """The newest height that the core has told of."""
         self._retry: asyncio.TimerHandle | None = None
         self._listeners: list[ViewListener] = []
         self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
@@ -105,7 +106,7 @@ class ChainView:
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id = info, info.chain_id
         # It tells its head next: what was announced before may be of blocks that were taken back.
-        self._announced = -1
+        self.announced = -1
         if is_reverted:
             self._forget_all()
         self._advance()
@@ -118,7 +119,7 @@ class ChainView:
             listener.on_phase(phase, reason)
 
     def on_commit(self, height: int) -> None:
-        self._announced = max(self._announced, height)
+        self.announced = max(self.announced, height)
         # Several notices may come together, and one catch-up goes as far as the files do.
         if height > self.height:
             self._advance()
@@ -169,7 +170,7 @@ class ChainView:
             if self.phase != "unavailable":
                 self.fail(failure)
                 return
-        if self.height < self._announced or self._store is None:
+        if self.height < self.announced or self._store is None:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
 
     def _open(self) -> FollowerStore:

@@ -1,5 +1,6 @@
 """The client: every read and every submission, with the retries that are safe."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -11,7 +12,15 @@ from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.backoff import Deadline, delays
-from cairn.client.errors import ApiError, ConfirmationTimeout, NodeUnreachable, Problem, UnexpectedAnswer, error_of
+from cairn.client.errors import (
+    ApiError,
+    ConfirmationTimeout,
+    NodeUnreachable,
+    Problem,
+    TxNotFound,
+    UnexpectedAnswer,
+    error_of,
+)
 from cairn.client.events import EventChannel
 from cairn.client.following import BlockFollower, PaymentFollower
 from cairn.client.models import (
@@ -175,13 +184,21 @@ class AsyncClient:
         """Return once the transaction is in a block, which is for ever.
 
         Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
-        and `TxNotFound` when the node has never seen it.
+        and `TxNotFound` when the node has not seen it by then: another one may have taken it.
         """
         path, deadline = path_of("tx", tx_hash), Deadline(timeout_s)
         while True:
             held_s = max(deadline.left_s(at_most=HOLD_S), LEAST_HOLD_S)
             query = {"wait": round(held_s, 3)}
-            tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
+            asked_at = asyncio.get_running_loop().time()
+            try:
+                tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
+            except TxNotFound:
+                # An unknown hash is held to the end; before it, the node knows that it will not come: a chain reverted.
+                was_held = asyncio.get_running_loop().time() - asked_at >= held_s
+                if not was_held or deadline.left_s(at_most=1.0) <= 0:
+                    raise
+                continue
             _check_same(tx_hash, tx.tx_hash)
             if isinstance(tx, ConfirmedTransaction):
                 return tx

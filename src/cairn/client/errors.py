@@ -11,7 +11,7 @@
     └── ApiError              the node's own refusal, with its `code`, `status` and `detail`
         ├── Rejected          the request is wrong (4xx)
         │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and what HTTP itself refuses
-        │   ├── NotFound      TxNotFound, TxDropped, BlockNotFound
+        │   ├── NotFound      TxNotFound (TxNotKept), TxDropped, BlockNotFound
         │   ├── TxRejected    a well-formed transaction that the rules or the mempool refuse
         │   └── Limited       too much at once: RateLimited, SenderLimit, FollowLimit
         ├── Internal          the node failed
@@ -175,6 +175,12 @@ class NotFound(Rejected):
 
 class TxNotFound(NotFound):
     code = "TX_NOT_FOUND"
+
+
+class TxNotKept(TxNotFound):
+    """It may be in a block that this node has forgotten: ask one that keeps all of them."""
+
+    code = "TX_NOT_KEPT"
 
 
 class TxDropped(NotFound):

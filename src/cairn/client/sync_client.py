@@ -137,7 +137,7 @@ class Client:
         """Return once the transaction is in a block, which is for ever.
 
         Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
-        and `TxNotFound` when the node has never seen it.
+        and `TxNotFound` when the node has not seen it by then: another one may have taken it.
         """
         return self._loop.run(self._async.wait(tx_hash, timeout_s))
 

@@ -57,6 +57,8 @@ class PendingPage(msgspec.Struct, frozen=True):
     """How many match in all, on every page together."""
     next: str | None
     """The cursor that continues after the last item; it holds even when that item has been mined since."""
+    ready: int = 0
+    """How many in the whole mempool can be mined as things stand."""
 
 
 FilterKind = Literal["blocks", "transactions", "logs"]

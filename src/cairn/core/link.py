@@ -29,6 +29,8 @@ from cairn.domain.types import Address, Draft, Tx, TxHash
 RETRY_S = 0.05
 SILENCE_S = 10.0
 """A core that owes an answer for so long hangs, and so may its disk: its clients are told, and may ask again."""
+QUESTION_SILENCE_S = 5.0
+"""The same for a question, which changes nothing and takes the core no time."""
 WATCH_S = 1.0
 
 _T = TypeVar("_T")
@@ -80,21 +82,26 @@ class LinkClient:
         return self._connected().submit(tx)
 
     async def _call(self, call: wire.Call, expected: type[_T]) -> _T:
-        payload = await self._connected().call(call)
+        payload = await self._connected().call(call, SILENCE_S)
+        return wire.decode_as(payload, expected)
+
+    async def _ask(self, call: wire.Call, expected: type[_T]) -> _T:
+        """A call that changes nothing and takes no time."""
+        payload = await self._connected().call(call, QUESTION_SILENCE_S)
         return wire.decode_as(payload, expected)
 
     async def submit_draft(self, draft: Draft) -> Admission:
         return await self._call(wire.SubmitDraft(draft), Admission)
 
     async def next_nonce(self, sender: Address) -> int:
-        return await self._call(wire.NextNonce(sender), int)
+        return await self._ask(wire.NextNonce(sender), int)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
         # A union is no `type` to the type checker, though msgspec decodes it.
-        return await self._call(wire.FindTx(tx_hash), cast("type[Standing | None]", Standing | None))
+        return await self._ask(wire.FindTx(tx_hash), cast("type[Standing | None]", Standing | None))
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        return await self._call(wire.ListPending(limit, after, sender), PendingPage)
+        return await self._ask(wire.ListPending(limit, after, sender), PendingPage)
 
     def watch_arrivals(self, on: bool) -> None:
         self._watches_arrivals = on
@@ -106,19 +113,19 @@ class LinkClient:
 
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         expected = cast("type[FilterChanges | None]", FilterChanges | None)
-        return await self._call(wire.FindChanges(filter_name, shown), expected)
+        return await self._ask(wire.FindChanges(filter_name, shown), expected)
 
     async def remove_filter(self, filter_name: str) -> bool:
         return await self._call(wire.RemoveFilter(filter_name), bool)
 
     async def status(self) -> Status:
-        return await self._call(wire.GetStatus(), Status)
+        return await self._ask(wire.GetStatus(), Status)
 
     async def check(self) -> Checks:
         return await self._call(wire.RunChecks(), Checks)
 
     async def validators(self) -> ValidatorSet:
-        return await self._call(wire.GetValidators(), ValidatorSet)
+        return await self._ask(wire.GetValidators(), ValidatorSet)
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
         return await self._call(wire.SubmitUpdate(update), type(None))
@@ -161,7 +168,9 @@ class _Connection(asyncio.Protocol):
         """Counted in looks at what is owed, so that it stands still while this worker does: nobody is silent then."""
         # Both in the order of asking: whoever waits longest is first.
         self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission], float]] = {}
+        """With the time at which each is given up."""
         self._calls: dict[int, tuple[asyncio.Future[bytes], float]] = {}
+        """With the time at which each is given up."""
         self._out: list[bytes] = []
         self._flush_due = False
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -170,8 +179,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        gone = StoreUnavailable("the core process went away; the transaction may be on disk: submit it again")
-        self._fail_asked_before(math.inf, gone)
+        self._fail_due_by(math.inf, "the core process went away")
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -181,37 +189,35 @@ class _Connection(asyncio.Protocol):
     def give_up(self) -> None:
         """Refuse what has waited too long. The answer may still come; nobody will be waiting for it."""
         self._now += WATCH_S
-        hung = StoreUnavailable("the core does not answer; the transaction may be on disk: submit it again")
-        self._fail_asked_before(self._now - SILENCE_S, hung)
+        self._fail_due_by(self._now, "the core does not answer")
 
-    def _fail_asked_before(self, time: float, error: StoreUnavailable) -> None:
-        late = [
-            (request_id, future) for request_id, (_, future, asked_at) in self._admissions.items() if asked_at < time
-        ]
+    def _fail_due_by(self, time: float, why: str) -> None:
+        unsure = StoreUnavailable(f"{why}; the transaction may be on disk: submit it again")
+        late = [(request_id, future) for request_id, (_, future, due_at) in self._admissions.items() if due_at < time]
         for request_id, admission in late:
             del self._admissions[request_id]
             if not admission.done():
-                admission.set_exception(error)
-        for request_id, (answer, asked_at) in list(self._calls.items()):
-            if asked_at < time:
+                admission.set_exception(unsure)
+        for request_id, (answer, due_at) in list(self._calls.items()):
+            if due_at < time:
                 del self._calls[request_id]
                 if not answer.done():
-                    answer.set_exception(error)
+                    answer.set_exception(StoreUnavailable(f"{why}: try again"))
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         request_id = self._next_submission_id
         self._next_submission_id = wire.id_after(request_id, 1)
         future: asyncio.Future[Admission] = self._loop.create_future()
-        self._admissions[request_id] = (tx.hash, future, self._now)
+        self._admissions[request_id] = (tx.hash, future, self._now + SILENCE_S)
         self._records.append(encode_record(tx))
         self._flush_soon()
         return future
 
-    def call(self, call: wire.Call) -> asyncio.Future[bytes]:
+    def call(self, call: wire.Call, silence_s: float) -> asyncio.Future[bytes]:
         request_id = self._next_call_id
         self._next_call_id = wire.id_after(request_id, 1)
         future: asyncio.Future[bytes] = self._loop.create_future()
-        self._calls[request_id] = (future, self._now)
+        self._calls[request_id] = (future, self._now + silence_s)
         # What was submitted before is handed over before: a draft's nonce may depend on it.
         self._take_records()
         self._out.append(wire.frame_of(request_id, wire.CALL, call))

@@ -91,6 +91,8 @@ class CoreProcess:
         self._abci_socket = abci_socket
         self._seen = seen or SeenChain()
         self._core: Core | None = None
+        self._ended: Core | None = None
+        """The last core, while its disk refuses to be written: what it knew in memory can be told."""
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
         self._failed_checks = Checks(store="not open yet", mempool="not open yet")
@@ -129,7 +131,7 @@ class CoreProcess:
         core.on_dropped(self._server.announce_drop)
         core.on_arrived(self._server.announce_arrivals)
         core.watch_arrivals(self._arrivals_watched)
-        self._core = core
+        self._core, self._ended = core, None
         core.start()
         self._server.announce_info(core.info())
         self._server.announce_commit(core.head)
@@ -154,6 +156,7 @@ class CoreProcess:
             if isinstance(ended_by, Reverting):
                 log.info("the chain is reverted", reason=ended_by.detail)
             else:
+                self._ended = core
                 await self._unavailable(ended_by)
 
     def _open(self) -> Core:
@@ -198,6 +201,10 @@ class CoreProcess:
             raise self._why_not()
         return self._core
 
+    def _remembering(self) -> Core:
+        """The open core, or the one that ended: for questions that its memory answers."""
+        return self._ended or self._open_core()
+
     def answered_with(self, error: NodeError) -> None:
         if self._core is not None and isinstance(error, Fatal | StoreUnavailable):
             self._core.fail(error)
@@ -228,13 +235,16 @@ class CoreProcess:
         return await self.accepting().submit_draft(draft)
 
     async def next_nonce(self, sender: Address) -> int:
-        return await self._open_core().next_nonce(sender)
+        return await self._remembering().next_nonce(sender)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        return await self._open_core().find_tx(tx_hash)
+        standing = await self._remembering().find_tx(tx_hash)
+        if standing is None and self._ended is not None:
+            raise self._why_not()
+        return standing
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        return await self._open_core().list_pending(limit, after, sender)
+        return await self._remembering().list_pending(limit, after, sender)
 
     def watch_arrivals(self, on: bool) -> None:
         self._arrivals_watched = on
@@ -251,9 +261,10 @@ class CoreProcess:
         return await self._open_core().remove_filter(filter_name)
 
     async def status(self) -> Status:
-        if self._core is None:
+        core = self._ended or self._core
+        if core is None:
             return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size, int(time.time()))
-        return self._core.status_in(self._phase, self._reason)
+        return core.status_in(self._phase, self._reason)
 
     async def check(self) -> Checks:
         if self._core is None:

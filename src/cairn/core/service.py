@@ -102,6 +102,7 @@ class Core:
         self._arrival_listener: ArrivalListener = lambda txs: None
         self._filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
         self._flush_due = False
+        self._closed = False
         self._last_batch = 0
         self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
         self.failed: asyncio.Future[None] = self._loop.create_future()
@@ -194,6 +195,10 @@ class Core:
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )
         self._arrivals.close()
+        with contextlib.suppress(NodeError):
+            # It needs the accounts, which cannot be read from here on; the mempool still can.
+            self._pool.list_noted()
+        self._closed = True
         self._journal.close()
         self._chain.close()
 
@@ -368,26 +373,32 @@ class Core:
         """End this core: nothing more is admitted, and what waits for its sync is refused."""
         if not self.failed.done():
             self.failed.set_exception(failure)
+        for _, admission in self._waiting:
+            # Nobody may hear that it is pending: whether it is on disk is not known.
+            self._pool.remove(admission.tx_hash)
         self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
 
     # Questions.
 
     async def next_nonce(self, sender: Address) -> int:
-        return self._pool.next_nonce(sender)
+        """Once this core has ended, 0 for a sender without pending transactions: its account cannot be read."""
+        return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        """Once this core has ended, only what its memory knows: then None says nothing."""
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)
-        location = self._chain.find_location(tx_hash)
+        location = None if self._closed else self._chain.find_location(tx_hash)
         if location is not None:
             return ConfirmedTx(location[0])
-        reason = self._pool.reason_dropped(tx_hash)
+        reason = None if self._closed else self._pool.reason_dropped(tx_hash)
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         page = self._pool.page(limit, after, sender)
-        return PendingPage([PendingTx(entry.tx, entry.received_at) for entry in page.entries], page.total, page.next)
+        items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
+        return PendingPage(items, page.total, page.next, self._pool.pending_count)
 
     async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         return self._filters.create(kind, client)

@@ -6,7 +6,7 @@ NodeError
 │   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
 │   │   ├── InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
-│   └── NotFound        TxNotFound, TxDropped, BlockNotFound, NotDevChain
+│   └── NotFound        TxNotFound (TxNotKept), TxDropped, BlockNotFound, NotDevChain
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable,
 │                       Reverting), EngineUnavailable
 ├── InvalidSnapshot     a peer's: what it offers is not the state; InvalidChunk: one part is not what it named
@@ -111,6 +111,12 @@ class NotFound(Rejected):
 
 class TxNotFound(NotFound):
     code = "TX_NOT_FOUND"
+
+
+class TxNotKept(TxNotFound):
+    """It may be in a block that this node has forgotten."""
+
+    code = "TX_NOT_KEPT"
 
 
 class TxDropped(NotFound):

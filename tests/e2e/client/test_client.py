@@ -104,7 +104,7 @@ def test_pending_replaced_and_dropped() -> None:
             assert [type(outcome) for outcome in outcomes] == [Confirmed]
             assert (await client.wallet(Account.dev(0)).sign(TO, 1)).nonce == 2
             with pytest.raises(TxNotFound):
-                await client.wait(UNKNOWN)
+                await client.wait(UNKNOWN, timeout_s=0.5)
 
     with NodeProcess.start_dev("--block-time", "0.1") as own:
         asyncio.run(main(own.url))

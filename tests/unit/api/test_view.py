@@ -1,7 +1,7 @@
 """The worker's view of the chain: in step with the core's notices, on a real store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from cairn.api.view import ChainView, split_hashes
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
@@ -352,5 +353,26 @@ def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.Monke
             view.on_phase("ready", "")
             view._advance()
             assert [failure.detail for failure in failures] == ["a file is missing"]
+
+    run(tmp_path, scenario)
+
+
+def test_the_tree_of_a_block_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+
+    def counted(hashes: Sequence[bytes]) -> bytes:
+        built.append(len(hashes))
+        return tree_nodes(hashes)
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        monkeypatch.setattr("cairn.api.view.tree_nodes", counted)
+        for first in (0, 3):
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
+            make_block(core)
+        connect(core, view)
+        for height in (1, 2, 1, 2):
+            hashes = list(split_hashes(view.tx_hashes(height)))
+            assert view.tx_tree(height) == tree_nodes(hashes)
+        assert built == [3, 3]
 
     run(tmp_path, scenario)

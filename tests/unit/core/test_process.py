@@ -44,8 +44,14 @@ def test_a_disk_that_refuses_closes_the_node_until_it_takes_writes_again(
             await heard.until("phase", "unavailable")
             with pytest.raises(StoreUnavailable, match="No space left"):
                 await client.submit(signed(1))
-            with pytest.raises(StoreUnavailable):
-                await client.find_tx(signed(0).hash)
+            # What it has accepted it still knows; of what it could not write it does not say that it is pending.
+            assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+            for unsure in (signed(1).hash, signed(7).hash):
+                with pytest.raises(StoreUnavailable):
+                    await client.find_tx(unsure)
+            assert [item.tx for item in (await client.list_pending(10, None, None)).items] == [signed(0)]
+            assert (await client.status()).pending == 1
+            assert [await client.next_nonce(account) for account in ACCOUNTS[:2]] == [1, 0]
             checks = await client.check()
             assert "No space left" in checks.mempool
             assert "closed until" in checks.store

@@ -89,10 +89,9 @@ class ReadingMethods:
     async def _next_txs(self) -> tuple[list[Tx], int]:
         """Those that the next block could take, in its order, and the time by the chain's clock."""
         status = await self._chain.gateway.status()
-        ready = min(PENDING_SHOWN, status.pending)
         page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
         # What waits for a nonce comes after them.
-        return [pending.tx for pending in page.items[:ready]], status.now
+        return [pending.tx for pending in page.items[: page.ready]], status.now
 
     async def _transactions(self, height: int) -> list[Json]:
         block_hash, header = self._view.get_header(height)
@@ -126,6 +125,8 @@ class ReadingMethods:
         return await self._count(block_of_hash(params[0]))
 
     async def _count(self, named: BlockName) -> str | None:
+        if named.tag == "pending":
+            return quantity(len((await self._next_txs())[0]))
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 
@@ -157,6 +158,9 @@ class ReadingMethods:
 
     async def _transaction_in(self, named: BlockName, index: object) -> Json | None:
         position = parse_quantity(index, "index")
+        if named.tag == "pending":
+            txs, _ = await self._next_txs()
+            return transaction_object(txs[position], self._chain.info.chain_id, None) if position < len(txs) else None
         height = await self._chain.find_height(named)
         if height is None or position >= self._view.get_header(height)[1].gas_used // TRANSFER_GAS:
             return None

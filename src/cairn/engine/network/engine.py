@@ -59,7 +59,14 @@ class NetworkEngine:
         self._senders = Senders(rules.chain_id)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         self._broadcaster = Broadcaster(pool, self._overlay, self._senders, self._calls[0], rules.chain_id)
-        self._watch = Watch(self._calls[1], lambda: chain.head_header, halt_after_s, time.monotonic, time.time)
+        self._watch = Watch(
+            self._calls[1],
+            lambda: chain.head_header,
+            lambda: () if chain.governance is None else chain.governance.validators,
+            halt_after_s,
+            time.monotonic,
+            time.time,
+        )
         self._blocks = application
         self._snapshots = Snapshots(
             chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored

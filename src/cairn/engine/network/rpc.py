@@ -29,8 +29,18 @@ class _SyncInfo(msgspec.Struct, frozen=True):
     catching_up: bool
 
 
+class _PublicKey(msgspec.Struct, frozen=True):
+    value: str
+    """In base64."""
+
+
 class _ValidatorInfo(msgspec.Struct, frozen=True):
     voting_power: str
+    pub_key: _PublicKey
+
+
+class _NodeInfo(msgspec.Struct, frozen=True):
+    moniker: str
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -38,10 +48,23 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     sync_info: _SyncInfo
     validator_info: _ValidatorInfo
+    node_info: _NodeInfo
 
     @classmethod
-    def of(cls, height: int, catching_up: bool, voting_power: int) -> "NodeStatus":
-        return cls(_SyncInfo(str(height), catching_up), _ValidatorInfo(str(voting_power)))
+    def of(
+        cls, height: int, catching_up: bool, voting_power: int, name: str = "", public_key: bytes = b""
+    ) -> "NodeStatus":
+        key = _PublicKey(base64.b64encode(public_key).decode())
+        return cls(_SyncInfo(str(height), catching_up), _ValidatorInfo(str(voting_power), key), _NodeInfo(name))
+
+    @property
+    def name(self) -> str:
+        return self.node_info.moniker
+
+    @property
+    def public_key(self) -> bytes:
+        """What it signs votes with, whether or not anybody counts them."""
+        return base64.b64decode(self.validator_info.pub_key.value)
 
     @property
     def height(self) -> int:

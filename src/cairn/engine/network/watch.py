@@ -1,10 +1,11 @@
 """Watches whether CometBFT runs, has caught up and makes blocks: a halted one goes on running as if nothing were."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from cairn.domain.governance import Validator
 from cairn.domain.types import Header
-from cairn.engine.network.rpc import Rpc, RpcAway
+from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.port import OK
 
 POLL_INTERVAL_S = 1.0
@@ -22,13 +23,18 @@ class Watch:
         self,
         rpc: Rpc,
         head: Callable[[], Header],
+        validators: Callable[[], Sequence[Validator]],
         halt_after_s: float,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
-        """`head` is the newest block on disk; `clock` is monotonic, `wall_clock` gives Unix time."""
+        """`head` is the newest block on disk, `validators` are those after it.
+
+        `clock` is monotonic, `wall_clock` gives Unix time.
+        """
         self._rpc = rpc
         self._head = head
+        self._validators = validators
         self._halt_after_s = halt_after_s
         self._clock = clock
         self._wall_clock = wall_clock
@@ -86,9 +92,22 @@ class Watch:
             self.is_validator = status.is_validator
             if status.catching_up or await self._is_behind():
                 return self._catching_up()
+            if self._is_unknown(status):
+                return (
+                    f"the network knows the validator {status.name!r} by another key than the one here, and counts no "
+                    "vote of this node: put its priv_validator_key.json back, or change the validators"
+                )
         except (RpcAway, TimeoutError):
             return AWAY
         return OK
+
+    def _is_unknown(self, status: NodeStatus) -> bool:
+        """Whether this node is a validator by its name, and not by its key."""
+        if status.is_validator:
+            return False
+        validators = self._validators()
+        is_named = any(each.name == status.name for each in validators)
+        return status.name != "" and is_named and all(each.public_key != status.public_key for each in validators)
 
     async def _is_behind(self) -> bool:
         """Whether there are newer blocks elsewhere, though CometBFT says that it is not catching up.

@@ -78,9 +78,9 @@ def run(scenario: Awaitable[None]) -> None:
 
 
 RESULT = {
-    "node_info": {},
+    "node_info": {"moniker": "node1"},
     "sync_info": {"latest_block_height": "12", "catching_up": True},
-    "validator_info": {"voting_power": "10"},
+    "validator_info": {"voting_power": "10", "pub_key": {"type": "tendermint/PubKeyEd25519", "value": "AQID"}},
 }
 STATUS = json.dumps({"jsonrpc": "2.0", "id": 1, "result": RESULT}).encode()
 
@@ -92,7 +92,7 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
             for _ in range(3):
                 status = await rpc.status()
                 assert (status.height, status.catching_up) == (12, True)
-                assert status.is_validator
+                assert (status.is_validator, status.name, status.public_key) == (True, "node1", bytes([1, 2, 3]))
             assert server.connections == 1
 
     run(scenario())

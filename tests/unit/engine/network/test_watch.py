@@ -2,6 +2,7 @@
 
 import asyncio
 
+from cairn.domain.governance import Validator
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, Header
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, Watch
@@ -17,12 +18,14 @@ class ScriptedRpc(Rpc):
         self.voting_power = 0
         self.highest = 0
         self.asked = 0
+        self.name = "node1"
+        self.public_key = bytes([1]) * 32
 
     async def status(self) -> NodeStatus:
         self.asked += 1
         if self.catching_up is None:
             raise RpcAway("nobody is there")
-        return NodeStatus.of(7, self.catching_up, self.voting_power)
+        return NodeStatus.of(7, self.catching_up, self.voting_power, self.name, self.public_key)
 
     async def highest_peer(self) -> int:
         return self.highest
@@ -33,7 +36,8 @@ class Scene:
         self.rpc = ScriptedRpc()
         self.now = 100.0
         self.age_s = 0
-        self.watch = Watch(self.rpc, self.head, 15.0, lambda: self.now, lambda: 2e9 + self.now)
+        self.validators = [Validator(bytes([key]) * 32, 10, ZERO_ADDRESS, f"node{key}") for key in (1, 2)]
+        self.watch = Watch(self.rpc, self.head, lambda: self.validators, 15.0, lambda: self.now, lambda: 2e9 + self.now)
 
     def head(self) -> Header:
         stamped = int(2e9 + self.now) - self.age_s
@@ -133,3 +137,21 @@ def test_knows_whether_this_is_a_validator() -> None:
         scene.look(False)
         found.append(scene.watch.is_validator)
     assert found == [True, False, True]
+
+
+def test_notices_a_validator_whose_key_the_network_does_not_know() -> None:
+    scene = Scene()
+    scene.rpc.voting_power = 10
+    assert scene.look(False) == "ok"
+    scene.rpc.voting_power = 0
+    # Its key is known, and counts from the next block but one.
+    assert scene.look(False) == "ok"
+    scene.rpc.public_key = bytes([9]) * 32
+    assert "knows the validator 'node1' by another key" in scene.look(False)
+    assert scene.look(True) == "catching up, height 7"
+    # It was removed, or never was one.
+    scene.validators = scene.validators[1:]
+    assert scene.look(False) == "ok"
+    scene.rpc.name = ""
+    scene.validators = [Validator(bytes(32), 10, ZERO_ADDRESS)]
+    assert scene.look(False) == "ok"
