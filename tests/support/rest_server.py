@@ -83,6 +83,8 @@ class Client:
 class OneTransaction(ChainView):
     """Stands for a store that shows one transaction: every other one is looked up further."""
 
+    base = 0
+
     def find_confirmed(self, tx_hash: TxHash) -> bytes | None:
         return confirmed_json(CONFIRMED, 1, 0, BlockHash(b"\1" * 32)) if tx_hash == CONFIRMED.hash else None
 
