@@ -26,6 +26,12 @@ def check_framing(version: str, headers: Iterable[Header]) -> None:
         raise MalformedRequest("a body is sent with Content-Length, or in chunks without any other encoding")
 
 
+def check_target(url: bytes) -> None:
+    """Raises `MalformedRequest` for a fragment: a client keeps that to itself, and some servers end the path at it."""
+    if b"#" in url:
+        raise MalformedRequest("the request's target has a #")
+
+
 def asks_for_websocket(version: str, headers: Iterable[Header]) -> bool:
     """Whether the upgrade is to WebSocket and to nothing else; any other is not taken up, as HTTP allows."""
     asked = [token.strip().lower() for name, value in headers if name == b"upgrade" for token in value.split(b",")]

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
-from cairn.api.framing import asks_for_websocket, check_framing, encode_head
+from cairn.api.framing import asks_for_websocket, check_framing, check_target, encode_head
 from cairn.api.heads import MAX_HEAD_BYTES as MAX_PLAIN_HEAD_BYTES
 from cairn.api.heads import NOT_PLAIN
 from cairn.api.lane import Lane
@@ -190,15 +190,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _refuse(self, error: NodeError) -> None:
         """Answer in the application's place, and close: what follows on this connection cannot be understood."""
-        if self.pipeline:
-            # Several are owed an answer, and the newest cannot be told apart from them any more.
-            self.transport.close()
-            return
         if self._answers:
             # Those are owed, this one is not.
             self._is_closing = True
             self._receiving_since = None
             self._hold(b"")
+            return
+        if self.pipeline:
+            self._end_with_those_before()
             return
         if self._in_body:
             if self.cycle.response_started:
@@ -217,6 +216,19 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._is_refused and not self.transport.is_closing():
             self.transport.write(self._lane.problem(error, CLOSE))
             self._linger()
+
+    def _end_with_those_before(self) -> None:
+        """Several are owed an answer, and the last of them ends the connection."""
+        if self._in_body:
+            # It waits for its turn, and shall not have it.
+            self.pipeline.popleft()
+            self._in_body = False
+        last = self.pipeline[0][0] if self.pipeline else self._running
+        assert last is not None
+        last.keep_alive = False
+        self.cycle = last
+        self._is_refused = True
+        self._receiving_since = None
 
     def _end_answered(self) -> None:
         """End with the answer that has begun, if only that."""
@@ -460,6 +472,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES:
             self._object(_head_too_large())
         try:
+            check_target(self.url)
             check_framing(self.parser.get_http_version(), self.headers)
         except MalformedRequest as unclear:
             self._object(unclear)

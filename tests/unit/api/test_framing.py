@@ -249,6 +249,18 @@ def test_a_request_that_never_arrives_takes_nothing_from_those_before_it() -> No
     run_server(scenario, replace(Settings(), header_timeout_s=0.2, idle_timeout_s=60))
 
 
+@pytest.mark.parametrize("last", [b"nonsense\r\n\r\n", chunked() + b"zz"], ids=["no request", "no body"])
+def test_what_goes_wrong_behind_several_requests_takes_nothing_from_them(last: bytes) -> None:
+    async def scenario(server: RestServer) -> None:
+        server.core.check_delay_s = 0.05
+        async with server.client() as client:
+            client.write(get("/ready") + get("/nothing") + get("/ready") + last.replace(b"0\r\nzz", b"zz"))
+            assert [(await client.answer()).status for _ in range(3)] == [200, 404, 200]
+            assert await client.rest() == b""
+
+    run_server(scenario)
+
+
 def test_nobody_is_told_to_go_on_with_a_request_that_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
@@ -298,6 +310,15 @@ def test_bodies_whose_end_others_may_see_elsewhere(version: str, headers: str) -
             answer = await client.ask(head.encode() + b"0\r\n\r\n")
             assert (answer.status, code_of(answer.body)) == (400, "MALFORMED_REQUEST")
             assert await client.rest() == b""
+
+    run_server(scenario)
+
+
+@pytest.mark.parametrize("target", ["/#/rpc", "/health#", "#"])
+def test_a_target_with_a_fragment(target: str) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            assert (await client.ask(get(target))).status == 400
 
     run_server(scenario)
 
