@@ -223,7 +223,7 @@ class HttpProtocol(HttpToolsProtocol):
             # It waits for its turn, and shall not have it.
             self.pipeline.popleft()
             self._in_body = False
-        last = self.pipeline[0][0] if self.pipeline else self._running
+        last = self.pipeline[0][0] if self.pipeline else self._served
         assert last is not None
         last.keep_alive = False
         self.cycle = last
