@@ -20,6 +20,11 @@ CONFIG = """
 expected-statuses = ["2xx", "304", "404", "409", "422"]
 
 [[operations]]
+include-path = "/tx/{hash}"
+# A made-up hash is waited for to the end, which a description cannot make shorter: a second tells as much as a minute.
+parameters = { "query.wait" = 1 }
+
+[[operations]]
 include-path = "/mempool"
 # A cursor fits only the listing that it came from.
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
