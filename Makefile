@@ -45,10 +45,10 @@ test-unit: $(STAMP) ## The unit tests
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/unit
 
 test-node: $(STAMP) cometbft programs js ## The tests between unit and network: a node, in process and as a user starts it
-	$(BIN)/pytest -q -n 4 --dist loadfile --ignore=tests/unit --ignore=tests/e2e/network $(PYTEST_ARGS) tests
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/e2e/network $(PYTEST_ARGS) tests
 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
-	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/e2e/network
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
 
 steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
 	$(BIN)/python tools/steady.py $(ARGS)
