@@ -1,0 +1,185 @@
+"""Clients: they sign, submit to any node, send again, replace, leave gaps, ask for too much, and note every answer."""
+
+import random
+from dataclasses import dataclass, field
+
+from cairn.core.gateway import Admission
+from cairn.domain.codec import encode_tx
+from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import Address, Draft, Tx
+from tests.simulation.ledger import GAS, Ledger, Transfer
+from tests.simulation.node import Node, Violation
+from tests.simulation.setup import CHAIN_ID, Budget, Setup
+
+
+@dataclass
+class Promise:
+    """A node has answered 200 for it."""
+
+    tx: Tx
+    node: Node
+    life: int
+
+
+@dataclass
+class Clients:
+    setup: Setup
+    ledger: Ledger
+    budget: Budget
+    promises: dict[tuple[int, bytes], Promise] = field(default_factory=dict)
+    """Those whose end nobody has seen yet, by node and hash."""
+    signed: list[Tx] = field(default_factory=list)
+    next_nonce: dict[Address, int] = field(default_factory=dict)
+
+    def draw_tx(self, rng: random.Random) -> Tx:
+        """A transfer of some kind; most are such that they can be mined."""
+        kind = rng.random()
+        if self.signed and kind < 0.08:
+            return rng.choice(self.signed[-50:])
+        if self.signed and kind < 0.16:
+            return self._replacement(rng, rng.choice(self.signed[-20:]))
+        sender = rng.choice(list(self.setup.keys))
+        confirmed = self.ledger.head.nonces.get(sender, 0)
+        nonce = max(confirmed, self.next_nonce.get(sender, 0))
+        if kind < 0.22:
+            nonce += rng.choice((1, 2, 64, 65))
+        elif kind < 0.25:
+            nonce = confirmed
+        elif kind < 0.27:
+            nonce = max(0, confirmed - 1)
+        else:
+            self.next_nonce[sender] = nonce + 1
+        return self._sign(rng, sender, nonce, self._price(rng))
+
+    def give_up(self, tx: Tx) -> None:
+        """It was refused: the sender takes its nonce for another one."""
+        self.next_nonce[tx.sender] = min(self.next_nonce.get(tx.sender, 0), tx.nonce)
+
+    def _price(self, rng: random.Random) -> int:
+        price = self.setup.genesis.gas_price
+        return rng.choice((price, price, price, price + 1, 2 * price + 3, max(0, price - 1)))
+
+    def _replacement(self, rng: random.Random, old: Tx) -> Tx:
+        price = old.gas_price * rng.choice((100, 105, 110, 120)) // 100 + rng.choice((0, 1))
+        return self._sign(rng, old.sender, old.nonce, price)
+
+    def _sign(self, rng: random.Random, sender: Address, nonce: int, price: int) -> Tx:
+        keys, genesis = self.setup.keys, self.setup.genesis
+        balance = self.ledger.head.balances.get(sender, 0)
+        to = rng.choice([*keys, *self.setup.strangers, sender])
+        value = rng.choice((0, 1, 1, 5, balance // 3, max(0, balance - GAS * price), balance + 1))
+        gas = GAS if rng.random() < 0.9 else rng.choice((GAS - 1, genesis.block_gas_limit, genesis.block_gas_limit + 1))
+        tx = sign_draft(Draft(sender, to, value, gas, price, nonce), keys[sender], CHAIN_ID)
+        self.signed.append(tx)
+        raw = encode_tx(tx, CHAIN_ID)
+        self.ledger.know(Transfer(tx.hash, raw, sender, to, nonce, gas, price, value))
+        return tx
+
+    # Submitting.
+
+    def submit(self, node: Node, tx: Tx) -> None:
+        process, life = node.process, node.life
+        if process is None or node.disk.is_dead:
+            return
+        self.budget.count("submitted")
+        try:
+            answer = process.submit(tx)
+        except Unavailable:
+            return
+
+        def answered(future: "object") -> None:
+            failure = None if answer.cancelled() else answer.exception()
+            # A node that died has answered nobody, whatever its remains do.
+            if node.disk.is_dead or node.life != life or answer.cancelled():
+                return
+            if failure is None:
+                self._accepted(node, tx, answer.result())
+            elif isinstance(failure, Rejected | MempoolFull):
+                self.give_up(tx)
+            elif not isinstance(failure, NodeError):
+                raise Violation("submission", f"{node.name} fails at a submission: {failure!r}")
+
+        answer.add_done_callback(answered)
+
+    def _accepted(self, node: Node, tx: Tx, admission: Admission) -> None:
+        if admission.confirmed:
+            if tx.hash not in self.ledger.confirmed:
+                raise Violation("submission", f"{node.name} calls a transfer confirmed that no block holds")
+            return
+        rules = self.ledger.rules
+        if tx.gas_price < rules.price or not GAS <= tx.gas <= rules.block_gas:
+            raise Violation("submission", f"{node.name} accepted what no block can hold")
+        self.budget.count("accepted")
+        self.promises[node.number, tx.hash] = Promise(tx, node, node.life)
+
+    # What became of it.
+
+    def check(self, node: Node) -> None:
+        """Hold all that the node has promised against what it and the chain show."""
+        core = node.core
+        if core is None or core.failed.done():
+            return
+        visible = core._chain.visible
+        for key, promise in list(self.promises.items()):
+            if key[0] == node.number and self._is_kept(node, promise.tx, visible):
+                del self.promises[key]
+
+    def _is_kept(self, node: Node, tx: Tx, visible: int) -> bool:
+        """Whether the promise has come to its end. Raises `Violation` when it was broken."""
+        core = node.core
+        assert core is not None
+        pool, chain = core._pool, core._chain
+        pending = pool.find(tx.hash) is not None
+        height = self.ledger.confirmed.get(tx.hash)
+        if height is not None and height <= visible:
+            if pending:
+                raise Violation("doubled", f"{node.name} still holds {_name(tx)}, which block {height} confirmed")
+            if height >= chain.base:
+                found = chain.find_location(tx.hash)
+                if found is None or found[0] != height:
+                    raise Violation("lost", f"{node.name} does not find {_name(tx)} in block {height}")
+            return True
+        if pending:
+            return False
+        reason = pool.reason_dropped(tx.hash)
+        if reason is None:
+            raise Violation("lost", f"{node.name} accepted {_name(tx)} and knows it no more")
+        self._check_reason(node, tx, reason, visible)
+        self.budget.count(f"dropped: {reason}")
+        return True
+
+    def _check_reason(self, node: Node, tx: Tx, reason: str, visible: int) -> None:
+        state = self.ledger.states[visible]
+        balance, nonce = state.account(tx.sender)
+        rivals = [other for other in self.signed if other.sender == tx.sender and other.hash != tx.hash]
+        if reason == "nonce used":
+            is_right = nonce > tx.nonce
+        elif reason == "replaced":
+            is_right = any(other.nonce == tx.nonce and other.gas_price > tx.gas_price for other in rivals)
+        elif reason == "expired":
+            is_right = tx.nonce != nonce or tx.cost > balance
+        else:
+            wanted = tx.cost + sum(other.cost for other in rivals if other.nonce >= nonce)
+            is_right = self.setup.is_small_pool or wanted > balance
+        if not is_right:
+            raise Violation("dropped", f"{node.name} dropped {_name(tx)} as {reason!r}, which is not so")
+
+    def forget(self, node: Node) -> None:
+        """Its operator has emptied its directory."""
+        self.promises = {key: promise for key, promise in self.promises.items() if key[0] != node.number}
+
+    def minable(self, tx: Tx) -> bool:
+        """Whether nothing but time keeps it from being mined.
+
+        It and all before it are held somewhere, and the sender can pay for all that it has anywhere: a node that has
+        a later one, which waits, keeps its money for that, and then has no room for an earlier one from a peer.
+        """
+        balance, nonce = self.ledger.head.account(tx.sender)
+        held = {promise.tx.hash: promise.tx for promise in self.promises.values() if promise.tx.sender == tx.sender}
+        nonces = {each.nonce for each in held.values()}
+        return nonces.issuperset(range(nonce, tx.nonce + 1)) and sum(each.cost for each in held.values()) <= balance
+
+
+def _name(tx: Tx) -> str:
+    return f"0x{tx.hash[:6].hex()} ({tx.sender[:3].hex()} #{tx.nonce})"

@@ -1,0 +1,91 @@
+"""What must hold of every node after every step: it shows what the model says, and only that."""
+
+import random
+
+from cairn.domain.types import Address
+from tests.simulation.comet import Decided
+from tests.simulation.ledger import GAS, Ledger
+from tests.simulation.node import Node, Violation
+
+
+class Invariants:
+    def __init__(self, ledger: Ledger, blocks: list[Decided]) -> None:
+        self._ledger = ledger
+        self._blocks = blocks
+        self._hashes: dict[int, bytes] = {}
+        """Of each block, as the first node had it."""
+        self._checked: dict[int, int] = {}
+        self._looked_at: dict[int, tuple[int, int, int, int]] = {}
+
+    def forget(self, node: Node) -> None:
+        self._checked.pop(node.number, None)
+        self._looked_at.pop(node.number, None)
+
+    def check(self, node: Node, rng: random.Random) -> None:
+        core = node.core
+        if core is None or core.failed.done():
+            return
+        chain = core._chain
+        if chain.visible < node.told:
+            raise Violation("lost", f"{node.name} told of block {node.told} and ends at {chain.visible}")
+        if chain.visible > self._ledger.height:
+            raise Violation("agreement", f"{node.name} has block {chain.visible}, which was never decided")
+        first = max(self._checked.get(node.number, -1) + 1, chain.base)
+        for height in range(first, chain.visible + 1):
+            self._check_block(node, height)
+        self._checked[node.number] = chain.visible
+        # Nothing that is on disk changes without an operation of the disk's.
+        now = (node.life, chain.visible, chain.base, node.disk.ops)
+        if self._looked_at.get(node.number) != now:
+            self._looked_at[node.number] = now
+            self._check_accounts(node, rng)
+
+    def _check_block(self, node: Node, height: int) -> None:
+        core = node.core
+        assert core is not None
+        chain = core._chain
+        found = chain.find_header(height)
+        if found is None:
+            raise Violation("lost", f"{node.name} does not have block {height}, between {chain.base} and its head")
+        block_hash, header = found
+        if self._hashes.setdefault(height, block_hash) != block_hash:
+            raise Violation("agreement", f"{node.name} has another block {height} than its peers")
+        model = self._ledger.blocks[height]
+        hashes = b"".join(transfer.hash for transfer in model.transfers)
+        if chain.tx_hashes(height) != hashes or header.gas_used != GAS * len(model.transfers):
+            raise Violation("model", f"{node.name} has other transfers in block {height}")
+        if height and header.proposer != model.proposer:
+            raise Violation("model", f"{node.name} gives the fees of block {height} to another")
+        previous = self._hashes.get(height - 1)
+        if previous is not None and header.previous_hash != previous:
+            raise Violation("agreement", f"block {height} of {node.name} does not follow block {height - 1}")
+
+    def _check_accounts(self, node: Node, rng: random.Random) -> None:
+        core = node.core
+        assert core is not None
+        chain, states = core._chain, self._ledger.states
+        state = states[chain.visible]
+        total = 0
+        for address in state.balances.keys() | state.nonces.keys():
+            stored, cached = chain.account_at(Address(address), chain.visible), chain.account(Address(address))
+            total += stored.balance
+            expected = state.account(address)
+            for account in (stored, cached):
+                if (account.balance, account.nonce) != expected:
+                    raise Violation(
+                        "account",
+                        f"{node.name} at block {chain.visible} (base {chain.base}) has {account} for "
+                        f"0x{address.hex()}; it is {expected}",
+                    )
+        if total != self._ledger.total:
+            raise Violation("money", f"{node.name} has {total} in all; there is {self._ledger.total}")
+        height = rng.randint(chain.base, chain.visible)
+        for address in state.balances:
+            account = chain.account_at(Address(address), height)
+            if (account.balance, account.nonce) != states[height].account(address):
+                raise Violation("account", f"{node.name} has {account} for 0x{address.hex()} as of block {height}")
+        governance = chain.governance
+        if governance is not None:
+            shown = {each.public_key: (each.power, bytes(each.fee_recipient)) for each in governance.validators}
+            if shown != dict(state.validators) or governance.sequence != state.sequence:
+                raise Violation("validators", f"{node.name} has other validators at block {chain.visible}")

@@ -1,0 +1,203 @@
+"""What the chain must be: a second, small implementation of its rules that shares no code with the node.
+
+It knows every transfer that the simulator ever signed by its bytes, so it needs no codec; it reads bundles by itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+GAS = 21_000
+BUNDLE = 0x02
+BUNDLE_SIZES = range(2, 513)
+
+
+class Transfer(NamedTuple):
+    hash: bytes
+    raw: bytes
+    sender: bytes
+    to: bytes
+    nonce: int
+    gas: int
+    price: int
+    value: int
+
+    @property
+    def cost(self) -> int:
+        return self.value + GAS * self.price
+
+
+class Update(NamedTuple):
+    """A validator update, as it was signed."""
+
+    raw: bytes
+    sequence: int
+    public_key: bytes
+    power: int
+    fee_recipient: bytes
+    signers: tuple[bytes, ...]
+
+
+class Rules(NamedTuple):
+    price: int
+    block_gas: int
+    admins: frozenset[bytes]
+    threshold: int
+
+
+class Refused(Exception):
+    """What breaks a rule."""
+
+
+@dataclass(frozen=True)
+class State:
+    """As one block left it."""
+
+    balances: Mapping[bytes, int]
+    nonces: Mapping[bytes, int]
+    sequence: int = 0
+    validators: Mapping[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    """Power and fee recipient by public key."""
+
+    def account(self, address: bytes) -> tuple[int, int]:
+        return self.balances.get(address, 0), self.nonces.get(address, 0)
+
+
+class Block(NamedTuple):
+    transfers: tuple[Transfer, ...]
+    proposer: bytes
+    changes_state: bool
+    refused: int
+    """How much of what was decided breaks a rule and counts for nothing."""
+
+
+class Ledger:
+    """The chain's rules over all that was ever signed."""
+
+    def __init__(self, rules: Rules, genesis: State) -> None:
+        self.rules = rules
+        self.transfers: dict[bytes, Transfer] = {}
+        self.updates: dict[bytes, Update] = {}
+        self.states = [genesis]
+        self.blocks: list[Block] = [Block((), bytes(20), True, 0)]
+        self.confirmed: dict[bytes, int] = {}
+        """The height of each confirmed transfer, by its hash."""
+        self.total = sum(genesis.balances.values())
+
+    @property
+    def head(self) -> State:
+        return self.states[-1]
+
+    @property
+    def height(self) -> int:
+        return len(self.states) - 1
+
+    def know(self, transfer: Transfer) -> None:
+        self.transfers[transfer.raw] = transfer
+
+    def judge(self, raws: Sequence[bytes]) -> bool:
+        """Whether an honest validator must find a proposal of these good."""
+        return self._apply(raws, b"")[1].refused == 0
+
+    def decide(self, raws: Sequence[bytes], proposer: bytes) -> Block:
+        """Move on by a block of whatever was decided; `proposer` is who gets the fees."""
+        state, block = self._apply(raws, proposer)
+        assert sum(state.balances.values()) == self.total, "the model itself makes or loses money"
+        self.states.append(state)
+        self.blocks.append(block)
+        for transfer in block.transfers:
+            assert transfer.hash not in self.confirmed, "the model itself confirms a transfer twice"
+            self.confirmed[transfer.hash] = self.height
+        return block
+
+    def _apply(self, raws: Sequence[bytes], proposer: bytes) -> tuple[State, Block]:
+        made = _Making(self.head, self.rules)
+        update: Update | None = None
+        refused = 0
+        for raw in raws:
+            try:
+                if raw in self.updates:
+                    if update is not None:
+                        raise Refused
+                    self.check_update(self.updates[raw])
+                    update = self.updates[raw]
+                    continue
+                opened = self._open(raw)
+            except Refused:
+                refused += 1
+                continue
+            for transfer in opened:
+                refused += not made.take(transfer)
+        state = made.state(proposer, update)
+        return state, Block(tuple(made.taken), proposer, bool(made.taken) or update is not None, refused)
+
+    def _open(self, raw: bytes) -> Iterable[Transfer]:
+        if raw[:1] != bytes((BUNDLE,)):
+            return (self._transfer(raw),)
+        inner, at = [], 1
+        while at < len(raw):
+            size = int.from_bytes(raw[at : at + 2], "big")
+            inner.append(raw[at + 2 : at + 2 + size])
+            at += 2 + size
+        if at != len(raw) or len(inner) not in BUNDLE_SIZES or len(set(inner)) != len(inner):
+            raise Refused
+        return [self._transfer(one) for one in inner]
+
+    def _transfer(self, raw: bytes) -> Transfer:
+        if raw not in self.transfers:
+            raise Refused
+        return self.transfers[raw]
+
+    def check_update(self, update: Update) -> None:
+        """Raises `Refused`."""
+        rules, head = self.rules, self.head
+        others = {key for key in head.validators if key != update.public_key}
+        if (
+            not rules.admins
+            or update.sequence != head.sequence
+            or len(set(update.signers)) != len(update.signers)
+            or not rules.admins.issuperset(update.signers)
+            or len(update.signers) < rules.threshold
+            or (update.power == 0 and (update.public_key not in head.validators or not others))
+        ):
+            raise Refused
+
+
+class _Making:
+    """A block in the making."""
+
+    def __init__(self, before: State, rules: Rules) -> None:
+        self._before = before
+        self._rules = rules
+        self._balances = dict(before.balances)
+        self._nonces = dict(before.nonces)
+        self._fees = 0
+        self.taken: list[Transfer] = []
+
+    def take(self, transfer: Transfer) -> bool:
+        rules, sender = self._rules, transfer.sender
+        if (
+            (len(self.taken) + 1) * GAS > rules.block_gas
+            or not GAS <= transfer.gas <= rules.block_gas
+            or transfer.price < rules.price
+            or transfer.nonce != self._nonces.get(sender, 0)
+            or transfer.cost > self._balances.get(sender, 0)
+        ):
+            return False
+        self._balances[sender] = self._balances.get(sender, 0) - transfer.cost
+        self._balances[transfer.to] = self._balances.get(transfer.to, 0) + transfer.value
+        self._nonces[sender] = transfer.nonce + 1
+        self._fees += GAS * transfer.price
+        self.taken.append(transfer)
+        return True
+
+    def state(self, proposer: bytes, update: Update | None) -> State:
+        if self._fees:
+            self._balances[proposer] = self._balances.get(proposer, 0) + self._fees
+        before = self._before
+        if update is None:
+            return State(self._balances, self._nonces, before.sequence, before.validators)
+        validators = {key: value for key, value in before.validators.items() if key != update.public_key}
+        if update.power:
+            validators[update.public_key] = (update.power, update.fee_recipient)
+        return State(self._balances, self._nonces, before.sequence + 1, validators)

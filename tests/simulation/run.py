@@ -1,0 +1,99 @@
+"""One run of the simulation, and the way to make a failing one small."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.simulation.comet import AbciServer, Rpc
+from tests.simulation.disk import Crash, Machines
+from tests.simulation.machinery import Clock, SimulatedLoop, SmallJournal, simulated_surroundings
+from tests.simulation.node import Link, Violation
+from tests.simulation.world import World
+
+MEMORY = Path("/dev/shm")
+STEPS = 150
+
+
+@dataclass(frozen=True)
+class Result:
+    seed: int
+    steps: tuple[int, ...]
+    failure: str
+    """Empty when all went well."""
+    kind: str
+    seconds: float
+    counts: dict[str, int]
+
+
+def simulate(
+    seed: int,
+    steps: Sequence[int] = range(STEPS),
+    without: frozenset[str] = frozenset(),
+    trace: Callable[[str], None] | None = None,
+) -> Result:
+    """Run one seed. Whatever goes wrong is in the result."""
+    begun_at = time.perf_counter()
+    root = Path(tempfile.mkdtemp(prefix="cairn-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    failure, kind = "", ""
+    counts: dict[str, int] = {}
+    try:
+        machines = Machines()
+        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+            loop = runner.get_loop()
+            assert isinstance(loop, SimulatedLoop)
+            clock = Clock(loop)
+            AbciServer.listening.clear()
+            with simulated_surroundings(machines, clock, AbciServer, Rpc, Link):
+                world = World(seed, root, machines, clock, without)
+                world.trace = trace
+                SmallJournal.segment_bytes = world.setup.journal_segment_bytes
+                SmallJournal.max_segments = world.setup.journal_segments
+                try:
+                    runner.run(world.run(steps))
+                except Violation as violation:
+                    failure, kind = str(violation), violation.kind
+                finally:
+                    counts = world.budget.counts
+                    _end_all(world, runner)
+    except (Exception, Crash) as error:
+        failure, kind = failure or "".join(traceback.format_exception(error)), kind or type(error).__name__
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return Result(seed, tuple(steps), failure, kind, time.perf_counter() - begun_at, counts)
+
+
+def _end_all(world: World, runner: asyncio.Runner) -> None:
+    async def end() -> None:
+        for node in world.nodes:
+            if node.is_up:
+                node.disk.is_dead = True
+                node.bury()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    runner.run(end())
+
+
+def shrink(found: Result, without: frozenset[str] = frozenset()) -> Result:
+    """Leave out steps as long as the same kind of failure remains."""
+    best = found
+    size = max(1, len(best.steps) // 2)
+    while True:
+        at, removed = 0, False
+        while at < len(best.steps):
+            steps = best.steps[:at] + best.steps[at + size :]
+            again = simulate(best.seed, steps, without)
+            if again.kind == found.kind:
+                best, removed = again, True
+            else:
+                at += size
+        if size == 1 and not removed:
+            return best
+        size = max(1, size // 2)

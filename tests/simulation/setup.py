@@ -1,0 +1,137 @@
+"""What a run starts from, drawn from its seed: the chain's rules, its money, its nodes and their settings."""
+
+import random
+from dataclasses import dataclass, field
+
+from cairn.config import Settings
+from cairn.domain.crypto import address_of_key
+from cairn.domain.genesis import Genesis
+from cairn.domain.governance import Admins, Validator
+from cairn.domain.types import Address
+from tests.simulation.ledger import GAS, Rules, State
+
+CHAIN_ID = 77
+ADMIN_COUNT = 3
+
+
+@dataclass(frozen=True)
+class Setup:
+    genesis: Genesis
+    settings: tuple[Settings, ...]
+    """One for each node; the first keeps all blocks."""
+    keys: dict[Address, bytes]
+    """The accounts that clients pay from."""
+    strangers: tuple[Address, ...]
+    admin_keys: tuple[bytes, ...]
+    max_tx_bytes: int
+    comet_mempool_size: int
+    journal_segment_bytes: int
+    journal_segments: int
+    liars: frozenset[int]
+    """Nodes whose validators may propose anything; less than a third, unless the network is captured."""
+    is_captured: bool
+    """Liars decide what they like: the honest nodes must still agree on what it comes to."""
+    fault_rate: float
+    is_small_pool: bool
+
+    @property
+    def rules(self) -> Rules:
+        genesis = self.genesis
+        admins = genesis.admins
+        return Rules(
+            genesis.gas_price,
+            genesis.block_gas_limit,
+            frozenset() if admins is None else frozenset(admins.addresses),
+            0 if admins is None else admins.threshold,
+        )
+
+    @property
+    def state(self) -> State:
+        validators = {each.public_key: (each.power, bytes(each.fee_recipient)) for each in self.genesis.validators}
+        return State({key: value for key, value in self.genesis.alloc.items() if value}, {}, 0, validators)
+
+
+def key_of(number: int) -> bytes:
+    return (number + 1).to_bytes(32, "big")
+
+
+def public_key(node: int) -> bytes:
+    return bytes((node + 1,)) * 32
+
+
+def draw_network(rng: random.Random) -> Setup:
+    keys = {address_of_key(key_of(number)): key_of(number) for number in range(rng.randint(2, 8))}
+    admin_keys = tuple(key_of(100 + number) for number in range(ADMIN_COUNT))
+    people = list(keys)
+    strangers = tuple(address_of_key(key_of(200 + number)) for number in range(4)) + (Address(bytes(20)),)
+    count = rng.choice((2, 3, 3, 4, 4, 5))
+    price = rng.choice((0, 0, 1, 10**9))
+    limit = GAS * rng.choice((1, 2, 5, 100, 10_000))
+    genesis = Genesis(
+        chain_id=CHAIN_ID,
+        timestamp=rng.choice((0, 1_700_000_000)),
+        gas_price=price,
+        block_gas_limit=limit + rng.choice((0, 1, GAS - 1)),
+        alloc=_alloc(rng, people, strangers, price),
+        validators=tuple(_validator(rng, number, people, strangers) for number in range(count - rng.choice((0, 0, 1)))),
+        admins=rng.choice((None, _admins(rng, admin_keys), _admins(rng, admin_keys))),
+    )
+    small = rng.random() < 0.25
+    common = {"mempool_size": rng.choice((3, 10, 40)), "mempool_per_sender": rng.choice((2, 5, 40))} if small else {}
+    captured = rng.random() < 0.1
+    return Setup(
+        genesis=genesis,
+        settings=tuple(_settings(rng, number, common) for number in range(count)),
+        keys=keys,
+        strangers=strangers,
+        admin_keys=admin_keys,
+        max_tx_bytes=rng.choice((300, 1_000, 20_000, 1_000_000)),
+        comet_mempool_size=rng.choice((5, 100, 5_000)),
+        journal_segment_bytes=rng.choice((1_024, 4_096, 16_384)),
+        journal_segments=rng.choice((2, 3, 8)),
+        liars=frozenset(rng.sample(range(count), max(1, (count - 1) // 3))),
+        is_captured=captured,
+        fault_rate=rng.choice((0.0, 0.3, 1.0, 2.0)),
+        is_small_pool=small,
+    )
+
+
+def _alloc(rng: random.Random, people: list[Address], strangers: tuple[Address, ...], price: int) -> dict[Address, int]:
+    rich = max(1, price) * GAS * 10_000
+    poor = price * GAS * 3 + 5
+    is_poor = rng.random() < 0.25
+    alloc = {address: rng.choice((0, poor, poor)) if is_poor else rich for address in people}
+    # Money from genesis that no transfer moved: whoever gets fees may have no other version of it.
+    for address in strangers:
+        if rng.random() < 0.5:
+            alloc[address] = rng.choice((1, poor, rich))
+    alloc[people[0]] = alloc[people[0]] or poor
+    return alloc
+
+
+def _validator(rng: random.Random, node: int, people: list[Address], strangers: tuple[Address, ...]) -> Validator:
+    return Validator(public_key(node), rng.choice((10, 10, 10, 1, 25)), rng.choice([*people, *strangers]), f"v{node}")
+
+
+def _admins(rng: random.Random, keys: tuple[bytes, ...]) -> Admins:
+    return Admins(rng.randint(1, len(keys)), tuple(map(address_of_key, keys)))
+
+
+def _settings(rng: random.Random, number: int, common: dict[str, int]) -> Settings:
+    return Settings(
+        engine="cometbft",
+        cometbft_rpc=f"/simulated/{number}",
+        snapshot_interval=rng.choice((0, 1, 2, 5)),
+        retain_blocks=0 if number == 0 else rng.choice((0, 1, 2, 3, 8)),
+        **common,  # type: ignore[arg-type]
+    )
+
+
+@dataclass
+class Budget:
+    """How much of what has been met, for the report of a run."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
