@@ -22,6 +22,8 @@ from typing import Literal, NamedTuple
 SECTOR = 512
 FaultKind = Literal["kill", "power", "write", "short", "sync", "refuse"]
 """The process ends; the machine does; a write fails half done; a write stops short; a sync fails; nothing is done."""
+HEADER_BYTES = 40
+"""A segment of the journal that has no more holds nothing yet."""
 NOT_COPIED = ("LOG", "LOCK", "cairn.lock")
 """What no start reads: RocksDB's own messages, and locks."""
 
@@ -97,6 +99,10 @@ class Disk:
         self._entries: list[Entry] = []
         self._logs: dict[int, int] = {}
         """How much of each of RocksDB's logs is on the platter."""
+        self._journal_ends: dict[int, int] = {}
+        """How far each segment of the journal was written when it was synced last."""
+        self._anchored: dict[int, int] = {}
+        """The same, as of the newest block."""
         self.ops = 0
         self.fault: Fault | None = None
         self.is_dead = False
@@ -126,6 +132,8 @@ class Disk:
         self._lives += 1
         image = self._root / str(self._lives)
         self._files, self._logs = self._copy(image, power, rng)
+        # The files of the next life are others.
+        self._journal_ends, self._anchored = {}, {}
         if power:
             kept = rng.randrange(len(self._entries) + 1)
             for entry in reversed(self._entries[kept:]):
@@ -148,6 +156,18 @@ class Disk:
         self._files.clear()
         self._entries.clear()
         self._logs.clear()
+        self._anchored = {}
+
+    def anchor(self) -> None:
+        """A block was committed: what the journal held by then must never be lost unnoticed."""
+        self._anchored = self._journal_ends.copy()
+
+    def anchored_journal(self) -> list[tuple[Path, int]]:
+        """The segments that a later block has followed, and where what they held by then ends."""
+        journal = self.path / "journal"
+        found = sorted(journal.iterdir()) if journal.is_dir() else []
+        ends = [(path, self._anchored.get(path.stat().st_ino, 0)) for path in found]
+        return [(path, end) for path, end in ends if end > HEADER_BYTES]
 
     def _copy(self, image: Path, power: bool, rng: random.Random) -> tuple[dict[int, FileState], dict[int, int]]:
         files: dict[int, FileState] = {}
@@ -265,22 +285,25 @@ class Disk:
         self._end(fault)
         return 0
 
-    def sync(self, file: int) -> None:
+    def sync(self, file: int, path: Path) -> None:
         fault = self._next_fault()
         state = self._files.get(os.fstat(file).st_ino)
         if fault is not None and fault.kind in ("kill", "power"):
             if random.Random(fault.seed).random() < 0.5:
-                self._synced(file, state)
+                self._synced(file, state, path)
             self._end(fault)
         if fault is not None and fault.kind in ("sync", "write"):
             if state is not None:
                 state.dirty.clear()
             raise OSError(errno.EIO, "simulated")
-        self._synced(file, state)
+        self._synced(file, state, path)
 
-    def _synced(self, file: int, state: FileState | None) -> None:
+    def _synced(self, file: int, state: FileState | None, path: Path) -> None:
         if state is not None and state.dirty:
-            state.synced(os.pread(file, os.fstat(file).st_size, 0))
+            shown = os.pread(file, os.fstat(file).st_size, 0)
+            state.synced(shown)
+            if path.parent == self.path / "journal":
+                self._journal_ends[os.fstat(file).st_ino] = len(shown.rstrip(b"\0"))
 
     def sync_directory(self, path: Path) -> None:
         self._maybe_refuse()

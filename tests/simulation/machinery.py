@@ -103,9 +103,10 @@ class SimulatedOs:
         return os.pwrite(file, data, offset) if disk is None else disk.write(file, data, offset)
 
     def fdatasync(self, file: int) -> None:
-        disk = self._machines.find(self._open.get(file))
-        if disk is not None:
-            disk.sync(file)
+        path = self._open.get(file)
+        disk = self._machines.find(path)
+        if disk is not None and path is not None:
+            disk.sync(file, pathlib.Path(path))
 
     def fsync(self, file: int) -> None:
         path = self._open.get(file)
@@ -114,7 +115,7 @@ class SimulatedOs:
             if os.path.isdir(path):
                 disk.sync_directory(pathlib.Path(path))
             else:
-                disk.sync(file)
+                disk.sync(file, pathlib.Path(path))
 
     def statvfs(self, path: Any) -> os.statvfs_result:
         found = os.statvfs(path)
@@ -222,10 +223,14 @@ class SmallJournal(Journal):
 
     segment_bytes = 4096
     max_segments = 3
+    is_bounded = True
+    """Whether others know where it must start and end."""
 
     @classmethod
     def open(cls, path: pathlib.Path, *args: Any, **kwargs: Any) -> Journal:
         kwargs = {"segment_bytes": cls.segment_bytes, "max_segments": cls.max_segments} | kwargs
+        if not cls.is_bounded:
+            kwargs.pop("bounds", None)
         return Journal.open(path, *args, **kwargs)
 
 

@@ -103,8 +103,8 @@ class Node:
         self.told = -1
         """The newest height that anybody was told of."""
         self.life = 0
-        self.is_damaged = ""
-        """How its files were damaged while it was down: it must not start as if nothing were."""
+        self.damage = ""
+        """What was done to its files while it was down: it must not start as if nothing were."""
         self.on_exit: Callable[[Node, BaseException | None], None] = lambda node, failure: None
         self.on_announced: Callable[[Node, int], None] = lambda node, height: None
 
@@ -130,6 +130,8 @@ class Node:
 
     def announced(self, height: int) -> None:
         if not self.disk.is_dead:
+            if height > self.told:
+                self.disk.anchor()
             self.told = max(self.told, height)
             self.on_announced(self, height)
 

@@ -1,6 +1,7 @@
 """One run of the simulation, and the way to make a failing one small."""
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
 import time
@@ -28,6 +29,9 @@ class Result:
     kind: str
     seconds: float
     counts: dict[str, int]
+    virtual_s: float
+    digest: str
+    """Of all that was told of its steps: the same for the same seed, or the run depends on something else too."""
 
 
 def simulate(
@@ -41,6 +45,14 @@ def simulate(
     root = Path(tempfile.mkdtemp(prefix="cairn-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     failure, kind = "", ""
     counts: dict[str, int] = {}
+    digest = hashlib.sha256()
+    virtual_s = 0.0
+
+    def tell(line: str) -> None:
+        digest.update(line.encode())
+        if trace is not None:
+            trace(line)
+
     try:
         machines = Machines()
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
@@ -50,7 +62,7 @@ def simulate(
             AbciServer.listening.clear()
             with simulated_surroundings(machines, clock, AbciServer, Rpc, Link):
                 world = World(seed, root, machines, clock, without)
-                world.trace = trace
+                world.trace = tell
                 SmallJournal.segment_bytes = world.setup.journal_segment_bytes
                 SmallJournal.max_segments = world.setup.journal_segments
                 try:
@@ -58,13 +70,14 @@ def simulate(
                 except Violation as violation:
                     failure, kind = str(violation), violation.kind
                 finally:
-                    counts = world.budget.counts
+                    counts, virtual_s = world.budget.counts, loop.now
                     _end_all(world, runner)
     except (Exception, Crash) as error:
         failure, kind = failure or "".join(traceback.format_exception(error)), kind or type(error).__name__
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return Result(seed, tuple(steps), failure, kind, time.perf_counter() - begun_at, counts)
+    seconds = time.perf_counter() - begun_at
+    return Result(seed, tuple(steps), failure, kind, seconds, counts, virtual_s, digest.hexdigest()[:16])
 
 
 def _end_all(world: World, runner: asyncio.Runner) -> None:
@@ -81,15 +94,17 @@ def _end_all(world: World, runner: asyncio.Runner) -> None:
     runner.run(end())
 
 
-def shrink(found: Result, without: frozenset[str] = frozenset()) -> Result:
+def shrink(found: Result, without: frozenset[str] = frozenset(), seconds: float = 60.0) -> Result:
     """Leave out steps as long as the same kind of failure remains."""
+    until = time.monotonic() + seconds
     best = found
     size = max(1, len(best.steps) // 2)
     while True:
         at, removed = 0, False
         while at < len(best.steps):
-            steps = best.steps[:at] + best.steps[at + size :]
-            again = simulate(best.seed, steps, without)
+            if time.monotonic() > until:
+                return best
+            again = simulate(best.seed, best.steps[:at] + best.steps[at + size :], without)
             if again.kind == found.kind:
                 best, removed = again, True
             else:

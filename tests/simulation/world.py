@@ -20,6 +20,7 @@ from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
 from tests.simulation.clients import Clients
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
+from tests.simulation.damage import Damage
 from tests.simulation.disk import Crash, FaultKind, Machines
 from tests.simulation.invariants import Invariants
 from tests.simulation.ledger import Ledger, Update
@@ -137,7 +138,7 @@ class World:
                 node.disk.revive()
                 if rng.random() < 0.7:
                     node.start()
-            elif not node.is_up and not node.is_damaged and rng.random() < 0.3:
+            elif not node.is_up and not node.damage and rng.random() < 0.3:
                 node.start()
         self._raise_found()
         for node in self.nodes:
@@ -164,7 +165,7 @@ class World:
             return
         if not isinstance(failure, Fatal):
             self.violations.append(Violation("exit", f"{node.name} ends with {failure!r}"))
-        elif node.is_damaged:
+        elif node.damage:
             self.budget.count("damage refused")
         else:
             self.violations.append(Violation("exit", f"{node.name} stops for good: {failure!r}"))
@@ -191,9 +192,16 @@ class World:
             await process.check()
 
     async def _audit(self, rng: random.Random) -> None:
-        core = rng.choice(self.nodes).core
-        if core is not None and not core.failed.done():
+        self._audit_node(rng.choice(self.nodes))
+
+    def _audit_node(self, node: Node) -> None:
+        core = node.core
+        if core is None or core.failed.done():
+            return
+        try:
             core._chain.audit()
+        except Fatal as failure:
+            raise Violation("audit", f"{node.name}: {failure.detail}") from failure
 
     async def _work(self, rng: random.Random) -> None:
         """Let the threads that take snapshots and prune go on for a while."""
@@ -409,7 +417,23 @@ class World:
         comet.is_online = not comet.is_online
 
     async def _damage(self, rng: random.Random) -> None:
-        pass
+        """The journal or the watermark is damaged: the node must say so, and go on when it is whole again."""
+        comet = rng.choice(self.comets)
+        node = comet.node
+        await node.stop()
+        if node.disk.is_dead or node.life == 0 or not (node.disk.path / "watermark").exists():
+            return
+        node.disk.fault, node.disk.is_full = None, False
+        damage = Damage(node.disk, rng)
+        node.damage = damage.what
+        node.forget_supervisor()
+        node.start()
+        await asyncio.sleep(3.0)
+        if node.is_up:
+            raise Violation("damage", f"{node.name} starts with {damage.what}")
+        damage.undo()
+        node.damage = ""
+        node.start()
 
     async def _state_sync(self, rng: random.Random) -> None:
         """A node joins with an empty directory, from a snapshot of a peer."""
@@ -486,7 +510,7 @@ class World:
         for node, comet in zip(self.nodes, self.comets, strict=True):
             node.disk.fault, node.disk.is_full = None, False
             comet.is_online = True
-            if not node.is_up and not node.is_damaged:
+            if not node.is_up and not node.damage:
                 node.start()
         await asyncio.sleep(REST_S)
         rounds = 0
@@ -503,23 +527,22 @@ class World:
                 thread.step()
         await self._settle(rng)
         for node in self.nodes:
-            if node.core is not None:
-                node.core._chain.audit()
+            self._audit_node(node)
         for node in self.nodes:
             await node.stop()
         self._raise_found()
 
     def _still_owed(self) -> str:
         for promise in self.clients.promises.values():
-            if not promise.node.is_damaged and self.clients.minable(promise.tx):
+            if not promise.node.damage and self.clients.minable(promise.tx):
                 return f"{promise.node.name} never gets 0x{promise.tx.hash[:6].hex()} into a block"
         return ""
 
     def _behind(self) -> str:
         for comet in self.comets:
-            if not comet.node.is_damaged and not (comet.node.is_ready and comet.is_running):
+            if not comet.node.damage and not (comet.node.is_ready and comet.is_running):
                 return f"{comet.node.name} does not come back"
-            if not comet.node.is_damaged and comet.height < len(self.blocks) - 1:
+            if not comet.node.damage and comet.height < len(self.blocks) - 1:
                 return f"{comet.node.name} stays at block {comet.height} of {len(self.blocks) - 1}"
         return ""
 

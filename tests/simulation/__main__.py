@@ -1,0 +1,132 @@
+"""Runs simulations: the seeds that failed once, then fresh ones for some time; or one again, to look at it.
+
+python -m tests.simulation --seconds 60
+python -m tests.simulation --seed 1234 --steps 0-20,31 --trace
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.simulation.defects import NAMES, put_back
+from tests.simulation.run import STEPS, Result, shrink, simulate
+
+FAILED_ONCE = Path(__file__).parent / "seeds.txt"
+
+
+def main() -> int:
+    arguments = _parse()
+    if arguments.put_back:
+        put_back(arguments.put_back)
+    without = frozenset(arguments.without.split(","))
+    if arguments.seed is not None:
+        steps = _read_steps(arguments.steps) if arguments.steps else range(STEPS)
+        again = simulate(arguments.seed, steps, without, print if arguments.trace else None)
+        print(again.failure or f"seed {again.seed} is clean: {again.counts}; trace {again.digest}")
+        return 1 if again.failure else 0
+    tally = _Tally()
+    until = time.monotonic() + arguments.seconds
+    for seed in _seeds(until, arguments.known):
+        found = simulate(seed, without=without)
+        tally.add(found)
+        if found.failure:
+            print(f"seed {seed} fails after {tally.seconds:.1f} s: {found.failure}", flush=True)
+            if arguments.shrink:
+                _show_small(shrink(found, without, arguments.shrink))
+            return 1
+    print(tally.report())
+    if arguments.report:
+        Path(arguments.report).write_text(tally.report() + "\n")
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long fresh seeds are tried")
+    parser.add_argument(
+        "--known", action=argparse.BooleanOptionalAction, default=True, help="try those that failed too"
+    )
+    parser.add_argument("--seed", type=int, help="run this one only")
+    parser.add_argument("--steps", default="", help="only these steps of it, as 0-20,31")
+    parser.add_argument("--trace", action="store_true", help="show each step")
+    parser.add_argument("--without", default="", help="leave out these actions, as damage,outage")
+    parser.add_argument("--shrink", type=float, default=60.0, help="seconds to spend on making a failure small")
+    parser.add_argument("--put-back", choices=NAMES, help="a defect that must be found")
+    parser.add_argument("--report", help="write the outcome to this file too")
+    return parser.parse_args()
+
+
+def _seeds(until: float, known: bool) -> Iterator[int]:
+    if known:
+        yield from known_seeds()
+    fresh = random.SystemRandom()
+    while time.monotonic() < until:
+        yield fresh.getrandbits(32)
+
+
+def known_seeds() -> list[int]:
+    lines = (line.partition("#")[0].strip() for line in FAILED_ONCE.read_text().splitlines())
+    return [int(line) for line in lines if line]
+
+
+def _show_small(small: Result) -> None:
+    steps = write_steps(small.steps)
+    print(f"{len(small.steps)} steps are enough: {small.failure}")
+    print(f"  .venv/bin/python -m tests.simulation --seed {small.seed} --steps {steps} --trace")
+
+
+def _read_steps(text: str) -> list[int]:
+    steps: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        steps += range(int(first), int(last or first) + 1)
+    return steps
+
+
+def write_steps(steps: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for step in steps:
+        if runs and runs[-1][-1] == step - 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._runs = self._steps = 0
+        self.seconds = 0.0
+        self._virtual_s = 0.0
+
+    def add(self, result: Result) -> None:
+        self._runs += 1
+        self._steps += len(result.steps)
+        self.seconds += result.seconds
+        self._virtual_s += result.virtual_s
+        for name, count in result.counts.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+
+    def report(self) -> str:
+        met = ", ".join(f"{count:,} {name}" for name, count in sorted(self._counts.items()))
+        return (
+            f"{self._runs:,} seeds clean: {self._steps:,} steps in {self.seconds:,.0f} s, "
+            f"{self._steps / max(self.seconds, 0.001):,.0f} a second, {self._virtual_s / 3600:,.0f} h of virtual time\n"
+            f"met: {met}"
+        )
+
+
+if __name__ == "__main__":
+    # Sets are walked in the order of hashes: that must be the same in every run.
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            os.environ | {"PYTHONHASHSEED": "0"},
+        )
+    sys.exit(main())

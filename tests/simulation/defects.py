@@ -1,0 +1,32 @@
+"""Defects that the node once had, to be put back: a simulator that does not find them finds nothing."""
+
+from collections.abc import Iterable
+from unittest import mock
+
+import cairn.store.prune
+from cairn.domain.types import Address
+from cairn.store import keys
+from cairn.store.rocks import Batch, Database
+from tests.simulation.machinery import SmallJournal
+
+NAMES = ("prune", "journal")
+
+
+def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
+    """Takes it for granted that a block made a new version of each account that it names."""
+    cursor = database.cursor(keys.ACCOUNTS)
+    for address in sorted(addresses):
+        entry = cursor.seek(keys.version_key(address, height - 1)) if height else None
+        if entry is not None and entry[0].startswith(address):
+            batch.delete(keys.ACCOUNTS, entry[0])
+
+
+def put_back(name: str) -> None:
+    """For the rest of this process."""
+    if name == "prune":
+        mock.patch.object(cairn.store.prune, "_remove_replaced", _remove_replaced).start()
+    elif name == "journal":
+        # A journal that nobody knows the ends of passes as whole without them.
+        SmallJournal.is_bounded = False
+    else:
+        raise ValueError(f"{name} is none of {', '.join(NAMES)}")

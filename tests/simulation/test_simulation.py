@@ -1,0 +1,35 @@
+"""The simulation as part of the tests: seeds that failed once, then fresh ones, and defects that it must find."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SHOWN_BY = {"prune": ("account", "audit", "agreement", "exit"), "journal": ("damage",)}
+"""How each defect comes to light."""
+SECONDS = os.environ.get("SIMULATION_SECONDS", "60")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_fresh_seeds_and_those_that_failed_once() -> None:
+    code, output = run("--seconds", SECONDS)
+    assert code == 0, output
+
+
+@pytest.mark.parametrize("defect", SHOWN_BY)
+def test_a_defect_that_is_put_back_is_found(defect: str) -> None:
+    code, output = run("--seconds", "60", "--no-known", "--shrink", "0", "--put-back", defect)
+    assert code == 1, output
+    assert any(f" s: {kind}: " in output for kind in SHOWN_BY[defect]), output
+
+
+def test_one_seed_is_one_run() -> None:
+    outputs = {run("--seed", "8") for _ in range(2)}
+    assert len(outputs) == 1
+    assert "trace" in outputs.pop()[1]
