@@ -2,16 +2,14 @@
 
 import random
 
-from cairn.domain.types import Address
-from tests.simulation.comet import Decided
+from cairn.domain.types import Account, Address
 from tests.simulation.ledger import GAS, Ledger
 from tests.simulation.node import Node, Violation
 
 
 class Invariants:
-    def __init__(self, ledger: Ledger, blocks: list[Decided]) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._blocks = blocks
         self._hashes: dict[int, bytes] = {}
         """Of each block, as the first node had it."""
         self._checked: dict[int, int] = {}
@@ -40,6 +38,29 @@ class Invariants:
             self._looked_at[node.number] = now
             self._check_accounts(node, rng)
 
+    def reverted(self, node: Node, height: int) -> None:
+        """A dev chain went back: what was above is void."""
+        self._hashes = {each: found for each, found in self._hashes.items() if each <= height}
+        self._checked[node.number] = min(self._checked.get(node.number, -1), height)
+        self._looked_at.pop(node.number, None)
+
+    def check_hash(self, node: Node, height: int, block_hash: bytes) -> None:
+        if self._hashes.setdefault(height, block_hash) != block_hash:
+            raise Violation("agreement", f"{node.name} has another block {height} than was seen before")
+
+    def expect_confirmed(self, node: Node, tx_hash: bytes, height: int) -> None:
+        if self._ledger.confirmed.get(tx_hash, height) != height:
+            raise Violation("events", f"{node.name} tells that 0x{tx_hash[:6].hex()} is in block {height}")
+
+    def expect_account(self, node: Node, address: bytes, height: int, shown: Account) -> None:
+        if height > self._ledger.height:
+            return
+        expected = self._ledger.states[height].account(address)
+        if (shown.balance, shown.nonce) != expected:
+            raise Violation(
+                "account", f"{node.name} shows {shown} for 0x{address.hex()} at block {height}; it is {expected}"
+            )
+
     def _check_block(self, node: Node, height: int) -> None:
         core = node.core
         assert core is not None
@@ -48,8 +69,7 @@ class Invariants:
         if found is None:
             raise Violation("lost", f"{node.name} does not have block {height}, between {chain.base} and its head")
         block_hash, header = found
-        if self._hashes.setdefault(height, block_hash) != block_hash:
-            raise Violation("agreement", f"{node.name} has another block {height} than its peers")
+        self.check_hash(node, height, block_hash)
         model = self._ledger.blocks[height]
         hashes = b"".join(transfer.hash for transfer in model.transfers)
         if chain.tx_hashes(height) != hashes or header.gas_used != GAS * len(model.transfers):
@@ -63,27 +83,19 @@ class Invariants:
     def _check_accounts(self, node: Node, rng: random.Random) -> None:
         core = node.core
         assert core is not None
-        chain, states = core._chain, self._ledger.states
-        state = states[chain.visible]
+        chain = core._chain
+        state = self._ledger.states[chain.visible]
         total = 0
         for address in state.balances.keys() | state.nonces.keys():
             stored, cached = chain.account_at(Address(address), chain.visible), chain.account(Address(address))
             total += stored.balance
-            expected = state.account(address)
-            for account in (stored, cached):
-                if (account.balance, account.nonce) != expected:
-                    raise Violation(
-                        "account",
-                        f"{node.name} at block {chain.visible} (base {chain.base}) has {account} for "
-                        f"0x{address.hex()}; it is {expected}",
-                    )
+            self.expect_account(node, address, chain.visible, stored)
+            self.expect_account(node, address, chain.visible, cached)
         if total != self._ledger.total:
             raise Violation("money", f"{node.name} has {total} in all; there is {self._ledger.total}")
         height = rng.randint(chain.base, chain.visible)
         for address in state.balances:
-            account = chain.account_at(Address(address), height)
-            if (account.balance, account.nonce) != states[height].account(address):
-                raise Violation("account", f"{node.name} has {account} for 0x{address.hex()} as of block {height}")
+            self.expect_account(node, address, height, chain.account_at(Address(address), height))
         governance = chain.governance
         if governance is not None:
             shown = {each.public_key: (each.power, bytes(each.fee_recipient)) for each in governance.validators}

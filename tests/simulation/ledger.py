@@ -110,6 +110,19 @@ class Ledger:
             self.confirmed[transfer.hash] = self.height
         return block
 
+    def set_balance(self, address: bytes, balance: int, proposer: bytes) -> None:
+        """A block of a dev chain that makes or takes money."""
+        before = self.head
+        self.states.append(State({**before.balances, address: balance}, before.nonces))
+        self.blocks.append(Block((), proposer, True, 0))
+        self.total = sum(self.head.balances.values())
+
+    def take_back(self, height: int) -> None:
+        """A dev chain went back to this block."""
+        del self.states[height + 1 :], self.blocks[height + 1 :]
+        self.confirmed = {tx_hash: found for tx_hash, found in self.confirmed.items() if found <= height}
+        self.total = sum(self.head.balances.values())
+
     def _apply(self, raws: Sequence[bytes], proposer: bytes) -> tuple[State, Block]:
         made = _Making(self.head, self.rules)
         update: Update | None = None

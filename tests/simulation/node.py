@@ -168,6 +168,8 @@ class Node:
         core = None if process is None else process.core
         if core is not None:
             _bury_core(core)
+        if self.worker is not None:
+            self.worker.lost_core()
 
     def forget_supervisor(self) -> None:
         """Not only the core ended: the next start knows nothing of what this node has seen."""

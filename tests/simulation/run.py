@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import random
 import shutil
 import tempfile
 import time
@@ -12,12 +13,16 @@ from pathlib import Path
 
 from tests.simulation.comet import AbciServer, Rpc
 from tests.simulation.disk import Crash, Machines
+from tests.simulation.embedded import EmbeddedWorld
 from tests.simulation.machinery import Clock, SimulatedLoop, SmallJournal, simulated_surroundings
+from tests.simulation.network import NetworkWorld
 from tests.simulation.node import Link, Violation
+from tests.simulation.setup import draw_embedded, draw_network
 from tests.simulation.world import World
 
 MEMORY = Path("/dev/shm")
 STEPS = 150
+EMBEDDED_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def simulate(
             clock = Clock(loop)
             AbciServer.listening.clear()
             with simulated_surroundings(machines, clock, AbciServer, Rpc, Link):
-                world = World(seed, root, machines, clock, without)
+                world = _make_world(seed, root, machines, clock, without)
                 world.trace = tell
                 SmallJournal.segment_bytes = world.setup.journal_segment_bytes
                 SmallJournal.max_segments = world.setup.journal_segments
@@ -80,12 +85,21 @@ def simulate(
     return Result(seed, tuple(steps), failure, kind, seconds, counts, virtual_s, digest.hexdigest()[:16])
 
 
+def _make_world(seed: int, root: Path, machines: Machines, clock: Clock, without: frozenset[str]) -> World:
+    rng = random.Random(f"{seed}/setup")
+    if rng.random() < EMBEDDED_SHARE:
+        return EmbeddedWorld(seed, root, machines, clock, draw_embedded(rng), without)
+    return NetworkWorld(seed, root, machines, clock, draw_network(rng), without)
+
+
 def _end_all(world: World, runner: asyncio.Runner) -> None:
     async def end() -> None:
         for node in world.nodes:
             if node.is_up:
                 node.disk.is_dead = True
                 node.bury()
+        for worker in world.workers.values():
+            worker.close()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

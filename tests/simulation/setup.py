@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
-from cairn.domain.genesis import Genesis
+from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins, Validator
 from cairn.domain.types import Address
 from tests.simulation.ledger import GAS, Rules, State
@@ -33,6 +33,9 @@ class Setup:
     """Liars decide what they like: the honest nodes must still agree on what it comes to."""
     fault_rate: float
     is_small_pool: bool
+    workers: frozenset[int]
+    """Nodes that have a worker, with a client that follows."""
+    is_dev: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -93,6 +96,42 @@ def draw_network(rng: random.Random) -> Setup:
         is_captured=captured,
         fault_rate=rng.choice((0.0, 0.3, 1.0, 2.0)),
         is_small_pool=small,
+        workers=frozenset(number for number in range(count) if rng.random() < 0.2),
+    )
+
+
+def draw_embedded(rng: random.Random) -> Setup:
+    """One node that makes its blocks alone; on a dev chain it can be told to go back."""
+    is_dev = rng.random() < 0.6
+    keys = dict(DEV_KEYS) if is_dev else {address_of_key(key_of(n)): key_of(n) for n in range(rng.randint(2, 8))}
+    strangers = tuple(address_of_key(key_of(200 + number)) for number in range(4)) + (Address(bytes(20)),)
+    price = rng.choice((0, 0, 1, 10**9))
+    limit = GAS * rng.choice((1, 2, 5, 100)) + rng.choice((0, 1, GAS - 1))
+    alloc = _alloc(rng, list(keys), strangers, price)
+    small = rng.random() < 0.25
+    common = {"mempool_size": rng.choice((3, 10, 40)), "mempool_per_sender": rng.choice((2, 5, 40))} if small else {}
+    settings = Settings(
+        block_time_s=rng.choice((0.0, 0.3, 5.0)),
+        empty_blocks=rng.random() < 0.3,
+        proposer=rng.choice([*keys, *strangers]),
+        **common,  # type: ignore[arg-type]
+    )
+    return Setup(
+        genesis=dev_genesis() if is_dev else Genesis(CHAIN_ID, 0, price, limit, alloc),
+        settings=(settings,),
+        keys=keys,
+        strangers=strangers,
+        admin_keys=(),
+        max_tx_bytes=0,
+        comet_mempool_size=0,
+        journal_segment_bytes=rng.choice((1_024, 4_096, 16_384)),
+        journal_segments=rng.choice((2, 3, 8)),
+        liars=frozenset(),
+        is_captured=False,
+        fault_rate=rng.choice((0.0, 0.5, 2.0, 4.0)),
+        is_small_pool=small,
+        workers=frozenset((0,)) if rng.random() < 0.5 else frozenset(),
+        is_dev=is_dev,
     )
 
 

@@ -1,0 +1,173 @@
+"""One node that makes its blocks alone: the model follows the blocks, and holds each of them against the rules.
+
+On a dev chain it is told to make blocks, time and money, and to go back, with faults in the middle of it.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from cairn.domain.errors import NodeError
+from cairn.domain.genesis import DEV_KEYS
+from cairn.store.chain import ChainStore
+from tests.simulation.clients import Promise
+from tests.simulation.disk import Machines
+from tests.simulation.machinery import Clock
+from tests.simulation.node import Node, Violation
+from tests.simulation.setup import Setup
+from tests.simulation.world import Action, World
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a snapshot must bring back."""
+
+    height: int
+    promises: dict[tuple[int, bytes], Promise]
+
+
+class EmbeddedWorld(World):
+    def __init__(
+        self, seed: int, root: Path, machines: Machines, clock: Clock, setup: Setup, without: frozenset[str]
+    ) -> None:
+        super().__init__(seed, root, machines, clock, setup, without)
+        self._node = self.nodes[0]
+        self._kept: dict[int, Kept] = {}
+        self._reverts = 0
+        self._reverting: int | None = None
+        """The snapshot that was asked for last: a crash may leave open whether it has become the chain."""
+        self._wanted: tuple[bytes, int] | None = None
+        """A balance that is being set."""
+        if setup.is_dev:
+            self._node.dev_keys = dict(DEV_KEYS)
+
+    def table(self) -> dict[str, tuple[Action, float]]:
+        dev = 1.0 if self.setup.is_dev else 0.0
+        return super().table() | {
+            "mine": (self._mine, 8 * dev),
+            "snapshot": (self._snapshot, 2 * dev),
+            "revert": (self._revert, 2 * dev),
+            "balance": (self._set_balance, 2 * dev),
+            "ahead": (self._increase_time, 1 * dev),
+        }
+
+    def move_on(self) -> None:
+        core = self._node.core
+        if core is None or core.failed.done():
+            return
+        reverts = 0 if core._kept is None else core._kept.state.reverts
+        if reverts != self._reverts:
+            self._take_back(reverts)
+        chain = core._chain
+        for height in range(self.ledger.height + 1, chain.visible + 1):
+            self._take_over(chain, height)
+
+    def _take_over(self, chain: ChainStore, height: int) -> None:
+        """Believe a block of the node's only as far as the rules allow it."""
+        found = chain.find_header(height)
+        if found is None:
+            raise Violation("lost", f"{self._node.name} does not have block {height}, below its head")
+        hashes = chain.tx_hashes(height)
+        by_hash = {transfer.hash: raw for raw, transfer in self.ledger.transfers.items()}
+        raws = []
+        for start in range(0, len(hashes), 32):
+            raw = by_hash.get(hashes[start : start + 32])
+            if raw is None:
+                raise Violation("model", f"block {height} holds a transfer that nobody has signed")
+            raws.append(raw)
+        if not raws and self._wanted is not None:
+            address, balance = self._wanted
+            if chain.account_at(address, height).balance == balance:  # type: ignore[arg-type]
+                self.ledger.set_balance(address, balance, bytes(found[1].proposer))
+                self._wanted = None
+                return
+        if not self.ledger.judge(raws):
+            raise Violation("model", f"block {height} breaks a rule")
+        self.ledger.decide(raws, bytes(self._node.settings.proposer))
+        self.budget.count("blocks")
+        self.budget.count("transfers", len(raws))
+
+    def unfinished(self) -> str:
+        return super().unfinished()
+
+    # What the developer does.
+
+    async def _ask(self, rng: random.Random, name: str, *arguments: object) -> object:
+        """Returns None when the node cannot, or is gone before it answers."""
+        node = self._node
+        if not node.is_ready or node.process is None:
+            return None
+        life = node.life
+        task = asyncio.get_running_loop().create_task(getattr(node.process, name)(*arguments))
+        while not task.done() and not node.disk.is_dead and node.life == life and node.is_up:
+            await asyncio.sleep(0.01)
+        if not task.done():
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if node.disk.is_dead or task.cancelled():
+            return None
+        failure = task.exception()
+        if failure is not None and not isinstance(failure, NodeError):
+            raise Violation("dev", f"{name} fails with {failure!r}")
+        return None if failure is not None else task.result()
+
+    async def _mine(self, rng: random.Random) -> None:
+        await self._ask(rng, "mine", rng.choice((1, 1, 2, 5)), rng.choice((0, 10)))
+
+    async def _increase_time(self, rng: random.Random) -> None:
+        await self._ask(rng, "increase_time", rng.choice((0, 1, 100, 20_000)))
+
+    async def _snapshot(self, rng: random.Random) -> None:
+        # Nothing may be on its way: what is answered while the snapshot is taken would belong to both.
+        await asyncio.sleep(1.0)
+        self._look_first()
+        before = self.clients.promises.copy()
+        number = await self._ask(rng, "snapshot")
+        if isinstance(number, int):
+            self._look_first()
+            self._kept[number] = Kept(self.ledger.height, before)
+            self.budget.count("dev snapshots")
+
+    def _look_first(self) -> None:
+        self.move_on()
+        self.clients.check(self._node)
+
+    async def _revert(self, rng: random.Random) -> None:
+        if not self._kept:
+            return
+        number = rng.choice(list(self._kept))
+        # A revert that was asked for in vain may yet have been decided.
+        self._reverting = number
+        if await self._ask(rng, "revert", number):
+            self._look_first()
+            if self._reverting is not None:
+                raise Violation("dev", f"a revert to snapshot {number} was answered and not made")
+
+    def _take_back(self, reverts: int) -> None:
+        number = self._reverting
+        if number is None or reverts != self._reverts + 1:
+            raise Violation("dev", f"{self._node.name} was reverted {reverts} times; {self._reverts} were asked for")
+        kept = self._kept[number]
+        self._reverts, self._reverting = reverts, None
+        self._kept = {each: snapshot for each, snapshot in self._kept.items() if each < number}
+        self.ledger.take_back(kept.height)
+        self.invariants.reverted(self._node, kept.height)
+        self._node.told = min(self._node.told, kept.height)
+        self.clients.promises = kept.promises.copy()
+        self.clients.next_nonce.clear()
+        self._wanted = None
+        self.budget.count("dev reverts")
+
+    async def _set_balance(self, rng: random.Random) -> None:
+        address = rng.choice([*self.setup.keys, *self.setup.strangers])
+        balance = rng.choice((0, 1, 10**18, 10**24))
+        self._look_first()
+        self._wanted = (bytes(address), balance)
+        height = await self._ask(rng, "set_balance", address, balance)
+        if height is not None:
+            self.budget.count("balances set")
+            self.move_on()
+
+    def describe(self, node: Node) -> str:
+        return f"{super().describe(node)} reverts {self._reverts}"

@@ -1,0 +1,188 @@
+"""A worker beside a node, with clients that follow: the real view and event hub, over the node's own files."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cairn.api.hub import EventHub
+from cairn.api.standing import StandingInquiry
+from cairn.api.view import ChainView
+from cairn.config import Settings
+from cairn.core.gateway import ChainInfo, Phase, Standing
+from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.domain.types import Address, DropReason, Tx, TxHash
+from tests.simulation.clients import Clients
+from tests.simulation.invariants import Invariants
+from tests.simulation.node import Node, Violation
+
+REVERTED = 4205
+
+
+class Socket:
+    """A client's connection: what is written to it is looked at."""
+
+    def __init__(self, read: Callable[[dict[str, Any]], None], closed: Callable[[int], None]) -> None:
+        self._read = read
+        self._closed = closed
+        self._resume: Callable[[], None] = lambda: None
+        self.paused = False
+        self.is_open = True
+
+    def on_resume(self, listener: Callable[[], None]) -> None:
+        self._resume = listener
+
+    def set_paused(self, paused: bool) -> None:
+        self.paused = paused
+        if not paused:
+            self._resume()
+
+    def write(self, data: bytes) -> None:
+        at = 0
+        while at < len(data) and self.is_open:
+            size, start = data[at + 1], at + 2
+            if size == 126:
+                size, start = int.from_bytes(data[at + 2 : at + 4], "big"), at + 4
+            self._read(json.loads(data[start : start + size]))
+            at = start + size
+
+    def close(self, code: int, reason: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.paused = True
+            self._closed(code)
+
+
+class Worker:
+    """What the node's link tells; it outlives the core, and comes back with the machine."""
+
+    def __init__(
+        self, node: Node, scratch: Path, invariants: Invariants, clients: Clients, violations: list[Violation]
+    ) -> None:
+        self._node = node
+        self._invariants = invariants
+        self._clients = clients
+        self._violations = violations
+        self._view = ChainView(scratch, node.genesis.chain_id, self._damaged)
+        self._hub = EventHub(self._view, Settings())
+        self._view.subscribe(self._hub)
+        StandingInquiry(self, self._hub)  # type: ignore[arg-type]
+        self._socket: Socket | None = None
+        self._next: int | None = None
+        """The next block that the client must be told of; None before it has subscribed."""
+        self._followed: dict[TxHash, bool] = {}
+        """Whether their end was told."""
+        node.worker = self
+
+    # What the link tells, and is asked.
+
+    def on_info(self, info: ChainInfo) -> None:
+        self._view.on_info(info)
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self._view.on_phase(phase, reason)
+
+    def on_commit(self, height: int) -> None:
+        self._view.on_commit(height)
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._view.on_dropped(tx_hash, reason)
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        self._view.on_arrived(txs)
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        if not self._node.is_ready or self._node.process is None:
+            raise StoreUnavailable("the core is away")
+        return await self._node.process.find_tx(tx_hash)
+
+    def _damaged(self, failure: Fatal) -> None:
+        self._violations.append(Violation("worker", f"the worker of {self._node.name} fails: {failure.detail}"))
+
+    def lost_core(self) -> None:
+        self.on_phase("unavailable", "the core is gone")
+
+    def close(self) -> None:
+        self._view.close()
+
+    # The client.
+
+    def act(self, rng: random.Random) -> None:
+        """Connect, follow something, read slowly, or look at an account."""
+        if not self._hub.is_open:
+            return
+        if self._socket is None or not self._socket.is_open:
+            self._connect()
+        elif rng.random() < 0.2:
+            self._socket.set_paused(not self._socket.paused)
+        elif self._clients.signed and rng.random() < 0.7:
+            tx = rng.choice(self._clients.signed[-10:])
+            if self._followed.get(tx.hash, True):
+                self._followed[tx.hash] = False
+                self._hub.follow(self._subscriber, tx.hash)
+        else:
+            self._look(rng)
+
+    def _connect(self) -> None:
+        self._socket = Socket(self._read, self._closed)
+        self._subscriber = self._hub.attach(self._socket)
+        first = max(self._next if self._next is not None else self._view.height + 1, self._view.base)
+        self._next = self._hub.subscribe_blocks(self._subscriber, first)
+        # What it had followed and not heard the end of, it follows again.
+        for tx_hash, ended in self._followed.items():
+            if not ended:
+                self._hub.follow(self._subscriber, tx_hash)
+
+    def _closed(self, code: int) -> None:
+        self._hub.detach(self._subscriber)
+        if code == REVERTED:
+            self._next = None
+            self._followed.clear()
+        elif self._next is not None and self._next >= self._view.base:
+            raise Violation("events", f"{self._node.name} closes a socket that misses nothing: {code}")
+
+    def _read(self, event: dict[str, Any]) -> None:
+        name, node = event["event"], self._node.name
+        if name == "newBlock":
+            height = event["blockHeight"]
+            if height != self._next:
+                raise Violation("events", f"{node} tells of block {height}, when {self._next} was due")
+            if height > self._node.told:
+                raise Violation("events", f"{node} tells of block {height} before it is announced")
+            self._invariants.check_hash(self._node, height, bytes.fromhex(event["hash"][2:]))
+            self._next = height + 1
+            return
+        tx_hash = TxHash(bytes.fromhex(event["txHash"][2:]))
+        if self._followed.get(tx_hash, True):
+            raise Violation("events", f"{node} tells of {event['txHash'][:12]} twice, or unasked")
+        self._followed[tx_hash] = True
+        if name == "txConfirmed":
+            height = event["blockHeight"]
+            if self._next is None or height >= self._next:
+                raise Violation("events", f"{node} tells of a transfer in block {height} before the block")
+            self._invariants.expect_confirmed(self._node, tx_hash, height)
+
+    def _look(self, rng: random.Random) -> None:
+        """What a client reads is the state as of the height that the worker shows."""
+        if self._view.is_reverting or self._view._store is None:
+            return
+        address = rng.choice([*self._clients.setup.keys, *self._clients.setup.strangers])
+        account = self._view.account(Address(address))
+        self._invariants.expect_account(self._node, address, self._view._store.visible, account)
+
+    def resume(self) -> None:
+        if self._socket is not None and self._socket.is_open:
+            self._socket.set_paused(False)
+
+    def waits_for(self) -> str:
+        """What its client has not been told, once all is still."""
+        core = self._node.core
+        if self._socket is None or not self._socket.is_open or self._next is None or core is None:
+            return ""
+        if self._next <= core.head:
+            return f"{self._node.name} never tells of block {self._next}"
+        for tx_hash, ended in self._followed.items():
+            if not ended and core._chain.find_location(tx_hash) is not None:
+                return f"{self._node.name} never tells that 0x{tx_hash[:6].hex()} is confirmed"
+        return ""

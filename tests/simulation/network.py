@@ -1,0 +1,330 @@
+"""A network: validators that agree under a scripted CometBFT, among liars and strangers; nodes come and go."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from cairn.domain.crypto import address_of_key
+from cairn.domain.governance import Validator, ValidatorUpdate, encode_update, sign_update
+from cairn.domain.types import Address
+from cairn.engine.abci import messages as m
+from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.network.bundle import encode_bundle
+from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
+from tests.simulation.disk import Machines
+from tests.simulation.ledger import Update
+from tests.simulation.machinery import START_S, Clock
+from tests.simulation.node import Node, Violation
+from tests.simulation.setup import CHAIN_ID, Setup, public_key
+from tests.simulation.threads import Turns
+from tests.simulation.world import Action, World
+
+NS = 1_000_000_000
+
+
+class NetworkWorld(World):
+    def __init__(
+        self, seed: int, root: Path, machines: Machines, clock: Clock, setup: Setup, without: frozenset[str]
+    ) -> None:
+        super().__init__(seed, root, machines, clock, setup, without)
+        self.blocks = [Decided(0, (), 0, b"")]
+        self.comets = [
+            Comet(node, self.blocks, setup.comet_mempool_size, self._check_results, self.violations)
+            for node in self.nodes
+        ]
+        self._validators = [self.ledger.head.validators] * 3
+        """Who decides each height: an update acts two heights later."""
+        for node, comet in zip(self.nodes, self.comets, strict=True):
+            AbciServer.listening[node.socket] = comet
+
+    def table(self) -> dict[str, tuple[Action, float]]:
+        faults = self.setup.fault_rate
+        return super().table() | {
+            "round": (self._round, 25),
+            "gossip": (self._gossip, 20),
+            "work": (self._work, 10),
+            "strangers": (self._strangers, 2),
+            "update": (self._update, 1.5 if self.setup.genesis.admins else 0),
+            "comet": (self._end_comet, 0.7 * faults),
+            "cut": (self._cut, 0.7),
+            "sync": (self._state_sync, 0.5),
+        }
+
+    def buried(self, node: Node) -> None:
+        comet = self.comets[node.number]
+        comet.application = None
+        comet.end()
+
+    def unfinished(self) -> str:
+        for comet in self.comets:
+            comet.is_online = True
+            if not comet.is_running:
+                return f"{comet.node.name} does not come back"
+            if comet.height < len(self.blocks) - 1:
+                return f"{comet.node.name} stays at block {comet.height} of {len(self.blocks) - 1}"
+        return super().unfinished()
+
+    async def carry_on(self, rng: random.Random) -> None:
+        await self._gossip(rng)
+        await self._round(rng)
+
+    def describe(self, node: Node) -> str:
+        comet = self.comets[node.number]
+        return f"{super().describe(node)} comet {comet.height}{'' if comet.is_running else '-'}"
+
+    async def _work(self, rng: random.Random) -> None:
+        """Let the threads that take snapshots and prune go on for a while."""
+        for thread in list(Turns.started):
+            for _ in range(rng.choice((0, 1, 3, 20))):
+                thread.step()
+
+    async def _gossip(self, rng: random.Random) -> None:
+        """Each connected pair exchanges some of what it has; nobody gets all."""
+        comets = [comet for comet in self.comets if comet.is_running and comet.is_online]
+        rng.shuffle(comets)
+        share = rng.choice((0.3, 1.0))
+        for giver in comets:
+            for taker in comets:
+                for raw in giver.reap():
+                    if raw not in taker.mempool and rng.random() < share:
+                        await self._give(taker, raw)
+
+    async def _give(self, comet: Comet, raw: bytes) -> None:
+        try:
+            await comet.check(raw)
+        except Down:
+            comet.end()
+
+    async def _strangers(self, rng: random.Random) -> None:
+        """A peer without stake sends what it likes."""
+        comets = [comet for comet in self.comets if comet.is_running and comet.is_online]
+        if comets:
+            for _ in range(rng.randint(1, 4)):
+                await self._give(rng.choice(comets), self._draw_raw(rng))
+
+    def _draw_raw(self, rng: random.Random) -> bytes:
+        known = [transfer.raw for transfer in list(self.ledger.transfers.values())[-30:]]
+        if not known or rng.random() < 0.2:
+            return rng.randbytes(rng.choice((0, 1, 40, 120)))
+        kind = rng.random()
+        if kind < 0.4:
+            return rng.choice(known)
+        if kind < 0.8:
+            return encode_bundle([rng.choice(known) for _ in range(rng.randint(1, 6))])
+        spoiled = bytearray(rng.choice(known))
+        spoiled[rng.randrange(len(spoiled))] ^= 1 << rng.randrange(8)
+        return bytes(spoiled) if rng.random() < 0.5 else encode_bundle([rng.choice(known), bytes(spoiled)])
+
+    async def _round(self, rng: random.Random) -> None:
+        """One round: somebody proposes, the others judge, and perhaps it is decided."""
+        height = len(self.blocks)
+        await self._catch_up(rng)
+        present = [comet for comet in self.comets if comet.is_in_consensus and comet.height == height - 1]
+        validators = self._validators[height]
+        proposer = rng.choice(self.comets)
+        key = public_key(proposer.node.number)
+        if key not in validators or not present:
+            return
+        lies = proposer.node.number in self.setup.liars and rng.random() < 0.3
+        raws = await self._propose(rng, proposer, height, lies)
+        if raws is None or (proposer not in present and not lies):
+            return
+        block = Decided(height, tuple(raws), self._block_time_ns(rng), _engine_address(key))
+        power = await self._judge(rng, present, block, honest=not lies)
+        total = sum(each for each, _ in validators.values())
+        captured = self.setup.is_captured and lies
+        if not captured and (3 * power <= 2 * total or rng.random() < 0.1):
+            self.budget.count("failed rounds")
+            return
+        # Who gets the fees follows from the state, which is two blocks ahead of who may decide.
+        self._decide(block, self.ledger.head.validators.get(key, (0, bytes(20)))[1])
+        rng.shuffle(present)
+        for comet in present:
+            if rng.random() < 0.85:
+                await self._apply(comet, block)
+
+    def _block_time_ns(self, rng: random.Random) -> int:
+        return int((START_S + self._clock.monotonic() + rng.choice((0, 0, 1, -5, 3_600))) * NS)
+
+    async def _propose(self, rng: random.Random, proposer: Comet, height: int, lies: bool) -> Sequence[bytes] | None:
+        if lies:
+            self.budget.count("Byzantine proposals")
+            return self._draw_proposal(rng, proposer)
+        if not proposer.is_running or not proposer.is_online or proposer.height != height - 1:
+            return None
+        offered = tuple(proposer.reap())
+        key = public_key(proposer.node.number)
+        request = m.PrepareProposalRequest(
+            self.setup.max_tx_bytes, offered, (), height, self._block_time_ns(rng), b"", _engine_address(key)
+        )
+        try:
+            raws: Sequence[bytes] = await proposer.call("prepare_proposal", request)
+        except Down:
+            proposer.end()
+            return None
+        if sum(map(proposed_size_bytes, raws)) > self.setup.max_tx_bytes:
+            raise Violation("proposal", f"{proposer.node.name} proposes more than CometBFT can take")
+        return raws
+
+    def _draw_proposal(self, rng: random.Random, proposer: Comet) -> list[bytes]:
+        raws = proposer.reap()
+        rng.shuffle(raws)
+        raws += [self._draw_raw(rng) for _ in range(rng.randint(0, 3))]
+        raws += [rng.choice(list(self.ledger.updates))] if self.ledger.updates and rng.random() < 0.2 else []
+        return raws[: rng.randint(0, len(raws))]
+
+    async def _judge(self, rng: random.Random, present: list[Comet], block: Decided, honest: bool) -> int:
+        """The power of those who find it good."""
+        expected = self.ledger.judge(block.raws)
+        if honest and not expected:
+            raise Violation("proposal", f"an honest proposal for block {block.height} breaks a rule")
+        power = 0
+        for comet in present:
+            if rng.random() < 0.1:
+                continue
+            try:
+                verdict: bool = await comet.call("process_proposal", block.request(m.ProcessProposalRequest))
+            except Down:
+                comet.end()
+                continue
+            if verdict != expected:
+                raise Violation("verdict", f"{comet.node.name} finds a proposal for block {block.height} {verdict}")
+            key = public_key(comet.node.number)
+            power += self._validators[block.height].get(key, (0, b""))[0] if verdict else 0
+        return power
+
+    def _decide(self, block: Decided, fee_recipient: bytes) -> None:
+        self.blocks.append(block)
+        made = self.ledger.decide(block.raws, fee_recipient)
+        self._validators.append(self.ledger.head.validators)
+        self.budget.count("blocks")
+        self.budget.count("transfers", len(made.transfers))
+
+    async def _apply(self, comet: Comet, block: Decided) -> None:
+        try:
+            await comet.apply(block)
+        except Down:
+            comet.end()
+
+    async def _catch_up(self, rng: random.Random) -> None:
+        """Those behind fetch blocks, if need be from a node outside of this network that keeps them all."""
+        for comet in self.comets:
+            while (
+                comet.is_running and comet.is_online and not comet.state_syncs and comet.height < len(self.blocks) - 1
+            ):
+                await self._apply(comet, self.blocks[comet.height + 1])
+                if rng.random() < 0.2:
+                    break
+
+    def _check_results(self, node: Node, block: Decided, response: m.FinalizeBlockResponse) -> None:
+        if len(response.tx_results) != len(block.raws):
+            raise Violation("results", f"{node.name} gives {len(response.tx_results)} results for {len(block.raws)}")
+        before = {key: power for key, (power, _) in self.ledger.states[block.height - 1].validators.items()}
+        after = {key: power for key, (power, _) in self.ledger.states[block.height].validators.items()}
+        expected = {key: after.get(key, 0) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        if {each.public_key: each.power for each in response.validator_updates} != expected:
+            raise Violation("validators", f"{node.name} gives other validator updates for block {block.height}")
+
+    async def _update(self, rng: random.Random) -> None:
+        """An administrator changes the validators, or tries to."""
+        number = rng.randrange(len(self.nodes) + 2)
+        fees = rng.choice([*self.setup.keys, *self.setup.strangers])
+        validator = Validator(public_key(number), rng.choice((0, 1, 10, 25)), fees, f"v{number}")
+        # Without its power the network would stand for ever: no node runs a validator that only exists on paper.
+        if number >= len(self.nodes) or (validator.power == 0 and len(self.ledger.head.validators) < 3):
+            validator = Validator(public_key(0), 10, fees, "v0")
+        sequence = self.ledger.head.sequence + rng.choice((0, 0, 0, 1))
+        keys = rng.sample(self.setup.admin_keys, rng.randint(1, len(self.setup.admin_keys)))
+        raw = encode_update(sign_update(ValidatorUpdate(sequence, validator), keys, CHAIN_ID))
+        signers = tuple(bytes(address) for address in _addresses(keys))
+        self.ledger.updates[raw] = Update(raw, sequence, validator.public_key, validator.power, bytes(fees), signers)
+        for comet in self.comets:
+            if comet.is_running:
+                await self._give(comet, raw)
+
+    async def _end_comet(self, rng: random.Random) -> None:
+        comet = rng.choice(self.comets)
+        application = comet.application
+        comet.end()
+        if application is not None:
+            comet.application_listens(application)
+
+    async def _cut(self, rng: random.Random) -> None:
+        comet = rng.choice(self.comets)
+        comet.is_online = not comet.is_online
+
+    async def _state_sync(self, rng: random.Random) -> None:
+        """A node joins with an empty directory, from a snapshot of a peer."""
+        comet = rng.choice(self.comets[1:])
+        node = comet.node
+        await node.stop()
+        if node.disk.is_dead:
+            return
+        node.disk.wipe()
+        node.forget_supervisor()
+        node.told = -1
+        self.clients.forget(node)
+        self.invariants.forget(node)
+        comet.wipe()
+        comet.state_syncs = True
+        node.start()
+        await asyncio.sleep(1.0)
+        await self._take_snapshot(rng, comet)
+        comet.state_syncs = False
+        if comet.application is not None and comet.height == 0:
+            comet.end()
+            await self.guarded(comet.start())
+
+    async def _take_snapshot(self, rng: random.Random, comet: Comet) -> None:
+        for peer in rng.sample(self.comets, len(self.comets)):
+            if peer is comet or not peer.is_running:
+                continue
+            offered: Sequence[m.Snapshot] = await peer.call("list_snapshots")
+            for snapshot in reversed(offered):
+                try:
+                    if await self._take_in(rng, comet, peer, snapshot):
+                        self.budget.count("snapshots restored")
+                        return
+                except Down:
+                    return
+
+    async def _take_in(self, rng: random.Random, comet: Comet, peer: Comet, snapshot: m.Snapshot) -> bool:
+        """As CometBFT does it, with a part altered now and then."""
+        trusted = self.blocks[snapshot.height].app_hash
+        if peer.base > snapshot.height + 1:
+            raise Violation(
+                "snapshot", f"{peer.node.name} let go of blocks that its snapshot of {snapshot.height} needs"
+            )
+        assert trusted is not None
+        answer = await comet.call("offer_snapshot", m.OfferSnapshotRequest(snapshot, trusted))
+        if answer is not m.OfferSnapshotResult.ACCEPT:
+            raise Violation("snapshot", f"{comet.node.name} refuses the snapshot of block {snapshot.height}: {answer}")
+        for request in snapshot_requests(snapshot):
+            chunk: bytes = await peer.call("load_snapshot_chunk", request)
+            if not chunk:
+                raise Violation("snapshot", f"{peer.node.name} does not have part {request.chunk} of its snapshot")
+            if rng.random() < 0.3:
+                spoiled = bytearray(chunk)
+                spoiled[rng.randrange(len(spoiled))] ^= 1
+                await self._expect(comet, request.chunk, bytes(spoiled), m.ApplySnapshotChunkResult.RETRY)
+            await self._expect(comet, request.chunk, chunk, m.ApplySnapshotChunkResult.ACCEPT)
+        info: m.InfoResponse = await comet.call("info", m.InfoRequest("0.38", 11, 8, "2.0.0"))
+        if info.last_block_height != snapshot.height or info.last_block_app_hash != trusted:
+            raise Violation("snapshot", f"{comet.node.name} is at block {info.last_block_height} after a snapshot")
+        comet.synced(snapshot.height)
+        return True
+
+    async def _expect(self, comet: Comet, index: int, chunk: bytes, expected: m.ApplySnapshotChunkResult) -> None:
+        request = m.ApplySnapshotChunkRequest(index, chunk, "peer")
+        answer: m.ApplySnapshotChunkResponse = await comet.call("apply_snapshot_chunk", request)
+        if answer.result is not expected:
+            raise Violation("snapshot", f"part {index} of a snapshot is answered with {answer.result.name}")
+
+
+def _engine_address(key: bytes) -> bytes:
+    return Validator(key, 1, Address(bytes(20))).engine_address
+
+
+def _addresses(keys: Sequence[bytes]) -> list[bytes]:
+    return [bytes(address_of_key(key)) for key in keys]
