@@ -1,5 +1,6 @@
 """A worker beside a node, with clients that follow: the real view and event hub, over the node's own files."""
 
+import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -135,7 +136,8 @@ class Worker:
                 self._hub.follow(self._subscriber, tx_hash)
 
     def _closed(self, code: int) -> None:
-        self._hub.detach(self._subscriber)
+        # Not within the hub's own walk over its sockets: a real one ends later too.
+        asyncio.get_running_loop().call_soon(self._hub.detach, self._subscriber)
         if code == REVERTED:
             self._next = None
             self._followed.clear()

@@ -5,6 +5,7 @@ and two classes that would open sockets are replaced. Everything above them is r
 """
 
 import asyncio
+import math
 import os
 import pathlib
 import sys
@@ -21,6 +22,7 @@ from rocksdict import Options
 import cairn.core.process
 import cairn.engine.network.broadcast
 import cairn.engine.network.engine
+import cairn.store.journal
 import cairn.store.rocks
 from cairn.core import service
 from cairn.store.journal import Journal
@@ -30,10 +32,18 @@ from tests.simulation.disk import Machines
 from tests.support.virtual_time import VirtualTimeLoop
 
 START_S = 1_800_000_000.0
+TICKS = 2**20
+"""In a second of virtual time."""
 
 
 class SimulatedLoop(VirtualTimeLoop):
     """Work for another thread is done at once: the order of things must depend on the seed alone."""
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        # In ticks that add up exactly: who waits again for a remainder of less would wait for ever.
+        return super().call_at(math.ceil(when * TICKS) / TICKS, callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -256,6 +266,8 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "Rpc", rpc))
         patches.enter_context(mock.patch.object(cairn.core.process, "LinkServer", link_server))
         patches.enter_context(mock.patch.object(service, "Journal", SmallJournal))
+        # As small beside a segment as in a real journal: large ones would leave each segment half empty for ever.
+        patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
         _patch_paths(machines, patches)
         _patch_rocksdb(machines, patches)
         yield

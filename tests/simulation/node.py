@@ -65,10 +65,10 @@ class Process(CoreProcess):
     def __init__(self, node: "Node", *args: Any) -> None:
         super().__init__(*args)
         self.node = node
-
-    async def simulate(self) -> None:
         self._stopping = asyncio.Event()
         self._server = Link(self)  # type: ignore[assignment]
+
+    async def simulate(self) -> None:
         try:
             while not self._stopping.is_set():
                 await self._serve()
