@@ -2,10 +2,21 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tests.support.cometbft import BINARY
 from tests.support.network import Network
 from tests.support.pace import PATIENCE_S
+
+
+@pytest.fixture(scope="module")
+def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
+    with Network(scratch / "network") as network:
+        network.start()
+        yield network
 
 
 def another_key() -> str:
