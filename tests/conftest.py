@@ -18,8 +18,10 @@ settings.register_profile(
 settings.load_profile("cairn")
 
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and with them every node that they start.
+# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup the hang-up.
+# Every node that they start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -28,14 +29,17 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for the result. An interrupt here (Ctrl-C) cancels the coroutine there."""
-        if self._loop is None:
+        loop = self._loop
+        if loop is None:
             coroutine.close()
             raise RuntimeError("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        call = _Call(coroutine)
         try:
-            return future.result()
+            loop.call_soon_threadsafe(call.begin)
+            return call.answer.result()
         except BaseException:
-            future.cancel()
+            # The loop keeps their order: however early the interrupt came, what began is cancelled.
+            loop.call_soon_threadsafe(call.cancel)
             raise
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
@@ -57,6 +61,33 @@ class LoopThread:
             self._loop = None
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
+
+
+class _Call(Generic[T]):
+    """A coroutine that runs for another thread, which waits for `answer`. The methods are called on the loop."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.answer: Future[T] = Future()
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.answer.cancel()
+        elif (error := task.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(task.result())
 
 
 async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T:

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -15,30 +15,58 @@ async def nothing() -> None:
     pass
 
 
-def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
-    loop = LoopThread()
-    is_waiting, has_ended = threading.Event(), threading.Event()
+class Endless:
+    """An iterator that gives one item and then waits for ever."""
 
-    async def endless() -> AsyncGenerator[int, None]:
+    def __init__(self) -> None:
+        self.is_waiting, self.has_ended = threading.Event(), threading.Event()
+
+    async def items(self) -> AsyncGenerator[int, None]:
         try:
             yield 1
-            is_waiting.set()
+            self.is_waiting.set()
             await asyncio.Event().wait()
         finally:
             # What ends a connection takes a moment too.
             await asyncio.sleep(0)
-            has_ended.set()
+            self.has_ended.set()
 
-    main = threading.get_ident()
+
+def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
+    loop, endless, main = LoopThread(), Endless(), threading.get_ident()
 
     def interrupt() -> None:
-        is_waiting.wait(PATIENCE_S)
+        endless.is_waiting.wait(PATIENCE_S)
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
-    items = loop.iterate(endless())
+    items = loop.iterate(endless.items())
     assert next(items) == 1
     with pytest.raises(KeyboardInterrupt):
         next(items)
-    assert has_ended.is_set()
+    assert endless.has_ended.is_set()
+    loop.stop(nothing)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_an_interrupt_just_as_a_step_is_sent_ends_the_iterator_too(
+    monkeypatch: pytest.MonkeyPatch, is_sent: bool
+) -> None:
+    loop, endless = LoopThread(), Endless()
+    items = loop.iterate(endless.items())
+    assert next(items) == 1
+    assert loop._loop is not None
+    send = loop._loop.call_soon_threadsafe
+
+    def interrupted(callback: Callable[..., object], *args: object) -> None:
+        monkeypatch.undo()
+        if is_sent:
+            send(callback, *args)
+            assert endless.is_waiting.wait(PATIENCE_S)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop._loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(items)
+    assert endless.has_ended.is_set()
     loop.stop(nothing)
