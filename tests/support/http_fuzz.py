@@ -236,8 +236,9 @@ def _read_one(connection: h11.Connection, reading: Reading) -> bool:
 
 def asks_for_websocket(head: h11.Request) -> bool:
     upgrades = [value for name, value in head.headers if name == b"upgrade"]
-    connections = b",".join(value.lower() for name, value in head.headers if name == b"connection")
-    return upgrades == [b"websocket"] and b"upgrade" in connections and head.http_version == b"1.1"
+    connection = b",".join(value.lower() for name, value in head.headers if name == b"connection")
+    options = [option.strip() for option in connection.split(b",")]
+    return upgrades == [b"websocket"] and b"upgrade" in options and head.http_version == b"1.1"
 
 
 # Ours.
