@@ -19,6 +19,7 @@ from types import FrameType
 
 import structlog
 
+from cairn import early_stop
 from cairn.config import EXIT_FATAL
 
 EXIT_OK = 0
@@ -360,6 +361,7 @@ class SignalPipe:
         # nohup asks to outlive the terminal: a hang-up that was ignored before stays ignored.
         numbers = [n for n in _WATCHED if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
         self._previous = {number: signal.signal(number, _note) for number in numbers}
+        os.write(self._writer, early_stop.told())
         return self
 
     def __exit__(self, *_: object) -> None:

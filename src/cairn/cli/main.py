@@ -3,8 +3,6 @@
 import ipaddress
 import os
 import secrets
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +26,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.early_stop import leave_when_told
 from cairn.store.discard import discard_journal
 from cairn.temporary import temporary_directory
 
@@ -180,12 +179,6 @@ def run_node(
     from cairn.node import Node  # noqa: PLC0415
 
     return Node(genesis, data_dir, settings, keys, cometbft).run(on_ready=banner)
-
-
-def leave_when_told() -> None:
-    """Until the supervisor takes over there is nothing to drain: a stop just leaves, cleaning up on its way."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: sys.exit(0))
 
 
 @contextmanager

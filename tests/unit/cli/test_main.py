@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn import __version__
-from cairn.cli.main import app, dev_directory, is_loopback, leave_when_told
+from cairn.cli.main import app, dev_directory, is_loopback
 from cairn.cli.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
@@ -213,14 +213,6 @@ def test_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
 )
 def test_loopback(host: str, is_it: bool) -> None:
     assert is_loopback(host) is is_it
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_before_there_is_anything_to_stop_just_leaves(number: signal.Signals) -> None:
-    leave_when_told()
-    with pytest.raises(SystemExit) as leaving:
-        signal.raise_signal(number)
-    assert leaving.value.code == 0
 
 
 HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "pydantic")
