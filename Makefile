@@ -13,7 +13,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-.PHONY: help setup dev test test-unit test-node test-network simulate steady check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network simulate steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -56,6 +56,15 @@ simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate 
 steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
 	$(BIN)/python tools/steady.py $(ARGS)
 
+chaos: $(STAMP) programs ## Do faults of every kind to a real node under load: make chaos SECONDS=1800; writes reports/chaos.md
+	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+kills: $(STAMP) ## Kill a node under load again and again: make kills KILLS=1000; writes reports/kills.md
+	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
+
+soak: $(STAMP) ## Run a node under mixed load for long: make soak MINUTES=30; writes reports/soak.md
+	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
@@ -76,7 +85,7 @@ bench-network: $(STAMP) cometbft ## Measure four validators beside four of Comet
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-programs: ## Look for curl, Chromium and nginx, which tests need; installs them when run as root
+programs: ## Look for curl, a C compiler, Chromium and nginx, which tests need; installs them when run as root
 	@sh tools/programs.sh
 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000

@@ -1,0 +1,155 @@
+"""Faults of every kind on a real node under load, in a random order, until the time is over.
+
+    make chaos SECONDS=1800
+    make chaos SECONDS=60 SEED=1234        the same schedule again
+
+After each step the node must come back by itself, take transfers and make blocks, and nothing of what the ledger says
+may be missing. At the end everything that was accepted is in one block, once, a follower has been told of every block,
+and every balance is right. The report goes to reports/chaos.md.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.ledger import Ledger, PatientNode
+from tests.chaos.load import Load, dev_ledger, make_senders
+from tests.chaos.node import ChaosNode
+from tests.chaos.promises import await_progress, check_end, follow_some
+from tests.chaos.report import described, facts, table, write_report
+from tests.chaos.schedule import Step, draw_steps
+from tests.chaos.shim import Shim, find_compiler
+from tests.support.follower import Follower
+
+PAUSE_S = 0.2
+"""Between two bursts of a sender, on average."""
+
+
+@dataclass
+class ChaosRun:
+    """What has happened so far."""
+
+    seed_number: int
+    ledger: Ledger = field(default_factory=dev_ledger)
+    steps: list[str] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
+    struck: Counter[str] = field(default_factory=Counter)
+    slowest_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """The longest way back to accepting transfers, by kind of fault."""
+    took_s: float = 0.0
+    starts: int = 0
+    ended_alone: Counter[int] = field(default_factory=Counter)
+    raised: Counter[str] = field(default_factory=Counter)
+
+    def note(self, step: Step, back_after_s: float) -> None:
+        for fault in step.faults:
+            self.times[fault.kind] += 1
+            self.struck[fault.kind] += fault.struck
+            self.slowest_s[fault.kind] = max(self.slowest_s[fault.kind], back_after_s)
+
+
+def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> None:
+    """Raises `AssertionError` or `TimeoutError` at the first promise that is broken."""
+    began = time.monotonic()
+    data_dir = directory / "chain"
+    senders = make_senders(run.seed_number, run.ledger)
+    shim = Shim(directory, data_dir, compiler)
+    with ChaosNode(data_dir, shim) as node:
+        try:
+            node.await_ready()
+            with Follower(node.url) as follower:
+                follow_some(senders, follower)
+                with Load(senders, node.url, PAUSE_S) as load:
+                    for step in draw_steps(run.seed_number):
+                        if time.monotonic() - began > seconds:
+                            break
+                        take(step, node, load, run)
+                shim.step_clock(0)
+                check_end(node, senders, follower, run.ledger)
+        except (AssertionError, TimeoutError) as failure:
+            failure.add_note(f"the node's log ends with:\n{node.log()}")
+            raise
+        finally:
+            run.took_s = time.monotonic() - began
+            run.starts, run.ended_alone, run.raised = node.starts, node.ended_alone, node.raised
+
+
+def take(step: Step, node: ChaosNode, load: Load, run: ChaosRun) -> None:
+    """Do what the step says, and see the node come back."""
+    run.steps.append(str(step))
+    try:
+        for fault, moment_s in zip(step.faults, step.moments_s, strict=True):
+            fault.begin(node)
+            node.tend_for(moment_s)
+    finally:
+        for fault in reversed(step.faults):
+            fault.end(node)
+    ended = time.monotonic()
+    node.await_ready()
+    await_progress(node, load, run.ledger)
+    run.note(step, time.monotonic() - ended)
+    reader = PatientNode(node.url)
+    run.ledger.check_kept(reader)
+    reader.close()
+
+
+def sections(run: ChaosRun) -> list[str]:
+    ledger = run.ledger
+    counts = facts(
+        {
+            "seed": str(run.seed_number),
+            "seconds": run.took_s,
+            "steps": len(run.steps),
+            "transfers signed": len(ledger.signed),
+            "answered 200": len(ledger.accepted),
+            "answered 503, sent again": ledger.refused,
+            "never answered, sent again": ledger.lost,
+            "blocks": len(ledger.block_hashes),
+            "lives of the node": run.starts,
+            "lives that ended by themselves, by exit code": run.ended_alone,
+            "exceptions in its log": run.raised,
+        }
+    )
+    by_kind = table(
+        ("fault", "times", "calls struck", "slowest way back, s"),
+        [(kind, times, run.struck[kind], run.slowest_s[kind]) for kind, times in sorted(run.times.items())],
+    )
+    return [
+        counts,
+        "\n## By kind of fault\n",
+        by_kind,
+        "\n## The last steps\n",
+        *(f"- {step}" for step in run.steps[-20:]),
+        "",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    options = parser.parse_args()
+    compiler = find_compiler()
+    if compiler is None:
+        sys.exit("chaos: there is no C compiler here: install one, for example Debian's gcc")
+    print(f"chaos: SEED={options.seed}", flush=True)
+    run = ChaosRun(options.seed)
+    told: str | None = None
+    with tempfile.TemporaryDirectory(prefix="cairn-chaos-") as directory:
+        try:
+            run_chaos(run, options.seconds, Path(directory), compiler)
+        except (AssertionError, TimeoutError) as broken:
+            told = described(broken)
+    command = f"make chaos SECONDS={options.seconds:g} SEED={options.seed}"
+    path = write_report("chaos", "Faults on a real node", command, sections(run), told)
+    print(path.read_text())
+    sys.exit(told is not None)
+
+
+if __name__ == "__main__":
+    main()

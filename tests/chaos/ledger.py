@@ -1,0 +1,169 @@
+"""The independent ledger: what clients signed and were answered, and what a node must therefore show.
+
+It knows nothing of the node but its public interface, and computes balances by adding and subtracting. Whatever happens
+to the node: what was answered 200 is in one block, once, or still pending; nothing else than what was signed is in any
+block; a block that was seen never changes; and the balances are what the blocks make them.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.support.pace import PATIENCE_S
+from tests.support.public import PublicNode
+
+TRANSFER_FEE = 21_000 * 10**9
+DEV_BALANCE = 10_000 * 10**18
+"""Each of a dev chain's accounts has so much at the start."""
+LOOKED_AT_AGAIN = 1_000
+"""Newest blocks that a check reads once more; the last check reads all."""
+RECENT = 2_000
+_RETRY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A signed transfer between dev accounts and others, at the dev chain's price."""
+
+    tx_hash: str
+    sender: str
+    to: str
+    value: int
+    nonce: int
+    signature: str
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What is posted."""
+        return {
+            "from": self.sender,
+            "to": self.to,
+            "value": self.value,
+            "nonce": self.nonce,
+            "gas": 21_000,
+            "signature": self.signature,
+        }
+
+
+class PatientNode(PublicNode):
+    """Asks again while the node says that it is not available, or is not there: faults make it so."""
+
+    def get(self, path: str, **params: str | int) -> httpx.Response:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                answer = super().get(path, **params)
+            except httpx.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if answer.status_code != 503 or time.monotonic() > deadline:
+                    return answer
+            time.sleep(_RETRY_S)
+
+
+class Ledger:
+    """What the clients were told, which is what the node must keep, whatever happens to it."""
+
+    def __init__(self, rich: list[str]) -> None:
+        """`rich` are the accounts that own all money at the start."""
+        self.rich = rich
+        self.signed: dict[str, Transfer] = {}
+        """Everything that was ever sent: nothing else may be in a block."""
+        self.recent: deque[str] = deque(maxlen=RECENT)
+        """Hashes of those that were signed last."""
+        self.accepted: set[str] = set()
+        """Answered with 200."""
+        self.refused = 0
+        """Answers with 503: try again later."""
+        self.lost = 0
+        """Answers that never came."""
+        self.block_hashes: list[str] = []
+        """Of every block seen, by height."""
+        self.heights: dict[str, int] = {}
+        """The block that holds each transaction that was seen in one."""
+        self._fees: Counter[str] = Counter()
+
+    def note_signed(self, transfer: Transfer) -> None:
+        """Before it is sent."""
+        self.signed[transfer.tx_hash] = transfer
+        self.recent.append(transfer.tx_hash)
+
+    def check_kept(self, node: PublicNode) -> None:
+        """Nothing that was final has changed, and all that was accepted before this call is there."""
+        accepted = set(self.accepted)
+        self.check_unchanged(node, LOOKED_AT_AGAIN)
+        self.read_blocks(node)
+        for tx_hash in accepted - self.heights.keys():
+            answer = node.get(f"/tx/{tx_hash}")
+            assert answer.status_code == 200, f"{tx_hash} was accepted and is lost: {answer.text}"
+
+    def check_unchanged(self, node: PublicNode, newest: int) -> None:
+        """The blocks that were seen are still the same; looks at so many of them."""
+        known = len(self.block_hashes)
+        for height, block_hash in shown_hashes(node, known - 1):
+            if height < known - newest:
+                return
+            assert self.block_hashes[height] == block_hash, (
+                f"block {height} changed: it was {self.block_hashes[height]}"
+            )
+
+    def read_blocks(self, node: PublicNode) -> None:
+        """Take in what was made since the last time."""
+        head = node.read("/chain")["head"]["blockHeight"]
+        assert head >= len(self.block_hashes) - 1, f"the chain is shorter than it was: {head}"
+        for height in range(len(self.block_hashes), head + 1):
+            self._note_block(height, node.read(f"/block/{height}"))
+
+    def _note_block(self, height: int, block: dict[str, Any]) -> None:
+        assert block["blockHeight"] == height
+        if self.block_hashes:
+            assert block["previousHash"] == self.block_hashes[-1], f"block {height} does not follow the one before"
+        for tx_hash in block["transactions"]:
+            assert tx_hash in self.signed, f"block {height} holds {tx_hash}, which nobody signed"
+            assert tx_hash not in self.heights, f"{tx_hash} is in blocks {self.heights.get(tx_hash)} and {height}"
+            self.heights[tx_hash] = height
+        self._fees[block["proposer"]] += len(block["transactions"]) * TRANSFER_FEE
+        self.block_hashes.append(block["hash"])
+
+    def check_final(self, node: PublicNode) -> None:
+        """All that was accepted is confirmed, once, and every balance is what the blocks make it."""
+        self.read_blocks(node)
+        self.check_unchanged(node, len(self.block_hashes))
+        missing = self.accepted - self.heights.keys()
+        assert not missing, f"{len(missing)} of {len(self.accepted)} accepted are in no block, as {min(missing)}"
+        balances, nonces = self._balances()
+        assert sum(balances.values()) == DEV_BALANCE * len(self.rich)
+        for address, balance in balances.items():
+            shown = node.read(f"/account/{address}")
+            assert (shown["balance"], shown["nonce"]) == (balance, nonces[address]), f"{address} should have {balance}"
+
+    def _balances(self) -> tuple[Counter[str], Counter[str]]:
+        """What follows from the blocks that were seen: the balance and the nonce of every account in them."""
+        balances: Counter[str] = Counter(dict.fromkeys(self.rich, DEV_BALANCE))
+        nonces: Counter[str] = Counter()
+        for tx_hash in self.heights:
+            transfer = self.signed[tx_hash]
+            balances[transfer.sender] -= transfer.value + TRANSFER_FEE
+            balances[transfer.to] += transfer.value
+            nonces[transfer.sender] += 1
+        balances.update(self._fees)
+        return balances, nonces
+
+
+def shown_hashes(node: PublicNode, highest: int) -> Iterator[tuple[int, str]]:
+    """Height and hash of every block, newest first, from `highest` down."""
+    path, params = "/blocks", {"limit": 1_000}
+    while True:
+        page = node.get(path, **params)
+        assert page.status_code == 200, page.text
+        for block in page.json():
+            if block["blockHeight"] <= highest:
+                yield block["blockHeight"], block["hash"]
+        if "next" not in page.links:
+            return
+        path, params = page.links["next"]["url"], {}

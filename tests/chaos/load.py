@@ -1,0 +1,224 @@
+"""Transfers under load: each is sent again until it is answered, and the ledger notes the answers."""
+
+import asyncio
+import json
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from tests.chaos.ledger import Ledger, Transfer
+
+BURST = 6
+"""Consecutive nonces of one sender that are in flight at once: they overtake each other on the way."""
+RECIPIENTS = 40
+ANSWER_S = 60.0
+"""An answer that takes longer is taken for lost, and the transfer is sent again."""
+RECONNECT_S = 0.1
+LOST = (OSError, EOFError)
+"""What a client sees of a node that is gone."""
+
+
+def hex_of(content: bytes) -> str:
+    return "0x" + content.hex()
+
+
+def dev_ledger() -> Ledger:
+    return Ledger([hex_of(address) for address, _ in DEV_KEYS])
+
+
+def make_senders(seed_number: int, ledger: Ledger) -> "list[Sender]":
+    """One for each dev account."""
+    dice = random.Random(seed_number)
+    recipients = [Address(dice.randbytes(20)) for _ in range(RECIPIENTS)] + [address for address, _ in DEV_KEYS]
+    return [Sender(index, seed_number, recipients, ledger) for index in range(len(DEV_KEYS))]
+
+
+class Connection:
+    """Posts one transfer after the other; httpx would take more of the processor than the node."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, url: str) -> "Connection":
+        host, _, port = url.removeprefix("http://").partition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    async def post(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The status and what was answered. Raises what is in `LOST`."""
+        content = json.dumps(body).encode()
+        head = (
+            f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+        )
+        self._writer.write(head.encode() + b"\r\n\r\n" + content)
+        async with asyncio.timeout(ANSWER_S):
+            received = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+            size = int(received.partition(b"content-length:")[2].split()[0])
+            return int(received.split()[1]), json.loads(await self._reader.readexactly(size))
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+class Sender:
+    """One dev account. A transfer whose answer never came is sent again: its hash is the same."""
+
+    def __init__(self, index: int, seed_number: int, recipients: list[Address], ledger: Ledger) -> None:
+        self._address, self._key = DEV_KEYS[index]
+        # Its own: how many transfers another sender gets through must not change this one's.
+        self.dice = random.Random(f"{seed_number} {index}")
+        self._recipients = recipients
+        self._ledger = ledger
+        self._nonce = 0
+        self.unanswered: deque[Transfer] = deque()
+        self.before_send: Callable[[Transfer], None] = lambda transfer: None
+        """Gets each transfer before the node can know of it."""
+
+    def _transfers(self) -> Iterator[Transfer]:
+        while True:
+            yield self.unanswered.popleft() if self.unanswered else self._sign()
+
+    def _sign(self) -> Transfer:
+        draft = Draft(
+            sender=self._address,
+            to=self.dice.choice(self._recipients),
+            value=self.dice.randrange(10**15),
+            gas=TRANSFER_GAS,
+            gas_price=10**9,
+            nonce=self._nonce,
+        )
+        self._nonce += 1
+        tx = sign_draft(draft, self._key, 1337)
+        transfer = Transfer(hex_of(tx.hash), hex_of(tx.sender), hex_of(tx.to), tx.value, tx.nonce, hex_of(tx.signature))
+        self._ledger.note_signed(transfer)
+        self.before_send(transfer)
+        return transfer
+
+    async def run(self, url: str, pause_s: float = 0.0, *, may_refuse: bool = False) -> None:
+        """Submit bursts until the node is gone. `may_refuse` says that it may answer 503."""
+        connections: list[Connection] = []
+        try:
+            with suppress(*LOST):
+                for _ in range(BURST):
+                    connections.append(await Connection.open(url))
+                while await self._submit_burst(connections, may_refuse):
+                    await asyncio.sleep(self.dice.uniform(0, 2 * pause_s))
+        finally:
+            for connection in connections:
+                connection.close()
+
+    async def _submit_burst(self, connections: list[Connection], may_refuse: bool) -> bool:
+        """Whether the node answered all of it."""
+        transfers = self._transfers()
+        burst = [next(transfers) for _ in connections]
+        posts = (connection.post(transfer.body) for connection, transfer in zip(connections, burst, strict=True))
+        try:
+            answers = await asyncio.gather(*posts, return_exceptions=True)
+        except asyncio.CancelledError:
+            # Whoever ends the load sends these once more.
+            self.unanswered.extend(burst)
+            raise
+        lost = False
+        for transfer, answer in zip(burst, answers, strict=True):
+            if isinstance(answer, BaseException):
+                if not isinstance(answer, LOST):
+                    raise answer
+                self._ledger.lost += 1
+                lost = True
+                self.unanswered.append(transfer)
+            elif not self._note(transfer, *answer, may_refuse):
+                self.unanswered.append(transfer)
+        # In nonce order, or a later one could be too far ahead of the chain when it is sent again.
+        self.unanswered = deque(sorted(self.unanswered, key=lambda transfer: transfer.nonce))
+        return not lost
+
+    def _note(self, transfer: Transfer, status: int, told: dict[str, Any], may_refuse: bool) -> bool:
+        """Whether the node has accepted it."""
+        if status == 503 and may_refuse:
+            self._ledger.refused += 1
+            return False
+        assert status == 200, f"{transfer.tx_hash}: {told}"
+        assert told["txHash"] == transfer.tx_hash
+        self._ledger.accepted.add(transfer.tx_hash)
+        return True
+
+    async def finish(self, url: str) -> None:
+        """Send what was never answered once more, until it is."""
+        while self.unanswered:
+            transfer = self.unanswered.popleft()
+            connection = await Connection.open(url)
+            try:
+                if not self._note(transfer, *await connection.post(transfer.body), True):
+                    self.unanswered.appendleft(transfer)
+                    await asyncio.sleep(RECONNECT_S)
+            finally:
+                connection.close()
+
+
+def finish_all(senders: list[Sender], url: str) -> None:
+    """From here on everything that was signed is accepted."""
+
+    async def finish() -> None:
+        for sender in senders:
+            await sender.finish(url)
+
+    asyncio.run(finish())
+
+
+class Load:
+    """Every sender at once, in a thread of its own, through whatever happens to the node, until the block is left."""
+
+    def __init__(self, senders: list[Sender], url: str, pause_s: float) -> None:
+        """`pause_s` is how long a sender rests between two bursts, on average."""
+        self._senders = senders
+        self._url = url
+        self._pause_s = pause_s
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def check(self) -> None:
+        """Raises what went wrong with a sender: an answer that is neither 200 nor 503."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._send())
+        except BaseException as failure:
+            self._failure = failure
+
+    async def _send(self) -> None:
+        sending = [asyncio.create_task(self._keep_sending(sender)) for sender in self._senders]
+        while not self._ended.is_set() and not any(task.done() for task in sending):
+            await asyncio.sleep(0.05)
+        for task in sending:
+            task.cancel()
+        for result in await asyncio.gather(*sending, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+    async def _keep_sending(self, sender: Sender) -> None:
+        while True:
+            await sender.run(self._url, self._pause_s, may_refuse=True)
+            await asyncio.sleep(RECONNECT_S)
+
+    def __enter__(self) -> "Load":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        if kind is None:
+            self.check()

@@ -1,0 +1,105 @@
+"""The node that faults are done to: always on the same port and directory, and started again whenever it is gone."""
+
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+from cairn.config import EXIT_FATAL
+from tests.chaos.shim import Shim
+from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
+from tests.support.ports import free_ports
+
+FLAGS = ("--block-time", "0.1", "--workers", "2")
+_TEND_S = 0.05
+_LOG_LINES = 40
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt))\b", re.MULTILINE)
+
+
+class ChaosNode:
+    """A dev chain of which every life is watched. Leaving the `with` block ends it."""
+
+    def __init__(self, data_dir: Path, shim: Shim | None = None, flags: tuple[str, ...] = FLAGS) -> None:
+        [port] = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        self.shim = shim
+        self.starts = 0
+        self.ended_alone: Counter[int] = Counter()
+        """Exit codes of lives that nobody ended."""
+        self.raised: Counter[str] = Counter()
+        """Exceptions that the node's processes printed."""
+        self._args = ("dev", "--port", str(port), "--data-dir", str(data_dir), *flags)
+        self._is_killed = False
+        self.process = self._start()
+
+    def _start(self) -> NodeProcess:
+        self.starts += 1
+        self._is_killed = False
+        return NodeProcess.start(self._args, {} if self.shim is None else self.shim.environment)
+
+    def kill(self) -> None:
+        """End every process of it at once; the next `tend` starts it again."""
+        self._is_killed = True
+        self.process.kill_group()
+
+    def expect_end(self) -> None:
+        """Its supervisor was killed: the rest ends by itself."""
+        self._is_killed = True
+
+    def tend(self) -> None:
+        """Start it again if it has ended, as a service manager does. Raises `AssertionError` if it gave up for good."""
+        if self.process.is_running:
+            return
+        code = self.process.process.returncode
+        assert code != EXIT_FATAL, f"the node gave up:\n{self.log()}"
+        if not self._is_killed:
+            self.ended_alone[code] += 1
+        self._note_raised()
+        self.process.close()
+        self.process = self._start()
+
+    def log(self) -> str:
+        """The end of what it printed in this life."""
+        return "\n".join(self.process.stderr.splitlines()[-_LOG_LINES:])
+
+    def _note_raised(self) -> None:
+        self.raised.update(_RAISED.findall(self.process.stderr))
+
+    def tend_for(self, seconds: float) -> None:
+        """Let time pass."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.tend()
+            time.sleep(_TEND_S)
+
+    def await_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._is_ready():
+            assert time.monotonic() < deadline, f"the node does not become ready:\n{self.log()}"
+            self.tend()
+            time.sleep(_TEND_S)
+
+    def _is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/ready", timeout=PATIENCE_S).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> int:
+        """SIGTERM. Returns the exit code."""
+        self._is_killed = True
+        code = self.process.stop()
+        self._note_raised()
+        return code
+
+    def __enter__(self) -> "ChaosNode":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.close()

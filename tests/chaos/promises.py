@@ -1,0 +1,62 @@
+"""What a node must do after faults, besides what the ledger says: go on, and tell its followers of everything once."""
+
+from tests.chaos.ledger import Ledger, PatientNode
+from tests.chaos.load import Load, Sender, finish_all
+from tests.chaos.node import ChaosNode
+from tests.support.follower import Follower
+from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
+
+FOLLOWED = 50
+"""One of so many transfers is followed by its events."""
+GOES_ON = 20
+"""Transfers that must be accepted after faults, before the next."""
+
+
+def follow_some(senders: list[Sender], follower: Follower) -> None:
+    for sender in senders:
+        sender.before_send = lambda transfer: (
+            follower.follow(transfer.tx_hash) if transfer.nonce % FOLLOWED == 0 else None
+        )
+
+
+def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
+    """Transfers are accepted again, and come into blocks."""
+    enough = len(ledger.accepted) + GOES_ON
+
+    def goes_on() -> bool:
+        load.check()
+        node.tend()
+        return len(ledger.accepted) >= enough
+
+    wait_until(goes_on, PATIENCE_S, "transfers to be accepted")
+    reader = PatientNode(node.url)
+    height = reader.read("/chain")["head"]["blockHeight"]
+    wait_until(lambda: reader.read("/chain")["head"]["blockHeight"] > height, PATIENCE_S, "a block")
+    reader.close()
+
+
+def check_end(node: ChaosNode, senders: list[Sender], follower: Follower, ledger: Ledger) -> None:
+    """Everything that was signed is confirmed and told; it still is after a clean stop and a start."""
+    finish_all(senders, node.url)
+    reader = PatientNode(node.url)
+    reader.await_idle()
+    ledger.check_final(reader)
+    assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
+    check_told(follower, ledger)
+    assert node.stop() == 0, node.log()
+    node.tend()
+    node.await_ready()
+    ledger.check_final(reader)
+    reader.close()
+
+
+def check_told(follower: Follower, ledger: Ledger) -> None:
+    """The follower heard of every block, in order, once; and of every transfer that it followed, once."""
+    follower.await_height(len(ledger.block_hashes) - 1)
+    assert follower.blocks[: len(ledger.block_hashes)] == list(enumerate(ledger.block_hashes))
+    followed = {transfer.tx_hash for transfer in ledger.signed.values() if transfer.nonce % FOLLOWED == 0}
+    follower.await_confirmed(followed)
+    assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
+    assert all(follower.heights[tx_hash] == ledger.heights[tx_hash] for tx_hash in followed)
+    assert not follower.errors, follower.errors

@@ -1,0 +1,55 @@
+"""Reports of long runs: what was done, what came of it, and how to do it again."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+REPORTS = Path(__file__).parents[2] / "reports"
+
+
+def write_report(name: str, title: str, command: str, sections: Sequence[str], failure: str | None) -> Path:
+    """Write reports/NAME.md, also of a run that failed."""
+    outcome = "**Clean.**" if failure is None else f"**Failed.**\n\n```text\n{failure}\n```"
+    ended = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    head = f"# {title}\n\n`{command}`, ended {ended}, commit {commit()}, {machine}.\n\n{outcome}\n"
+    REPORTS.mkdir(exist_ok=True)
+    path = REPORTS / f"{name}.md"
+    path.write_text("\n".join([head, *sections]))
+    return path
+
+
+def described(failure: BaseException) -> str:
+    """With what was noted about it on its way."""
+    return "\n".join([f"{type(failure).__name__}: {failure}", *getattr(failure, "__notes__", ())])
+
+
+def commit() -> str:
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=REPORTS.parent, capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"
+
+
+def facts(pairs: Mapping[str, object]) -> str:
+    """A table of names and figures."""
+    return table(("", ""), [(name, shown(value)) for name, value in pairs.items()])
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(map(shown, row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {shown(count)}" for name, count in value.items()) or "none"
+    return str(value)

@@ -1,0 +1,278 @@
+/* Faults of a disk and steps of a clock, put between the node and the C library with LD_PRELOAD.
+
+   CHAOS_CONTROL names a file with the struct below, which every process of the node maps; whoever writes to it begins
+   and ends faults while the node runs. CHAOS_UNDER is the directory whose files are struck; sockets and other files
+   are left alone. tests/chaos/shim.py compiles this and writes the file. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum operation { WRITE = 1, SYNC = 2, CREATE = 4, RENAME = 8, REMOVE = 16, RESIZE = 32, READ = 64 };
+
+struct control {
+    int64_t clock_step_ns; /* added to the wall clock; the monotonic one is never touched */
+    uint64_t operations;   /* which calls count; 0 while there is no fault, and written last */
+    uint64_t first, last;  /* of the calls that count since then, those from first up to last, without it, may be struck */
+    uint64_t chance;       /* how many of a million of those are */
+    uint64_t seed;
+    uint64_t error;        /* errno of a struck call; 0 lets it succeed */
+    uint64_t is_cut;       /* a struck write writes a part: then it fails, or, without an error, says how much it wrote */
+    uint64_t delay_us;     /* before a struck call */
+    uint64_t calls, struck;
+};
+
+static struct control none;
+static volatile struct control *control = &none;
+static const char *under;
+static size_t under_length;
+
+__attribute__((constructor)) static void map_control(void)
+{
+    const char *path = getenv("CHAOS_CONTROL");
+    under = getenv("CHAOS_UNDER");
+    int file = path && under ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0)
+        return;
+    under_length = strlen(under);
+    void *mapped = mmap(NULL, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped != MAP_FAILED)
+        control = mapped;
+    close(file);
+}
+
+#define REAL(name)                                    \
+    static __typeof__(name) *real;                    \
+    if (!real)                                        \
+        real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+static int is_path_under(const char *path)
+{
+    return !strncmp(path, under, under_length) && (path[under_length] == '/' || !path[under_length]);
+}
+
+static int is_file_under(int file)
+{
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    if (size < 0)
+        return 0;
+    path[size] = 0;
+    return is_path_under(path);
+}
+
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/* Whether this call is struck; `dice` then is its random number. Waits if the fault says so. */
+static int strikes(enum operation operation, int file, const char *path, uint64_t *dice)
+{
+    if (!(control->operations & operation))
+        return 0;
+    int before = errno;
+    int is_ours = path ? is_path_under(path) : is_file_under(file);
+    errno = before;
+    if (!is_ours)
+        return 0;
+    uint64_t number = __atomic_fetch_add(&control->calls, 1, __ATOMIC_RELAXED);
+    *dice = mixed(control->seed + (number + 1) * 0x9e3779b97f4a7c15ull);
+    if (number < control->first || number >= control->last || *dice % 1000000 >= control->chance)
+        return 0;
+    __atomic_fetch_add(&control->struck, 1, __ATOMIC_RELAXED);
+    if (control->delay_us)
+        usleep(control->delay_us);
+    errno = before;
+    return 1;
+}
+
+static int fails(enum operation operation, int file, const char *path)
+{
+    uint64_t dice;
+    if (!strikes(operation, file, path, &dice) || !control->error)
+        return 0;
+    errno = (int)control->error;
+    return 1;
+}
+
+/* A struck write of `size` bytes: `put` writes so many of them. */
+#define STRUCK_WRITE(file, size, put)                                     \
+    do {                                                                  \
+        uint64_t dice;                                                    \
+        if (!(size) || !strikes(WRITE, file, NULL, &dice))                \
+            break;                                                        \
+        size_t part = control->is_cut ? (dice >> 20) % (size) : 0;        \
+        int error = (int)control->error;                                  \
+        if (!error && control->is_cut && (size) > 1) {                    \
+            part = part ? part : 1;                                       \
+            return put;                                                   \
+        }                                                                 \
+        if (error) {                                                      \
+            if (part && put < 0)                                          \
+                return -1;                                                \
+            errno = error;                                                \
+            return -1;                                                    \
+        }                                                                 \
+    } while (0)
+
+ssize_t write(int file, const void *content, size_t size)
+{
+    REAL(write);
+    STRUCK_WRITE(file, size, real(file, content, part));
+    return real(file, content, size);
+}
+
+ssize_t pwrite(int file, const void *content, size_t size, off_t offset)
+{
+    REAL(pwrite);
+    STRUCK_WRITE(file, size, real(file, content, part, offset));
+    return real(file, content, size, offset);
+}
+
+ssize_t pwrite64(int file, const void *content, size_t size, off64_t offset)
+{
+    return pwrite(file, content, size, offset);
+}
+
+ssize_t writev(int file, const struct iovec *parts, int count)
+{
+    REAL(writev);
+    return fails(WRITE, file, NULL) ? -1 : real(file, parts, count);
+}
+
+int fsync(int file)
+{
+    REAL(fsync);
+    return fails(SYNC, file, NULL) ? -1 : real(file);
+}
+
+int fdatasync(int file)
+{
+    REAL(fdatasync);
+    return fails(SYNC, file, NULL) ? -1 : real(file);
+}
+
+int open(const char *path, int flags, ...)
+{
+    REAL(open);
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    int is_changing = flags & O_CREAT || (flags & O_ACCMODE) != O_RDONLY;
+    return is_changing && fails(CREATE, -1, path) ? -1 : real(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return open(path, flags | O_LARGEFILE, mode);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    REAL(mkdir);
+    return fails(CREATE, -1, path) ? -1 : real(path, mode);
+}
+
+int link(const char *from, const char *to)
+{
+    REAL(link);
+    return fails(CREATE, -1, to) ? -1 : real(from, to);
+}
+
+int rename(const char *from, const char *to)
+{
+    REAL(rename);
+    return fails(RENAME, -1, to) ? -1 : real(from, to);
+}
+
+int unlink(const char *path)
+{
+    REAL(unlink);
+    return fails(REMOVE, -1, path) ? -1 : real(path);
+}
+
+int ftruncate(int file, off_t size)
+{
+    REAL(ftruncate);
+    return fails(RESIZE, file, NULL) ? -1 : real(file, size);
+}
+
+int ftruncate64(int file, off64_t size)
+{
+    return ftruncate(file, size);
+}
+
+ssize_t read(int file, void *content, size_t size)
+{
+    REAL(read);
+    return fails(READ, file, NULL) ? -1 : real(file, content, size);
+}
+
+ssize_t pread(int file, void *content, size_t size, off_t offset)
+{
+    REAL(pread);
+    return fails(READ, file, NULL) ? -1 : real(file, content, size, offset);
+}
+
+ssize_t pread64(int file, void *content, size_t size, off64_t offset)
+{
+    return pread(file, content, size, offset);
+}
+
+static void step(struct timespec *now)
+{
+    int64_t ns = now->tv_sec * 1000000000ll + now->tv_nsec + control->clock_step_ns;
+    now->tv_sec = ns / 1000000000;
+    now->tv_nsec = ns % 1000000000;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    REAL(clock_gettime);
+    int result = real(clock, now);
+    if (!result && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        step(now);
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    REAL(gettimeofday);
+    int result = real(now, zone);
+    struct timespec stepped = {now->tv_sec, now->tv_usec * 1000};
+    step(&stepped);
+    now->tv_sec = stepped.tv_sec;
+    now->tv_usec = stepped.tv_nsec / 1000;
+    return result;
+}
+
+time_t time(time_t *told)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (told)
+        *told = now.tv_sec;
+    return now.tv_sec;
+}
