@@ -69,48 +69,54 @@ def find_compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
-class Shim:
-    """The shim for one node: `environment` is what the node must be started with."""
+class Control:
+    """The file through which faults begin and end, in every process that was started with it."""
 
-    def __init__(self, directory: Path, under: Path, compiler: str) -> None:
-        """Compiles into `directory`; files below `under` are struck."""
-        self._library = directory / "shim.so"
-        control = directory / "control"
-        flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
-        subprocess.run([compiler, *flags, "-o", str(self._library), str(SOURCE), "-ldl"], check=True)
-        control.write_bytes(bytes(_CONTROL.size))
-        with control.open("r+b") as file:
-            self._control = mmap.mmap(file.fileno(), _CONTROL.size)
-        self.environment = {
-            "LD_PRELOAD": str(self._library),
-            "CHAOS_CONTROL": str(control),
-            "CHAOS_UNDER": str(under.resolve()),
-        }
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _CONTROL.size)
 
     def begin(self, fault: DiskFault) -> None:
         """One fault at a time: another one ends the one before."""
         self.end()
         _FAULT.pack_into(
-            self._control, _FAULT_AT, fault.first, fault.last, fault.chance, fault.seed, fault.error,
+            self._memory, _FAULT_AT, fault.first, fault.last, fault.chance, fault.seed, fault.error,
             fault.is_cut, fault.delay_ms * 1_000, 0, 0,
         )  # fmt: skip
         # Last: until now no call counts.
-        _OPERATIONS.pack_into(self._control, _OPERATIONS_AT, fault.operations)
+        _OPERATIONS.pack_into(self._memory, _OPERATIONS_AT, fault.operations)
 
     def end(self) -> int:
         """Returns how many calls the fault struck."""
-        _OPERATIONS.pack_into(self._control, _OPERATIONS_AT, 0)
+        _OPERATIONS.pack_into(self._memory, _OPERATIONS_AT, 0)
         return self.struck
 
     @property
     def calls(self) -> int:
         """How many calls counted since the fault began."""
-        return int(_COUNTS.unpack_from(self._control, _COUNTS_AT)[0])
+        return int(_COUNTS.unpack_from(self._memory, _COUNTS_AT)[0])
 
     @property
     def struck(self) -> int:
-        return int(_COUNTS.unpack_from(self._control, _COUNTS_AT)[1])
+        return int(_COUNTS.unpack_from(self._memory, _COUNTS_AT)[1])
 
     def step_clock(self, seconds: float) -> None:
         """The node's wall clock is so far from ours from now on."""
-        _CLOCK_STEP.pack_into(self._control, 0, round(seconds * 10**9))
+        _CLOCK_STEP.pack_into(self._memory, 0, round(seconds * 10**9))
+
+
+class Shim(Control):
+    """The shim for one node: `environment` is what the node must be started with."""
+
+    def __init__(self, directory: Path, under: Path, compiler: str) -> None:
+        """Compiles into `directory`; files below `under` are struck."""
+        library, control = directory / "shim.so", directory / "control"
+        flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
+        subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        control.write_bytes(bytes(_CONTROL.size))
+        super().__init__(control)
+        self.environment = {
+            "LD_PRELOAD": str(library),
+            "CHAOS_CONTROL": str(control),
+            "CHAOS_UNDER": str(under.resolve()),
+        }

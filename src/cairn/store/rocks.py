@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
@@ -58,24 +59,30 @@ class Batch:
 
 
 class Cursor:
-    """A walk over one family as it was when the walk began."""
+    """A walk over one family as it was when the walk began. It ends with the database at the latest."""
 
     def __init__(self, path: Path, entries: RdictIter) -> None:
         self._path = path
-        self._entries = entries
+        self._entries: RdictIter | None = entries
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
         """The first entry at or behind `key`."""
-        return self._moved(lambda: self._entries.seek(key))
+        return self._moved(lambda entries: entries.seek(key))
 
     def next(self) -> tuple[bytes, bytes] | None:
-        return self._moved(self._entries.next)
+        return self._moved(lambda entries: entries.next())
 
-    def _moved(self, move: Callable[[], None]) -> tuple[bytes, bytes] | None:
+    def close(self) -> None:
+        self._entries = None
+
+    def _moved(self, move: Callable[[RdictIter], None]) -> tuple[bytes, bytes] | None:
+        if self._entries is None:
+            raise StoreUnavailable(f"the chain's store at {self._path} is closed")
         try:
-            move()
+            move(self._entries)
             if self._entries.valid():
                 return self._entries.key(), self._entries.value()
+            # An iterator that meets a damaged block is merely not valid: only its status tells that from the end.
             self._entries.status()
         except Exception as error:
             raise _failure(self._path, error) from error
@@ -88,6 +95,7 @@ class Database:
     def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
         self._path = path
         self._failure: StoreUnavailable | Fatal | None = None
+        self._cursors: WeakSet[Cursor] = WeakSet()
         options = _database_options(strict)
         cache = Cache(BLOCK_CACHE_BYTES)
         try:
@@ -129,31 +137,32 @@ class Database:
 
     def first_of_prefix(self, family: str, key: bytes) -> tuple[bytes, bytes] | None:
         """The first entry from `key` on that shares its prefix, in a family that has prefixes."""
+        entries = None
         try:
             entries = self._families[family].iter(self._same_prefix)
             entries.seek(key)
             if entries.valid():
                 return entries.key(), entries.value()
-            # An iterator that meets a damaged block is merely not valid: only its status tells that from the end.
+            # As in a cursor.
             entries.status()
         except Exception as error:
+            # Whoever keeps the error keeps this frame too, and RocksDB is not closed while it has an iterator.
+            entries = None
             raise _failure(self._path, error) from error
         return None
 
     def scan(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a family, in the order of their keys."""
-        try:
-            entries = self._families[family].iter(self._whole_order)
-            entries.seek_to_first()
-            while entries.valid():
-                yield entries.key(), entries.value()
-                entries.next()
-            entries.status()
-        except Exception as error:
-            raise _failure(self._path, error) from error
+        cursor = self.cursor(family)
+        entry = cursor.seek(b"")
+        while entry is not None:
+            yield entry
+            entry = cursor.next()
 
     def cursor(self, family: str) -> Cursor:
-        return Cursor(self._path, self._families[family].iter(self._whole_order))
+        cursor = Cursor(self._path, self._families[family].iter(self._whole_order))
+        self._cursors.add(cursor)
+        return cursor
 
     def write(self, batch: Batch, *, sync: bool = True) -> None:
         """Write and sync; unsynced, a crash may undo it, though never without all that was written later.
@@ -186,6 +195,8 @@ class Database:
         """Write the memtables out, if the disk still takes writes, and let go of every file."""
         # RocksDB's lock goes only with the last reference to it; one left behind would bar the next opening.
         self.handles.clear()
+        for cursor in list(self._cursors):
+            cursor.close()
         for part in (*self._families.values(), self._rocks):
             # What cannot be written out now is in the log, and the next opening replays that.
             with suppress(Exception):
