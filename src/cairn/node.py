@@ -25,6 +25,7 @@ from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
+from cairn.memory import map_large_blocks
 from cairn.store.seen import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
@@ -88,6 +89,7 @@ class Node:
             gc.freeze()
             # What a node makes in bulk is freed by reference counts; looking for cycles every 700 objects finds none.
             gc.set_threshold(GC_EVERY_OBJECTS, 20, 20)
+            map_large_blocks()
             return supervisor.run()
 
     def _run_core(self, listener: socket.socket, runtime_dir: Path, seen: SeenChain, lifeline: int) -> int:
