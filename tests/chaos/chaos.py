@@ -22,7 +22,7 @@ from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_progress, check_end, follow_some
 from tests.chaos.report import described, facts, table, write_report
-from tests.chaos.schedule import Step, draw_steps
+from tests.chaos.schedule import Step, draw_flags, draw_steps
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
 
@@ -59,16 +59,17 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
     data_dir = directory / "chain"
     senders = make_senders(run.seed_number, run.ledger)
     shim = Shim(directory, data_dir, compiler)
-    with ChaosNode(data_dir, shim) as node:
+    with ChaosNode(data_dir, shim, draw_flags(run.seed_number)) as node:
         try:
             node.await_ready()
             with Follower(node.url) as follower:
                 follow_some(senders, follower)
                 with Load(senders, node.url, PAUSE_S) as load:
+                    deadline = time.monotonic() + seconds
                     for step in draw_steps(run.seed_number):
-                        if time.monotonic() - began > seconds:
-                            break
                         take(step, node, load, run)
+                        if time.monotonic() > deadline:
+                            break
                 shim.step_clock(0)
                 check_end(node, senders, follower, run.ledger)
         except (AssertionError, TimeoutError) as failure:
@@ -104,6 +105,7 @@ def sections(run: ChaosRun) -> list[str]:
         {
             "seed": str(run.seed_number),
             "seconds": run.took_s,
+            "started with": " ".join(draw_flags(run.seed_number)),
             "steps": len(run.steps),
             "transfers signed": len(ledger.signed),
             "answered 200": len(ledger.accepted),

@@ -3,6 +3,7 @@
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,8 @@ from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
 
 FLAGS = ("--block-time", "0.1", "--workers", "2")
+SELDOM = "3600"
+"""A block time so long that only `mine` makes blocks: all that is accepted stays pending meanwhile."""
 _TEND_S = 0.05
 _LOG_LINES = 40
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt))\b", re.MULTILINE)
@@ -33,6 +36,7 @@ class ChaosNode:
         self.raised: Counter[str] = Counter()
         """Exceptions that the node's processes printed."""
         self._args = ("dev", "--port", str(port), "--data-dir", str(data_dir), *flags)
+        self._mines_alone = SELDOM not in flags
         self._is_killed = False
         self.process = self._start()
 
@@ -88,6 +92,14 @@ class ChaosNode:
             return httpx.get(f"{self.url}/ready", timeout=PATIENCE_S).status_code == 200
         except httpx.TransportError:
             return False
+
+    def mine(self) -> None:
+        """Make a block now, if the node makes none by itself."""
+        if not self._mines_alone:
+            call = {"jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": []}
+            # It may be on its way back: whoever waits for a block asks again.
+            with suppress(httpx.TransportError):
+                httpx.post(f"{self.url}/rpc", json=call, timeout=PATIENCE_S)
 
     def stop(self) -> int:
         """SIGTERM. Returns the exit code."""

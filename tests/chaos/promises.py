@@ -31,8 +31,13 @@ def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
 
     wait_until(goes_on, PATIENCE_S, "transfers to be accepted")
     reader = PatientNode(node.url)
-    height = reader.read("/chain")["head"]["blockHeight"]
-    wait_until(lambda: reader.read("/chain")["head"]["blockHeight"] > height, PATIENCE_S, "a block")
+    height = int(reader.read("/chain")["head"]["blockHeight"])
+
+    def is_higher() -> bool:
+        node.mine()
+        return int(reader.read("/chain")["head"]["blockHeight"]) > height
+
+    wait_until(is_higher, PATIENCE_S, "a block")
     reader.close()
 
 
@@ -40,7 +45,12 @@ def check_end(node: ChaosNode, senders: list[Sender], follower: Follower, ledger
     """Everything that was signed is confirmed and told; it still is after a clean stop and a start."""
     finish_all(senders, node.url)
     reader = PatientNode(node.url)
-    reader.await_idle()
+
+    def is_all_mined() -> bool:
+        node.mine()
+        return not reader.read("/chain")["mempool"]["pending"]
+
+    wait_until(is_all_mined, PATIENCE_S, "an empty mempool")
     ledger.check_final(reader)
     assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
     check_told(follower, ledger)

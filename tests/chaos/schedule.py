@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.chaos.faults import MEGABYTE, Clock, Disk, Fault, Kill, Limit, Pause, Who
+from tests.chaos.node import SELDOM
 from tests.chaos.shim import DiskFault, Operation
 
 LONGEST_S = 2.0
+LONGEST_AFTER_CLOCK_S = 8.0
+"""A node looks at its clock every few seconds."""
 SECOND_FAULT = 0.4
 """How often something else happens during a fault."""
 HOUR_S = 3_600.0
@@ -28,6 +31,12 @@ class Step:
         )
 
 
+def draw_flags(seed_number: int) -> tuple[str, ...]:
+    """How the node is started: with blocks at once, often, or only after each step, so that all stays pending."""
+    dice = random.Random(f"{seed_number} flags")
+    return "--block-time", dice.choice(("0", "0.1", SELDOM)), "--workers", dice.choice(("1", "2", "3"))
+
+
 def draw_steps(seed_number: int) -> Iterator[Step]:
     """Without end. Each kind of fault comes once before any comes again, so that a short run has seen them all."""
     dice = random.Random(seed_number)
@@ -37,8 +46,9 @@ def draw_steps(seed_number: int) -> Iterator[Step]:
         for draw in kinds:
             faults = [draw(dice)]
             if dice.random() < SECOND_FAULT:
-                faults.append(dice.choice(BESIDE)(dice))
-            yield Step(tuple(faults), tuple(dice.uniform(0.2, LONGEST_S / len(faults)) for _ in faults))
+                faults.append(dice.choice([beside for beside in BESIDE if beside is not draw])(dice))
+            longest_s = LONGEST_AFTER_CLOCK_S if draw is _clock_step else LONGEST_S
+            yield Step(tuple(faults), tuple(dice.uniform(0.2, longest_s / len(faults)) for _ in faults))
 
 
 def _broken_disk(dice: random.Random) -> Fault:
@@ -85,7 +95,7 @@ def _slow_syncs(dice: random.Random) -> Fault:
 
 
 def _clock_step(dice: random.Random) -> Fault:
-    return Clock(dice.choice((0, -1, 1)) * dice.choice((2.0, 90.0, HOUR_S, 5 * HOUR_S, 48 * HOUR_S)))
+    return Clock(dice.choice((0.0, -2.0, 90.0, -HOUR_S, 5 * HOUR_S, -5 * HOUR_S, 48 * HOUR_S)))
 
 
 def _kill(dice: random.Random) -> Fault:
