@@ -157,13 +157,13 @@ class Ledger:
 
 def shown_hashes(node: PublicNode, highest: int) -> Iterator[tuple[int, str]]:
     """Height and hash of every block, newest first, from `highest` down."""
-    path, params = "/blocks", {"limit": 1_000}
+    params: dict[str, str | int] = {"limit": 1_000}
     while True:
-        page = node.get(path, **params)
+        page = node.get("/blocks", **params)
         assert page.status_code == 200, page.text
         for block in page.json():
             if block["blockHeight"] <= highest:
                 yield block["blockHeight"], block["hash"]
         if "next" not in page.links:
             return
-        path, params = page.links["next"]["url"], {}
+        params = dict(httpx.URL(page.links["next"]["url"]).params)
