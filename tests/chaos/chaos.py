@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
-from tests.chaos.promises import await_progress, check_end, follow_some
+from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
 from tests.chaos.report import described, facts, table, write_report
 from tests.chaos.schedule import Step, draw_flags, draw_steps
 from tests.chaos.shim import Shim, find_compiler
@@ -83,6 +83,8 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
 def take(step: Step, node: ChaosNode, load: Load, run: ChaosRun) -> None:
     """Do what the step says, and see the node come back."""
     run.steps.append(str(step))
+    # What happens to what is pending is half of it.
+    await_accepted(node, load, run.ledger)
     try:
         for fault, moment_s in zip(step.faults, step.moments_s, strict=True):
             fault.begin(node)

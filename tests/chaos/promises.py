@@ -20,8 +20,8 @@ def follow_some(senders: list[Sender], follower: Follower) -> None:
         )
 
 
-def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
-    """Transfers are accepted again, and come into blocks."""
+def await_accepted(node: ChaosNode, load: Load, ledger: Ledger) -> None:
+    """Some transfers are accepted."""
     enough = len(ledger.accepted) + GOES_ON
 
     def goes_on() -> bool:
@@ -30,6 +30,11 @@ def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
         return len(ledger.accepted) >= enough
 
     wait_until(goes_on, PATIENCE_S, "transfers to be accepted")
+
+
+def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
+    """Transfers are accepted again, and come into blocks."""
+    await_accepted(node, load, ledger)
     reader = PatientNode(node.url)
     height = int(reader.read("/chain")["head"]["blockHeight"])
 
