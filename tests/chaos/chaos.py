@@ -21,7 +21,7 @@ from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
-from tests.chaos.report import described, facts, table, write_report
+from tests.chaos.report import described, end_on_sigterm, facts, table, write_report
 from tests.chaos.schedule import Step, draw_flags, draw_steps
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
@@ -138,6 +138,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
+    end_on_sigterm()
     compiler = find_compiler()
     if compiler is None:
         sys.exit("chaos: there is no C compiler here: install one, for example Debian's gcc")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.chaos.ledger import Ledger
 from tests.chaos.load import Sender, dev_ledger, finish_all, make_senders
-from tests.chaos.report import described, facts, write_report
+from tests.chaos.report import described, end_on_sigterm, facts, write_report
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 
@@ -115,6 +115,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
+    end_on_sigterm()
     print(f"kills: SEED={options.seed}", flush=True)
     run = KillRun(options.seed)
     told: str | None = None

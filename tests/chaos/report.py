@@ -2,7 +2,9 @@
 
 import os
 import platform
+import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,11 @@ def write_report(name: str, title: str, command: str, sections: Sequence[str], f
     path = REPORTS / f"{name}.md"
     path.write_text("\n".join([head, *sections]))
     return path
+
+
+def end_on_sigterm() -> None:
+    """Leave by an exception, so that the node that runs is ended too."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def described(failure: BaseException) -> str:

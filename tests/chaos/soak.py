@@ -23,7 +23,7 @@ from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_progress, check_end, follow_some
-from tests.chaos.report import described, facts, table, write_report
+from tests.chaos.report import described, end_on_sigterm, facts, table, write_report
 from tests.chaos.traffic import Traffic
 from tests.chaos.usage import Usage, UsageLog
 from tests.support.follower import Follower
@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
+    end_on_sigterm()
     print(f"soak: SEED={options.seed}", flush=True)
     run = SoakRun(options.seed)
     told: str | None = None
