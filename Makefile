@@ -60,7 +60,7 @@ chaos: $(STAMP) programs ## Do faults of every kind to a real node under load: m
 	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 kills: $(STAMP) ## Kill a node under load again and again: make kills KILLS=1000; writes reports/kills.md
-	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) ## Run a node under mixed load for long: make soak MINUTES=30; writes reports/soak.md
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))

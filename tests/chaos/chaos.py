@@ -21,7 +21,7 @@ from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
-from tests.chaos.report import described, end_on_sigterm, facts, table, write_report
+from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.schedule import Step, draw_flags, draw_steps
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
@@ -72,7 +72,7 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
                             break
                 shim.step_clock(0)
                 check_end(node, senders, follower, run.ledger)
-        except (AssertionError, TimeoutError) as failure:
+        except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
             raise
         finally:
@@ -101,7 +101,7 @@ def take(step: Step, node: ChaosNode, load: Load, run: ChaosRun) -> None:
     reader.close()
 
 
-def sections(run: ChaosRun) -> list[str]:
+def sections(run: ChaosRun, failure: str | None) -> list[str]:
     ledger = run.ledger
     counts = facts(
         {
@@ -113,6 +113,7 @@ def sections(run: ChaosRun) -> list[str]:
             "answered 200": len(ledger.accepted),
             "answered 503, sent again": ledger.refused,
             "never answered, sent again": ledger.lost,
+            "lost or doubled": "none" if failure is None else "see above",
             "blocks": len(ledger.block_hashes),
             "lives of the node": run.starts,
             "lives that ended by themselves, by exit code": run.ended_alone,
@@ -144,14 +145,10 @@ def main() -> None:
         sys.exit("chaos: there is no C compiler here: install one, for example Debian's gcc")
     print(f"chaos: SEED={options.seed}", flush=True)
     run = ChaosRun(options.seed)
-    told: str | None = None
     with tempfile.TemporaryDirectory(prefix="cairn-chaos-") as directory:
-        try:
-            run_chaos(run, options.seconds, Path(directory), compiler)
-        except (AssertionError, TimeoutError) as broken:
-            told = described(broken)
+        told = failure_of(lambda: run_chaos(run, options.seconds, Path(directory), compiler))
     command = f"make chaos SECONDS={options.seconds:g} SEED={options.seed}"
-    path = write_report("chaos", "Faults on a real node", command, sections(run), told)
+    path = write_report("chaos", "Faults on a real node", command, sections(run, told), told)
     print(path.read_text())
     sys.exit(told is not None)
 

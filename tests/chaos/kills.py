@@ -1,9 +1,12 @@
 """Kill the whole node at random moments under load, again and again: nothing that it accepted is lost or doubled.
 
-    make kills KILLS=1000
+    make kills KILLS=1000                  two nodes at once, each killed 500 times in a row
+    make kills KILLS=1000 NODES=1          one node alone
     make kills KILLS=20 SEED=1234          the same moments again, as far as the machine allows
 
-Every fourth time it is also killed while it starts. The report goes to reports/kills.md.
+Most of a life is its start, which keeps one core busy: two nodes at once take half the time on two cores. Each has a
+chain, senders and a ledger of its own. Every fourth time it is also killed while it starts. The report goes to
+reports/kills.md.
 """
 
 import argparse
@@ -11,6 +14,7 @@ import asyncio
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +22,7 @@ from pathlib import Path
 
 from tests.chaos.ledger import Ledger
 from tests.chaos.load import Sender, dev_ledger, finish_all, make_senders
-from tests.chaos.report import described, end_on_sigterm, facts, write_report
+from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 
@@ -39,6 +43,8 @@ class KillRun:
 
     seed_number: int
     ledger: Ledger = field(default_factory=dev_ledger)
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set from outside: the life that runs is the last."""
     kills: int = 0
     killed_starts: int = 0
     slowest_start_s: float = 0.0
@@ -54,13 +60,12 @@ def run_kills(
     senders = make_senders(run.seed_number, run.ledger)
     try:
         for number in range(kills):
+            if run.ended.is_set():
+                return
             if number % 4 == 3:
                 kill_start(data_dir, dice, run)
             with started(data_dir, 1 + number % 2, run) as process:
-                node = PublicNode(process.url)
-                run.ledger.check_kept(node)
-                node.close()
-                asyncio.run(load_until_killed(process, senders, run.ledger, dice))
+                live_until_killed(process, senders, run.ledger, dice)
             run.kills += 1
             if run.kills % SHOWN_EVERY == 0:
                 print(f"{run.kills} kills, {len(run.ledger.accepted)} accepted", flush=True)
@@ -83,6 +88,17 @@ def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
         time.sleep(dice.uniform(0, START_S))
         starting.kill_group()
     run.killed_starts += 1
+
+
+def live_until_killed(process: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
+    try:
+        node = PublicNode(process.url)
+        ledger.check_kept(node)
+        node.close()
+        asyncio.run(load_until_killed(process, senders, ledger, dice))
+    except Exception as failure:
+        failure.add_note(f"the node's log:\n{process.stderr}")
+        raise
 
 
 async def load_until_killed(node: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
@@ -110,36 +126,87 @@ def finish(process: NodeProcess, senders: list[Sender], ledger: Ledger, at_end: 
     assert process.stop() == 0, process.stderr
 
 
+class Killing(threading.Thread):
+    """One of several nodes that are killed at once. When one breaks a promise all end."""
+
+    def __init__(self, run: KillRun, kills: int, directory: Path) -> None:
+        super().__init__(name=f"kills of {directory.name}")
+        self.run_of_kills = run
+        self._kills, self._directory = kills, directory
+        self.failure: str | None = None
+
+    def run(self) -> None:
+        self.failure = failure_of(lambda: run_kills(self.run_of_kills, self._kills, self._directory))
+        if self.failure is not None:
+            self.run_of_kills.ended.set()
+
+
+def kill_at_once(runs: list[KillRun], kills: int, directory: Path) -> str | None:
+    """`kills` in all, shared out. Returns what went wrong."""
+    threads = []
+    for number, run in enumerate(runs):
+        share = kills // len(runs) + (number < kills % len(runs))
+        threads.append(Killing(run, share, directory / f"chain{number}"))
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        runs[0].ended.set()
+        for thread in threads:
+            thread.join()
+    failures = [thread.failure for thread in threads if thread.failure is not None]
+    return "\n".join(failures) or None
+
+
+def make_runs(seed_number: int, nodes: int) -> list[KillRun]:
+    """The first has the seed itself: a run of one node is repeated by it alone."""
+    ended = threading.Event()
+    return [KillRun(seed_number + number, ended=ended) for number in range(nodes)]
+
+
+def sections(runs: list[KillRun], seed_number: int, failure: str | None) -> list[str]:
+    counts = facts(
+        {
+            "seed": str(seed_number),
+            "seconds": max(run.took_s for run in runs),
+            "kills under load": sum(run.kills for run in runs),
+            "kills of a starting node": sum(run.killed_starts for run in runs),
+            "transfers answered 200": sum(len(run.ledger.accepted) for run in runs),
+            "lost or doubled": "none" if failure is None else "see above",
+        }
+    )
+    by_node = table(
+        (
+            "node", "kills in a row", "of its starts", "answered 200", "never answered, sent again", "blocks",
+            "slowest start until /ready is 200, s",
+        ),
+        [
+            (
+                number, run.kills, run.killed_starts, len(run.ledger.accepted), run.ledger.lost,
+                len(run.ledger.block_hashes), run.slowest_start_s,
+            )
+            for number, run in enumerate(runs, 1)
+        ],
+    )  # fmt: skip
+    return [counts, "\n## By node\n", by_node]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
     end_on_sigterm()
     print(f"kills: SEED={options.seed}", flush=True)
-    run = KillRun(options.seed)
-    told: str | None = None
+    runs = make_runs(options.seed, options.nodes)
     with tempfile.TemporaryDirectory(prefix="cairn-kills-") as directory:
-        try:
-            run_kills(run, options.kills, Path(directory, "chain"))
-        except (AssertionError, TimeoutError) as broken:
-            told = described(broken)
-    ledger = run.ledger
-    counts = facts(
-        {
-            "seed": str(run.seed_number),
-            "seconds": run.took_s,
-            "kills under load": run.kills,
-            "kills of a starting node": run.killed_starts,
-            "transfers answered 200": len(ledger.accepted),
-            "never answered, sent again": ledger.lost,
-            "lost or doubled": "none" if told is None else "see above",
-            "blocks": len(ledger.block_hashes),
-            "slowest start until /ready is 200, s": run.slowest_start_s,
-        }
-    )
-    command = f"make kills KILLS={options.kills} SEED={options.seed}"
-    print(write_report("kills", "Kills in a row, under load", command, [counts], told).read_text())
+        told = kill_at_once(runs, options.kills, Path(directory))
+    command = f"make kills KILLS={options.kills} NODES={options.nodes} SEED={options.seed}"
+    report = write_report("kills", "Kills in a row, under load", command, sections(runs, options.seed, told), told)
+    print(report.read_text())
     sys.exit(told is not None)
 
 

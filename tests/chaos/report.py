@@ -5,7 +5,8 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def write_report(name: str, title: str, command: str, sections: Sequence[str], f
     """Write reports/NAME.md, also of a run that failed."""
     outcome = "**Clean.**" if failure is None else f"**Failed.**\n\n```text\n{failure}\n```"
     ended = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
     head = f"# {title}\n\n`{command}`, ended {ended}, commit {commit()}, {machine}.\n\n{outcome}\n"
     REPORTS.mkdir(exist_ok=True)
     path = REPORTS / f"{name}.md"
@@ -29,9 +30,13 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def described(failure: BaseException) -> str:
-    """With what was noted about it on its way."""
-    return "\n".join([f"{type(failure).__name__}: {failure}", *getattr(failure, "__notes__", ())])
+def failure_of(run: Callable[[], None]) -> str | None:
+    """Run it; what went wrong, with its trace and what was noted about it on its way, or None."""
+    try:
+        run()
+    except Exception as failure:
+        return "".join(traceback.format_exception(failure)).replace(f"{REPORTS.parent}{os.sep}", "")
+    return None
 
 
 def commit() -> str:

@@ -23,7 +23,7 @@ from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_progress, check_end, follow_some
-from tests.chaos.report import described, end_on_sigterm, facts, table, write_report
+from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.traffic import Traffic
 from tests.chaos.usage import Usage, UsageLog
 from tests.support.follower import Follower
@@ -88,7 +88,7 @@ def run_soak(run: SoakRun, seconds: float, directory: Path) -> None:
                 check_end_of_load(run, node, follower)
                 check_end(node, senders, follower, run.ledger)
             check_memory(run)
-        except (AssertionError, TimeoutError) as failure:
+        except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
             raise
         finally:
@@ -189,7 +189,7 @@ def files(usage: Usage) -> float:
     return usage.files
 
 
-def sections(run: SoakRun) -> list[str]:
+def sections(run: SoakRun, failure: str | None) -> list[str]:
     ledger = run.ledger
     counts = facts(
         {
@@ -198,6 +198,7 @@ def sections(run: SoakRun) -> list[str]:
             "transfers answered 200": len(ledger.accepted),
             "answered 503, sent again": ledger.refused,
             "never answered, sent again": ledger.lost,
+            "lost or doubled": "none" if failure is None else "see above",
             "in the quiet half": quiet_transfers(run),
             "growth of memory": "checked" if shows_growth(run) else "not checked: too few transfers",
             "blocks": len(ledger.block_hashes),
@@ -246,14 +247,10 @@ def main() -> None:
     end_on_sigterm()
     print(f"soak: SEED={options.seed}", flush=True)
     run = SoakRun(options.seed)
-    told: str | None = None
     with tempfile.TemporaryDirectory(prefix="cairn-soak-") as directory:
-        try:
-            run_soak(run, options.minutes * 60, Path(directory))
-        except (AssertionError, TimeoutError) as broken:
-            told = described(broken)
+        told = failure_of(lambda: run_soak(run, options.minutes * 60, Path(directory)))
     command = f"make soak MINUTES={options.minutes:g} SEED={options.seed}"
-    print(write_report("soak", "A node under mixed load for long", command, sections(run), told).read_text())
+    print(write_report("soak", "A node under mixed load for long", command, sections(run, told), told).read_text())
     sys.exit(told is not None)
 
 
