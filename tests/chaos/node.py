@@ -35,15 +35,15 @@ class ChaosNode:
         """Exit codes of lives that nobody ended."""
         self.raised: Counter[str] = Counter()
         """Exceptions that the node's processes printed."""
-        self._args = ("dev", "--port", str(port), "--data-dir", str(data_dir), *flags)
-        self._mines_alone = SELDOM not in flags
+        self._args = ("dev", "--port", str(port), "--data-dir", str(data_dir))
+        self._flags = flags
         self._is_killed = False
         self.process = self._start()
 
     def _start(self) -> NodeProcess:
         self.starts += 1
         self._is_killed = False
-        return NodeProcess.start(self._args, {} if self.shim is None else self.shim.environment)
+        return NodeProcess.start((*self._args, *self._flags), {} if self.shim is None else self.shim.environment)
 
     def kill(self) -> None:
         """End every process of it at once; the next `tend` starts it again."""
@@ -95,7 +95,7 @@ class ChaosNode:
 
     def mine(self) -> None:
         """Make a block now, if the node makes none by itself."""
-        if not self._mines_alone:
+        if SELDOM in self._flags:
             call = {"jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": []}
             # It may be on its way back: whoever waits for a block asks again.
             with suppress(httpx.TransportError):
@@ -107,6 +107,13 @@ class ChaosNode:
         code = self.process.stop()
         self._note_raised()
         return code
+
+    def restart(self, flags: tuple[str, ...]) -> None:
+        """Stop it cleanly, and start it in another way."""
+        assert self.stop() == 0, self.log()
+        self._flags = flags
+        self.tend()
+        self.await_ready()
 
     def __enter__(self) -> "ChaosNode":
         return self

@@ -1,4 +1,4 @@
-"""A random schedule of faults. One seed decides all of it, whatever the node does meanwhile."""
+"""A random schedule of faults, in rounds. One seed decides all of it, whatever the node does meanwhile."""
 
 import errno
 import random
@@ -31,24 +31,37 @@ class Step:
         )
 
 
-def draw_flags(seed_number: int) -> tuple[str, ...]:
-    """How the node is started: with blocks at once, often, or only after each step, so that all stays pending."""
-    dice = random.Random(f"{seed_number} flags")
-    return "--block-time", dice.choice(("0", "0.1", SELDOM)), "--workers", dice.choice(("1", "2", "3"))
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Each kind of fault once, so that a short run has seen them all, on a node that is started in one way."""
+
+    flags: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return f"started with {' '.join(self.flags)}"
 
 
-def draw_steps(seed_number: int) -> Iterator[Step]:
-    """Without end. Each kind of fault comes once before any comes again, so that a short run has seen them all."""
+def draw_rounds(seed_number: int) -> Iterator[Round]:
+    """Without end."""
     dice = random.Random(seed_number)
     while True:
         kinds = list(KINDS)
         dice.shuffle(kinds)
-        for draw in kinds:
-            faults = [draw(dice)]
-            if dice.random() < SECOND_FAULT:
-                faults.append(dice.choice([beside for beside in BESIDE if beside is not draw])(dice))
-            longest_s = LONGEST_AFTER_CLOCK_S if draw is _clock_step else LONGEST_S
-            yield Step(tuple(faults), tuple(dice.uniform(0.2, longest_s / len(faults)) for _ in faults))
+        yield Round(_flags(dice), tuple(_step(draw, dice) for draw in kinds))
+
+
+def _flags(dice: random.Random) -> tuple[str, ...]:
+    """Blocks at once, often, or only after each step, so that all stays pending."""
+    return "--block-time", dice.choice(("0", "0.1", SELDOM)), "--workers", dice.choice(("1", "2", "3"))
+
+
+def _step(draw: Callable[[random.Random], Fault], dice: random.Random) -> Step:
+    faults = [draw(dice)]
+    if dice.random() < SECOND_FAULT:
+        faults.append(dice.choice([beside for beside in BESIDE if beside is not draw])(dice))
+    longest_s = LONGEST_AFTER_CLOCK_S if draw is _clock_step else LONGEST_S
+    return Step(tuple(faults), tuple(dice.uniform(0.2, longest_s / len(faults)) for _ in faults))
 
 
 def _broken_disk(dice: random.Random) -> Fault:
