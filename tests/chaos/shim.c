@@ -213,6 +213,12 @@ int unlink(const char *path)
     return fails(REMOVE, -1, path) ? -1 : real(path);
 }
 
+int rmdir(const char *path)
+{
+    REAL(rmdir);
+    return fails(REMOVE, -1, path) ? -1 : real(path);
+}
+
 int ftruncate(int file, off_t size)
 {
     REAL(ftruncate);
@@ -239,6 +245,14 @@ ssize_t pread(int file, void *content, size_t size, off_t offset)
 ssize_t pread64(int file, void *content, size_t size, off64_t offset)
 {
     return pread(file, content, size, offset);
+}
+
+/* RocksDB reads its log and its list of files with this one. Its caller sees a failure that is not the end of the file. */
+#undef fread_unlocked
+size_t fread_unlocked(void *content, size_t size, size_t count, FILE *stream)
+{
+    REAL(fread_unlocked);
+    return fails(READ, fileno(stream), NULL) ? 0 : real(content, size, count, stream);
 }
 
 static void step(struct timespec *now)

@@ -3,9 +3,10 @@
     make soak MINUTES=30
     make soak MINUTES=5 SEED=1234
 
-In the first half workers and the core are killed now and then. In the second half nothing is, so that memory can be
-watched: its peak in the last third of that half must not be above the peak of the third before, which half an hour is
-long enough to show. At rest no connection may be left. The ledger must be exact. The report goes to reports/soak.md.
+In the first half workers and the core are killed now and then. In the second half nothing is, so that growth can be
+seen: it lasts until memtables were written out in each third of it, however long that takes. What a process holds in
+the last third, at its lowest, must not be more than in the third before. At rest no connection may be left. The ledger
+must be exact. The report goes to reports/soak.md.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,10 +23,10 @@ from tests.chaos.faults import Kill
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
-from tests.chaos.promises import await_progress, check_end, follow_some
+from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.traffic import Traffic
-from tests.chaos.usage import Usage, UsageLog
+from tests.chaos.usage import Usage, UsageLog, held_connections
 from tests.support.follower import Follower
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
@@ -36,15 +37,33 @@ BETWEEN_KILLS_S = (5.0, 25.0)
 LOOK_S = 1.0
 CHECK_S = 30.0
 """Between two looks at the ledger."""
-MOST_GROWTH_MB = 8.0
-"""Of a process's peak, from one third of the quiet half to the next."""
+FLUSH_TRANSFERS = 45_000
+"""Memtables fill up and are freed with so many transfers, and memory goes up and down by some 20 MB with them: it is at
+its lowest once in as many. A peak says less: one large answer, or a client that reads slowly, is in it."""
+QUIET_TRANSFERS = 3 * FLUSH_TRANSFERS
+"""From here on the lowest of two thirds can be compared, on a fast machine and on a slow one."""
 MOST_RSS_MB = 180.0
 """Of any process, ever: 40 of libraries and code; RocksDB's memtables and cache; caches of answers; and as much again
 that the allocator keeps."""
-FLUSH_TRANSFERS = 45_000
-"""Memtables fill up and are freed with so many transfers, and memory goes up and down by some 20 MB with them. Only
-where each third of the quiet half has seen that do their peaks compare."""
 SHOWN_SAMPLES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something that must not grow."""
+
+    name: str
+    of: Callable[[Usage], float]
+    most_growth: float
+    """From the second to the last third of the quiet half. A leak takes more: each third has thousands of transfers,
+    and sockets by the hundred that come and go."""
+
+
+MEASURES = (
+    Measure("RSS, MB", lambda usage: usage.rss_mb, 8.0),
+    Measure("stale files", lambda usage: usage.stale, 8.0),
+    Measure("sockets and pipes", lambda usage: usage.others, 100.0),
+)
 
 
 @dataclass
@@ -59,35 +78,44 @@ class SoakRun:
     sockets: int = 0
     events: int = 0
     took_s: float = 0.0
-    quiet_s: tuple[float, float] = (0.0, 0.0)
-    """When the half without kills began and ended."""
-    before_quiet: int = 0
-    """Transfers that were accepted by then."""
-    at_start: dict[str, int] = field(default_factory=dict)
-    """Descriptors other than files that each process had before anybody came."""
-    at_rest: dict[str, int] = field(default_factory=dict)
+    quiet: tuple[int, int] = (0, 0)
+    """How many transfers were accepted when the half without kills began, and when it ended."""
+    at_start: dict[str, Usage] = field(default_factory=dict)
+    """What each process held before anybody came."""
+    at_rest: dict[str, Usage] = field(default_factory=dict)
     """The same after everybody had left."""
 
+    @property
+    def quiet_transfers(self) -> int:
+        return self.quiet[1] - self.quiet[0]
 
-def run_soak(run: SoakRun, seconds: float, directory: Path) -> None:
-    """Raises `AssertionError` or `TimeoutError` at the first promise that is broken."""
+    @property
+    def shows_growth(self) -> bool:
+        """Whether the quiet half was long enough to tell growth from the ups and downs of memtables."""
+        return self.quiet_transfers >= QUIET_TRANSFERS
+
+
+def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int = 0) -> None:
+    """The quiet half has so many transfers at least. Raises at the first promise that is broken."""
     began = time.monotonic()
     senders = make_senders(run.seed_number, run.ledger)
     with ChaosNode(directory / "chain") as node:
         try:
             node.await_ready()
-            run.at_start = connections(node)
+            run.at_start = held(node)
             with Follower(node.url) as follower:
                 follow_some(senders, follower)
                 with (
                     Load(senders, node.url, PAUSE_S) as load,
                     Traffic(node.url, run.ledger, run.seed_number) as traffic,
                 ):
-                    live(run, node, load, traffic, seconds)
+                    soak = Soak(run, node, load, traffic)
+                    soak.live_with_kills(seconds / 2)
+                    soak.live_quietly(seconds / 2, quiet_transfers)
                 run.answers, run.sockets, run.events = traffic.answers, traffic.sockets, traffic.events
-                check_end_of_load(run, node, follower)
+                check_end_of_load(run, node)
                 check_end(node, senders, follower, run.ledger)
-            check_memory(run)
+            check_usage(run)
         except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
             raise
@@ -95,90 +123,89 @@ def run_soak(run: SoakRun, seconds: float, directory: Path) -> None:
             run.took_s = time.monotonic() - began
 
 
-def live(run: SoakRun, node: ChaosNode, load: Load, traffic: Traffic, seconds: float) -> None:
-    began = run.usage.now_s
-    dice = random.Random(run.seed_number)
-    half_s = began + seconds / 2
-    run.quiet_s = (half_s, began + seconds)
-    next_kill_s, next_check_s = began + dice.uniform(*BETWEEN_KILLS_S), began + CHECK_S
-    while run.usage.now_s < began + seconds:
-        node.tend_for(LOOK_S)
-        run.usage.look(node.process)
-        load.check()
-        traffic.check()
-        if run.usage.now_s < half_s:
-            run.before_quiet = len(run.ledger.accepted)
-        if next_kill_s < run.usage.now_s < half_s:
-            kill_one(run, node, load, dice)
-            next_kill_s = run.usage.now_s + dice.uniform(*BETWEEN_KILLS_S)
-        if next_check_s < run.usage.now_s:
-            check_kept(run, node)
-            next_check_s = run.usage.now_s + CHECK_S
+class Soak:
+    """A node and its clients while time passes."""
+
+    def __init__(self, run: SoakRun, node: ChaosNode, load: Load, traffic: Traffic) -> None:
+        self._run, self._node, self._load, self._traffic = run, node, load, traffic
+        self._dice = random.Random(run.seed_number)
+        self._next_check_s = run.usage.now_s + CHECK_S
+
+    def live_with_kills(self, seconds: float) -> None:
+        usage = self._run.usage
+        end_s, next_kill_s = usage.now_s + seconds, usage.now_s + self._dice.uniform(*BETWEEN_KILLS_S)
+        while usage.now_s < end_s:
+            self._live()
+            if next_kill_s < usage.now_s < end_s:
+                self._kill_one()
+                next_kill_s = usage.now_s + self._dice.uniform(*BETWEEN_KILLS_S)
+
+    def live_quietly(self, seconds: float, transfers: int) -> None:
+        run, began = self._run, len(self._run.ledger.accepted)
+        end_s = run.usage.now_s + seconds
+        while run.usage.now_s < end_s or run.quiet_transfers < transfers:
+            self._live()
+            run.quiet = (began, len(run.ledger.accepted))
+
+    def _live(self) -> None:
+        """A moment: the load goes on, and now and then the ledger is compared with the node."""
+        run = self._run
+        self._node.tend_for(LOOK_S)
+        run.usage.look(self._node.process, len(run.ledger.accepted))
+        self._traffic.check()
+        await_accepted(self._node, self._load, run.ledger)
+        if self._next_check_s < run.usage.now_s:
+            reader = PatientNode(self._node.url)
+            run.ledger.check_kept(reader)
+            reader.close()
+            self._next_check_s = run.usage.now_s + CHECK_S
+
+    def _kill_one(self) -> None:
+        kill = Kill(self._dice.choice(("worker", "worker", "core")), self._dice.randrange(2))
+        kill.begin(self._node)
+        self._run.kills[kill.kind] += 1
+        self._node.await_ready()
+        await_progress(self._node, self._load, self._run.ledger)
 
 
-def kill_one(run: SoakRun, node: ChaosNode, load: Load, dice: random.Random) -> None:
-    kill = Kill(dice.choice(("worker", "worker", "core")), dice.randrange(2))
-    kill.begin(node)
-    run.kills[kill.kind] += 1
-    node.await_ready()
-    await_progress(node, load, run.ledger)
-
-
-def check_kept(run: SoakRun, node: ChaosNode) -> None:
-    reader = PatientNode(node.url)
-    run.ledger.check_kept(reader)
-    reader.close()
-
-
-def connections(node: ChaosNode) -> dict[str, int]:
-    """Descriptors other than files, of each process."""
+def held(node: ChaosNode) -> dict[str, Usage]:
+    """What each process holds now."""
     log = UsageLog()
-    log.look(node.process)
-    return {name: samples[-1].others for name, samples in log.samples.items()}
+    log.look(node.process, 0)
+    return {name: samples[-1] for name, samples in log.samples.items()}
 
 
-def check_end_of_load(run: SoakRun, node: ChaosNode, follower: Follower) -> None:
-    """Everybody but the follower has left: its connection alone may be there more than at the start."""
-    allowed = sum(run.at_start.values()) + 1
-
-    def is_at_rest() -> bool:
-        run.at_rest = connections(node)
-        return sum(run.at_rest.values()) <= allowed
-
-    try:
-        wait_until(is_at_rest, PATIENCE_S, "")
-    except TimeoutError:
-        raise AssertionError(f"connections are left: {run.at_rest}, at the start there were {run.at_start}") from None
-    run.usage.look(node.process)
+def check_end_of_load(run: SoakRun, node: ChaosNode) -> None:
+    """Everybody but the follower has left."""
+    port = int(node.url.rpartition(":")[2])
+    wait_until(lambda: held_connections(port) <= 1, PATIENCE_S, "connections of clients that left to be let go of")
+    run.at_rest = held(node)
 
 
-def check_memory(run: SoakRun) -> None:
+def check_usage(run: SoakRun) -> None:
     """Flat at the end, and never much."""
     for name in run.usage.names():
-        highest = run.usage.peak(name, 0, run.took_s or run.usage.now_s, rss)
+        highest = run.usage.peak(name, rss)
         assert highest < MOST_RSS_MB, f"{name} had {highest:.0f} MB"
-        if shows_growth(run):
-            before, last = quiet_peaks(run, name, rss)
-            assert last - before < MOST_GROWTH_MB, f"{name} grew from {before:.0f} to {last:.0f} MB and did not settle"
+    if run.shows_growth:
+        for name, measure, before, last in quiet_thirds(run):
+            assert last - before < measure.most_growth, (
+                f"{name}, {measure.name}: grew from {before:.0f} to {last:.0f} and did not settle"
+            )
 
 
-def quiet_transfers(run: SoakRun) -> int:
-    return len(run.ledger.accepted) - run.before_quiet
-
-
-def shows_growth(run: SoakRun) -> bool:
-    """Whether the quiet half was long enough to tell growth from the ups and downs of memtables."""
-    return quiet_transfers(run) >= 3 * FLUSH_TRANSFERS
-
-
-def quiet_peaks(run: SoakRun, name: str, of: Callable[[Usage], float]) -> tuple[float, float]:
-    """In the second and in the last third of the half without kills."""
-    first_s, last_s = run.quiet_s
-    third_s = (last_s - first_s) / 3
-    return (
-        run.usage.peak(name, first_s + third_s, last_s - third_s, of),
-        run.usage.peak(name, last_s - third_s, last_s, of),
-    )
+def quiet_thirds(run: SoakRun) -> Iterator[tuple[str, Measure, float, float]]:
+    """Of each process and measure the lowest in the second and in the last third of the half without kills."""
+    first, last = run.quiet
+    third = run.quiet_transfers // 3
+    for name in run.usage.names():
+        for measure in MEASURES:
+            yield (
+                name,
+                measure,
+                run.usage.trough(name, first + third, last - third, measure.of),
+                run.usage.trough(name, last - third, last, measure.of),
+            )
 
 
 def rss(usage: Usage) -> float:
@@ -187,6 +214,13 @@ def rss(usage: Usage) -> float:
 
 def files(usage: Usage) -> float:
     return usage.files
+
+
+def shown_usage(usages: dict[str, Usage]) -> str:
+    return ", ".join(
+        f"{name}: {usage.rss_mb:.0f} MB, {usage.files} files, {usage.others} others"
+        for name, usage in sorted(usages.items())
+    )
 
 
 def sections(run: SoakRun, failure: str | None) -> list[str]:
@@ -199,38 +233,35 @@ def sections(run: SoakRun, failure: str | None) -> list[str]:
             "answered 503, sent again": ledger.refused,
             "never answered, sent again": ledger.lost,
             "lost or doubled": "none" if failure is None else "see above",
-            "in the quiet half": quiet_transfers(run),
-            "growth of memory": "checked" if shows_growth(run) else "not checked: too few transfers",
+            "answered 200 in the quiet half": run.quiet_transfers,
+            "growth": "none" if run.shows_growth and failure is None else "see above" if failure else "not looked for",
             "blocks": len(ledger.block_hashes),
             "kills": run.kills,
             "reads, by status": run.answers,
             "sockets that came and went": run.sockets,
             "messages that they were sent": run.events,
-            "sockets, pipes and the like before": run.at_start,
-            "and after": run.at_rest,
+            "held before the load": shown_usage(run.at_start),
+            "held after it": shown_usage(run.at_rest),
         }
     )
     peaks = table(
-        ("process", "peak RSS, MB", "second third of the quiet half", "last third", "peak of open files"),
-        [
-            (
-                name,
-                run.usage.peak(name, 0, run.took_s, rss),
-                *quiet_peaks(run, name, rss),
-                int(run.usage.peak(name, 0, run.took_s, files)),
-            )
-            for name in run.usage.names()
-        ],
+        ("process", "peak RSS, MB", "peak of open files"),
+        [(name, run.usage.peak(name, rss), int(run.usage.peak(name, files))) for name in run.usage.names()],
     )
-    return [counts, "\n## Memory\n", peaks, "\n## Over time\n", over_time(run)]
+    growth = table(
+        ("process", "held", "lowest in the second third of the quiet half", "in the last third", "may grow by"),
+        [(name, measure.name, before, last, measure.most_growth) for name, measure, before, last in quiet_thirds(run)],
+    )
+    return [counts, "\n## Peaks\n", peaks, "\n## Growth\n", growth, "\n## Over time\n", over_time(run)]
 
 
 def over_time(run: SoakRun) -> str:
     """RSS and descriptors of each process, a few times from the beginning to the end."""
     names = run.usage.names()
+    ended_s = max((samples[-1].at_s for samples in run.usage.samples.values()), default=0.0) + LOOK_S
     rows = []
     for number in range(SHOWN_SAMPLES):
-        first_s, last_s = (run.quiet_s[1] * part / SHOWN_SAMPLES for part in (number, number + 1))
+        first_s, last_s = (ended_s * part / SHOWN_SAMPLES for part in (number, number + 1))
         row: list[object] = [f"{last_s:.0f}"]
         for name in names:
             samples = run.usage.between(name, first_s, last_s)
@@ -248,7 +279,7 @@ def main() -> None:
     print(f"soak: SEED={options.seed}", flush=True)
     run = SoakRun(options.seed)
     with tempfile.TemporaryDirectory(prefix="cairn-soak-") as directory:
-        told = failure_of(lambda: run_soak(run, options.minutes * 60, Path(directory)))
+        told = failure_of(lambda: run_soak(run, options.minutes * 60, Path(directory), QUIET_TRANSFERS))
     command = f"make soak MINUTES={options.minutes:g} SEED={options.seed}"
     print(write_report("soak", "A node under mixed load for long", command, sections(run, told), told).read_text())
     sys.exit(told is not None)
