@@ -20,10 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.ledger import Ledger
+from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Sender, dev_ledger, finish_all, make_senders
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.support.node_process import NodeProcess
+from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
 
 MOST_ANSWERS = 150
@@ -92,7 +93,7 @@ def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
 
 def live_until_killed(process: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
     try:
-        node = PublicNode(process.url)
+        node = PatientNode(process.url)
         ledger.check_kept(node)
         node.close()
         asyncio.run(load_until_killed(process, senders, ledger, dice))
@@ -101,13 +102,20 @@ def live_until_killed(process: NodeProcess, senders: list[Sender], ledger: Ledge
         raise
 
 
+async def keep_sending(sender: Sender, node: NodeProcess) -> None:
+    """Also after an answer that took so long that it was given up."""
+    while node.is_running:
+        await sender.run(node.url)
+
+
 async def load_until_killed(node: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
     """A life is as long as its answers take: a slow machine makes it longer, not emptier."""
-    enough = len(ledger.accepted) + dice.randrange(MOST_ANSWERS)
+    enough, deadline = len(ledger.accepted) + dice.randrange(MOST_ANSWERS), time.monotonic() + PATIENCE_S
     async with asyncio.TaskGroup() as group:
         for sender in senders:
-            group.create_task(sender.run(node.url))
+            group.create_task(keep_sending(sender, node))
         while len(ledger.accepted) < enough and node.is_running:
+            assert time.monotonic() < deadline, f"the node accepts hardly any transfers: {ledger.refused} were 503"
             await asyncio.sleep(0.005)
         await asyncio.sleep(dice.uniform(0, LONGEST_SILENCE_S))
         node.kill_group()
@@ -115,7 +123,7 @@ async def load_until_killed(node: NodeProcess, senders: list[Sender], ledger: Le
 
 def finish(process: NodeProcess, senders: list[Sender], ledger: Ledger, at_end: Callable[[PublicNode], None]) -> None:
     """Whatever was signed is confirmed, exactly once, and the balances follow from it."""
-    node = PublicNode(process.url)
+    node = PatientNode(process.url)
     ledger.check_kept(node)
     finish_all(senders, process.url)
     node.await_idle()
@@ -179,12 +187,12 @@ def sections(runs: list[KillRun], seed_number: int, failure: str | None) -> list
     )
     by_node = table(
         (
-            "node", "kills in a row", "of its starts", "answered 200", "never answered, sent again", "blocks",
-            "slowest start until /ready is 200, s",
+            "node", "kills in a row", "of its starts", "answered 200", "503, sent again", "never answered, sent again",
+            "blocks", "slowest start until /ready is 200, s",
         ),
         [
             (
-                number, run.kills, run.killed_starts, len(run.ledger.accepted), run.ledger.lost,
+                number, run.kills, run.killed_starts, len(run.ledger.accepted), run.ledger.refused, run.ledger.lost,
                 len(run.ledger.block_hashes), run.slowest_start_s,
             )
             for number, run in enumerate(runs, 1)

@@ -14,6 +14,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from tests.chaos.ledger import Ledger, Transfer
+from tests.support.pace import PATIENCE_S
 
 BURST = 6
 """Consecutive nonces of one sender that are in flight at once: they overtake each other on the way."""
@@ -102,20 +103,20 @@ class Sender:
         self.before_send(transfer)
         return transfer
 
-    async def run(self, url: str, pause_s: float = 0.0, *, may_refuse: bool = False) -> None:
-        """Submit bursts until the node is gone. `may_refuse` says that it may answer 503."""
+    async def run(self, url: str, pause_s: float = 0.0) -> None:
+        """Submit bursts until the node is gone. What it answers with 503, as it may, is sent again."""
         connections: list[Connection] = []
         try:
             with suppress(*LOST):
                 for _ in range(BURST):
                     connections.append(await Connection.open(url))
-                while await self._submit_burst(connections, may_refuse):
+                while await self._submit_burst(connections):
                     await asyncio.sleep(self.dice.uniform(0, 2 * pause_s))
         finally:
             for connection in connections:
                 connection.close()
 
-    async def _submit_burst(self, connections: list[Connection], may_refuse: bool) -> bool:
+    async def _submit_burst(self, connections: list[Connection]) -> bool:
         """Whether the node answered all of it."""
         transfers = self._transfers()
         burst = [next(transfers) for _ in connections]
@@ -134,15 +135,15 @@ class Sender:
                 self._ledger.lost += 1
                 lost = True
                 self.unanswered.append(transfer)
-            elif not self._note(transfer, *answer, may_refuse):
+            elif not self._note(transfer, *answer):
                 self.unanswered.append(transfer)
         # In nonce order, or a later one could be too far ahead of the chain when it is sent again.
         self.unanswered = deque(sorted(self.unanswered, key=lambda transfer: transfer.nonce))
         return not lost
 
-    def _note(self, transfer: Transfer, status: int, told: dict[str, Any], may_refuse: bool) -> bool:
+    def _note(self, transfer: Transfer, status: int, told: dict[str, Any]) -> bool:
         """Whether the node has accepted it."""
-        if status == 503 and may_refuse:
+        if status == 503:
             self._ledger.refused += 1
             return False
         assert status == 200, f"{transfer.tx_hash}: {told}"
@@ -151,16 +152,24 @@ class Sender:
         return True
 
     async def finish(self, url: str) -> None:
-        """Send what was never answered once more, until it is."""
+        """Send what was never answered once more, until it is. Raises `TimeoutError` when that never happens."""
         while self.unanswered:
-            transfer = self.unanswered.popleft()
-            connection = await Connection.open(url)
-            try:
-                if not self._note(transfer, *await connection.post(transfer.body), True):
-                    self.unanswered.appendleft(transfer)
+            async with asyncio.timeout(PATIENCE_S):
+                while not await self._is_accepted(url, self.unanswered[0]):
                     await asyncio.sleep(RECONNECT_S)
-            finally:
-                connection.close()
+            self.unanswered.popleft()
+
+    async def _is_accepted(self, url: str, transfer: Transfer) -> bool:
+        try:
+            connection = await Connection.open(url)
+        except LOST:
+            return False
+        try:
+            return self._note(transfer, *await connection.post(transfer.body))
+        except LOST:
+            return False
+        finally:
+            connection.close()
 
 
 def finish_all(senders: list[Sender], url: str) -> None:
@@ -208,7 +217,7 @@ class Load:
 
     async def _keep_sending(self, sender: Sender) -> None:
         while True:
-            await sender.run(self._url, self._pause_s, may_refuse=True)
+            await sender.run(self._url, self._pause_s)
             await asyncio.sleep(RECONNECT_S)
 
     def __enter__(self) -> "Load":

@@ -146,6 +146,7 @@ class Soak:
         while run.usage.now_s < end_s or run.quiet_transfers < transfers:
             self._live()
             run.quiet = (began, len(run.ledger.accepted))
+        wait_until(self._traffic.was_served, PATIENCE_S, "a reader and a socket to be served")
 
     def _live(self) -> None:
         """A moment: the load goes on, and now and then the ledger is compared with the node."""

@@ -162,6 +162,11 @@ class Traffic:
                 assert told["blockHeight"] == next_height, f"block {next_height} is missing: {told}"
                 next_height += 1
 
+    def was_served(self) -> bool:
+        """Whether each kind of client had an answer."""
+        self.check()
+        return bool(self.answers[200] and self.sockets and self.events)
+
     def check(self) -> None:
         if self._failure is not None:
             raise self._failure
