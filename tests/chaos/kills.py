@@ -55,14 +55,17 @@ class KillRun:
 def run_kills(
     run: KillRun, kills: int, data_dir: Path, at_end: Callable[[PublicNode], None] = lambda node: None
 ) -> None:
-    """Raises `AssertionError` at the first thing that is lost. `at_end` looks at what is left when all is confirmed."""
+    """Raises `AssertionError` at the first thing that is lost. `at_end` looks at what is left when all is confirmed.
+
+    It kills so often, or until `run.ended` is set.
+    """
     began = time.monotonic()
     dice = random.Random(run.seed_number)
     senders = make_senders(run.seed_number, run.ledger)
     try:
         for number in range(kills):
             if run.ended.is_set():
-                return
+                break
             if number % 4 == 3:
                 kill_start(data_dir, dice, run)
             with started(data_dir, 1 + number % 2, run) as process:
