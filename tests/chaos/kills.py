@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.ledger import Ledger, PatientNode
-from tests.chaos.load import Sender, dev_ledger, finish_all, make_senders
+from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_senders
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
@@ -109,6 +109,7 @@ async def keep_sending(sender: Sender, node: NodeProcess) -> None:
     """Also after an answer that took so long that it was given up."""
     while node.is_running:
         await sender.run(node.url)
+        await asyncio.sleep(RECONNECT_S)
 
 
 async def load_until_killed(node: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
