@@ -255,13 +255,13 @@ class Disk:
         content = target.read_bytes() if target.is_file() else None
         self._entries.append(Entry("moved", (source.parent, target.parent), target, source, content))
 
-    def _maybe_refuse(self) -> None:
+    def _maybe_refuse(self, *kinds: FaultKind) -> None:
         fault = self._next_fault()
         if fault is None:
             return
         if fault.kind in ("kill", "power"):
             self._end(fault)
-        if fault.kind in ("write", "refuse"):
+        if fault.kind in (kinds or ("write", "refuse")):
             raise OSError(errno.EIO, "simulated")
 
     def write(self, file: int, data: bytes | memoryview, offset: int) -> int:
@@ -306,7 +306,7 @@ class Disk:
                 self._journal_ends[os.fstat(file).st_ino] = len(shown.rstrip(b"\0"))
 
     def sync_directory(self, path: Path) -> None:
-        self._maybe_refuse()
+        self._maybe_refuse("write", "refuse", "sync")
         self._entries = [entry for entry in self._entries if path not in entry.directories]
 
     def _touch(self, inode: int, shown: bytes, offset: int, length: int) -> None:

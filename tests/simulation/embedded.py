@@ -88,9 +88,6 @@ class EmbeddedWorld(World):
         self.budget.count("blocks")
         self.budget.count("transfers", len(raws))
 
-    def unfinished(self) -> str:
-        return super().unfinished()
-
     # What the developer does.
 
     async def _ask(self, rng: random.Random, name: str, *arguments: object) -> object:
@@ -110,7 +107,12 @@ class EmbeddedWorld(World):
         failure = task.exception()
         if failure is not None and not isinstance(failure, NodeError):
             raise Violation("dev", f"{name} fails with {failure!r}")
-        return None if failure is not None else task.result()
+        if isinstance(failure, NodeError):
+            # As the link does: a failure of the node's own ends its core.
+            if node.process is not None and node.life == life:
+                node.process.answered_with(failure)
+            return None
+        return task.result()
 
     async def _mine(self, rng: random.Random) -> None:
         await self._ask(rng, "mine", rng.choice((1, 1, 2, 5)), rng.choice((0, 10)))

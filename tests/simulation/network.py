@@ -1,11 +1,14 @@
 """A network: validators that agree under a scripted CometBFT, among liars and strangers; nodes come and go."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from cairn.domain.codec import decode_tx
 from cairn.domain.crypto import address_of_key
+from cairn.domain.errors import Rejected
 from cairn.domain.governance import Validator, ValidatorUpdate, encode_update, sign_update
 from cairn.domain.types import Address
 from cairn.engine.abci import messages as m
@@ -13,7 +16,7 @@ from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
 from tests.simulation.disk import Machines
-from tests.simulation.ledger import Update
+from tests.simulation.ledger import Transfer, Update
 from tests.simulation.machinery import START_S, Clock
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import CHAIN_ID, Setup, public_key
@@ -112,9 +115,19 @@ class NetworkWorld(World):
             return rng.choice(known)
         if kind < 0.8:
             return encode_bundle([rng.choice(known) for _ in range(rng.randint(1, 6))])
-        spoiled = bytearray(rng.choice(known))
+        spoiled = self._spoil(rng, rng.choice(known))
+        return spoiled if rng.random() < 0.5 else encode_bundle([rng.choice(known), spoiled])
+
+    def _spoil(self, rng: random.Random, raw: bytes) -> bytes:
+        """Change a bit. What comes out may be a transfer again, of whomever its signature then names."""
+        spoiled = bytearray(raw)
         spoiled[rng.randrange(len(spoiled))] ^= 1 << rng.randrange(8)
-        return bytes(spoiled) if rng.random() < 0.5 else encode_bundle([rng.choice(known), bytes(spoiled)])
+        with contextlib.suppress(Rejected):
+            tx = decode_tx(bytes(spoiled), CHAIN_ID)
+            self.ledger.know(
+                Transfer(tx.hash, bytes(spoiled), tx.sender, tx.to, tx.nonce, tx.gas, tx.gas_price, tx.value)
+            )
+        return bytes(spoiled)
 
     async def _round(self, rng: random.Random) -> None:
         """One round: somebody proposes, the others judge, and perhaps it is decided."""
