@@ -254,9 +254,13 @@ class Comet:
             keep_from: int = await self.call("commit")
             self.height = block.height
             self.base = max(self.base, min(keep_from, self.height))
-            for raw in block.raws:
+            for raw, (code, _, _) in zip(block.raws, results, strict=True):
                 self.mempool.pop(raw, None)
-                self._remember(raw)
+                # What the block refused may be sent again, by anybody.
+                if code:
+                    self._cache.pop(raw, None)
+                else:
+                    self._remember(raw)
             for raw in list(self.mempool):
                 checked: m.TxResult = await self.call("check_tx", m.CheckTxRequest(raw, True))
                 if checked.code:
@@ -280,11 +284,11 @@ class Comet:
         self._remember(raw)
         async with self._lock:
             result: m.TxResult = await self.call("check_tx", m.CheckTxRequest(raw, False))
-        if result.code:
+        # Others may have taken the last place meanwhile; the application is not told.
+        if result.code or (len(self.mempool) >= self._mempool_size and raw not in self.mempool):
             self._cache.pop(raw, None)
             return False
-        if raw not in self.mempool:
-            self.mempool[raw] = None
+        self.mempool[raw] = None
         return True
 
     def _remember(self, raw: bytes) -> None:
