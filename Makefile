@@ -50,7 +50,7 @@ test-node: $(STAMP) cometbft programs js ## The tests between unit and network: 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
 
-simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600; prints what it met, or the seed that fails
+simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600 ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
 	$(BIN)/python -m tests.simulation --seconds $(or $(SECONDS),60) $(ARGS)
 
 steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md

@@ -7,12 +7,15 @@ python -m tests.simulation --seed 1234 --steps 0-20,31 --trace
 import argparse
 import os
 import random
+import secrets
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from tests.simulation.defects import NAMES, put_back
+from tests.simulation.report import Summary
 from tests.simulation.run import STEPS, Result, shrink, simulate
 
 FAILED_ONCE = Path(__file__).parent / "seeds.txt"
@@ -26,22 +29,30 @@ def main() -> int:
     if arguments.seed is not None:
         steps = _read_steps(arguments.steps) if arguments.steps else range(STEPS)
         again = simulate(arguments.seed, steps, without, print if arguments.trace else None)
-        print(again.failure or f"seed {again.seed} is clean: {again.counts}; trace {again.digest}")
+        met = dict(sorted((+again.tally.met).items()))
+        print(again.failure or f"seed {again.seed} is clean: {met}; trace {again.digest}")
         return 1 if again.failure else 0
-    tally = _Tally()
-    until = time.monotonic() + arguments.seconds
-    for seed in _seeds(until, arguments.known):
+    return _simulate_many(arguments, without)
+
+
+def _simulate_many(arguments: argparse.Namespace, without: frozenset[str]) -> int:
+    known = known_seeds() if arguments.known else []
+    summary = Summary(arguments.base)
+    for seed in chain(known, _fresh_seeds(arguments.base, arguments.seconds)):
         found = simulate(seed, without=without)
-        tally.add(found)
+        summary.add(found)
         if found.failure:
-            print(f"seed {seed} fails after {tally.seconds:.1f} s: {found.failure}", flush=True)
+            print(f"seed {seed} fails after {summary.seconds:.1f} s: {found.failure}", flush=True)
             if arguments.shrink:
                 _show_small(shrink(found, without, arguments.shrink))
-            return 1
-    print(tally.report())
+            if not arguments.keep_going:
+                break
+    print(summary.text())
     if arguments.report:
-        Path(arguments.report).write_text(tally.report() + "\n")
-    return 0
+        command = " ".join(["python -m tests.simulation", *sys.argv[1:]])
+        arguments.report.parent.mkdir(parents=True, exist_ok=True)
+        arguments.report.write_text(summary.markdown(command, known))
+    return 1 if summary.failures else 0
 
 
 def _parse() -> argparse.Namespace:
@@ -56,16 +67,18 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--without", default="", help="leave out these actions, as damage,outage")
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds to spend on making a failure small")
     parser.add_argument("--put-back", choices=NAMES, help="a defect that must be found")
-    parser.add_argument("--report", help="write the outcome to this file too")
+    parser.add_argument("--base", type=int, default=secrets.randbits(32), help="what the fresh seeds are drawn from")
+    parser.add_argument("--keep-going", action="store_true", help="do not end with the first seed that fails")
+    parser.add_argument("--report", type=Path, help="write a report to this file too, as reports/simulation.md")
     return parser.parse_args()
 
 
-def _seeds(until: float, known: bool) -> Iterator[int]:
-    if known:
-        yield from known_seeds()
-    fresh = random.SystemRandom()
+def _fresh_seeds(base: int, seconds: float) -> Iterator[int]:
+    """For so long from the first one on: those that failed once take none of their time."""
+    rng = random.Random(base)
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
-        yield fresh.getrandbits(32)
+        yield rng.getrandbits(32)
 
 
 def known_seeds() -> list[int]:
@@ -95,30 +108,6 @@ def write_steps(steps: Iterable[int]) -> str:
         else:
             runs.append([step])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._runs = self._steps = 0
-        self.seconds = 0.0
-        self._virtual_s = 0.0
-
-    def add(self, result: Result) -> None:
-        self._runs += 1
-        self._steps += len(result.steps)
-        self.seconds += result.seconds
-        self._virtual_s += result.virtual_s
-        for name, count in result.counts.items():
-            self._counts[name] = self._counts.get(name, 0) + count
-
-    def report(self) -> str:
-        met = ", ".join(f"{count:,} {name}" for name, count in sorted(self._counts.items()))
-        return (
-            f"{self._runs:,} seeds clean: {self._steps:,} steps in {self.seconds:,.0f} s, "
-            f"{self._steps / max(self.seconds, 0.001):,.0f} a second, {self._virtual_s / 3600:,.0f} h of virtual time\n"
-            f"met: {met}"
-        )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
 from tests.simulation.node import Node, Violation
-from tests.simulation.setup import Budget, Setup
+from tests.simulation.setup import Setup, Tally
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Promise:
 class Clients:
     setup: Setup
     ledger: Ledger
-    budget: Budget
+    tally: Tally
     promises: dict[tuple[int, bytes], Promise] = field(default_factory=dict)
     """Those whose end nobody has seen yet, by node and hash."""
     signed: list[Tx] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Clients:
         process, life = node.process, node.life
         if process is None or node.disk.is_dead:
             return
-        self.budget.count("submitted")
+        self.tally.count("transfers submitted")
         try:
             answer = process.submit(tx)
         except Unavailable:
@@ -110,7 +110,7 @@ class Clients:
         rules = self.ledger.rules
         if tx.gas_price < rules.price or not GAS <= tx.gas <= rules.block_gas:
             raise Violation("submission", f"{node.name} accepted what no block can hold")
-        self.budget.count("accepted")
+        self.tally.count("transfers accepted")
         self.promises[node.number, tx.hash] = Promise(tx, node, node.life)
 
     # What became of it.
@@ -147,7 +147,7 @@ class Clients:
         if reason is None:
             raise Violation("lost", f"{node.name} accepted {_name(tx)} and knows it no more")
         self._check_reason(node, tx, reason, visible)
-        self.budget.count(f"dropped: {reason}")
+        self.tally.count(f"transfers dropped: {reason}")
         return True
 
     def _check_reason(self, node: Node, tx: Tx, reason: str, visible: int) -> None:

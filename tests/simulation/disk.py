@@ -14,6 +14,7 @@ import errno
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,15 @@ from typing import Literal, NamedTuple
 SECTOR = 512
 FaultKind = Literal["kill", "power", "write", "short", "sync", "refuse"]
 """The process ends; the machine does; a write fails half done; a write stops short; a sync fails; nothing is done."""
+FAULTS: dict[FaultKind, str] = {
+    "kill": "kills within a write",
+    "power": "power losses within a write",
+    "write": "writes that failed half done",
+    "short": "writes that stopped short",
+    "sync": "syncs that failed",
+    "refuse": "operations that were refused",
+}
+"""What the report of a run calls them."""
 HEADER_BYTES = 40
 """A segment of the journal that has no more holds nothing yet."""
 NOT_COPIED = ("LOG", "LOCK", "cairn.lock")
@@ -107,7 +117,8 @@ class Disk:
         self.fault: Fault | None = None
         self.is_dead = False
         self.is_full = False
-        self.faults_met = 0
+        self.met: Counter[str] = Counter()
+        """What became of its files, for the report of a run."""
 
     # Faults.
 
@@ -123,12 +134,13 @@ class Disk:
         if fault is None or self.ops < fault.at_op:
             return None
         self.fault = None
-        self.faults_met += 1
+        self.met[FAULTS[fault.kind]] += 1
         return fault
 
     def crash(self, power: bool, seed: int) -> None:
         """End this life, now: what follows in this process leaves no trace."""
         rng = random.Random(seed)
+        self.met["power losses" if power else "kills"] += 1
         self._lives += 1
         image = self._root / str(self._lives)
         self._files, self._logs = self._copy(image, power, rng)
@@ -137,6 +149,7 @@ class Disk:
         if power:
             kept = rng.randrange(len(self._entries) + 1)
             for entry in reversed(self._entries[kept:]):
+                self.met["entries of directories lost"] += 1
                 self._take_back(entry, image)
             self._entries.clear()
         else:
@@ -201,12 +214,15 @@ class Disk:
         content = source.read_bytes()
         state = self._files.get(inode)
         if power and state is not None:
-            content, state = state.after_power_loss(content, rng), None
+            left, state = state.after_power_loss(content, rng), None
+            self.met["files that lost unsynced writes"] += left != content
+            content = left
         if source.suffix == ".log" and source.parent.name == "chain":
             synced = self._logs.get(inode, 0)
             if power:
-                content = _cut_log(content, synced, rng)
-                synced = len(content)
+                left = _cut_log(content, synced, rng)
+                self.met["logs of RocksDB cut"] += left != content
+                content, synced = left, len(left)
             target.write_bytes(content)
             logs[target.stat().st_ino] = synced
             return
@@ -254,6 +270,7 @@ class Disk:
         self._maybe_refuse()
         content = target.read_bytes() if target.is_file() else None
         self._entries.append(Entry("moved", (source.parent, target.parent), target, source, content))
+        self.met["snapshots taken"] += target.parent.name == "snapshots" and target.name.isdigit()
 
     def _maybe_refuse(self, *kinds: FaultKind) -> None:
         fault = self._next_fault()
@@ -268,6 +285,7 @@ class Disk:
         shown = os.pread(file, os.fstat(file).st_size, 0)
         fault = self._next_fault()
         if self.is_full and offset + len(data) > len(shown):
+            self.met["writes to a full disk"] += 1
             raise OSError(errno.ENOSPC, "simulated")
         length = len(data)
         if fault is not None and fault.kind == "refuse":
@@ -327,6 +345,7 @@ class Disk:
         if fault is not None and fault.kind in ("write", "refuse"):
             raise OSError(errno.EIO, "simulated")
         if self.is_full:
+            self.met["writes to a full disk"] += 1
             raise OSError(errno.ENOSPC, "simulated")
         return fault
 

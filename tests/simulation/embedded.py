@@ -85,18 +85,18 @@ class EmbeddedWorld(World):
         if not self.ledger.judge(raws):
             raise Violation("model", f"block {height} breaks a rule")
         self.ledger.decide(raws, bytes(self._node.settings.proposer))
-        self.budget.count("blocks")
-        self.budget.count("transfers", len(raws))
+        self.tally.count("blocks")
+        self.tally.count("transfers confirmed", len(raws))
 
     # What the developer does.
 
     async def _ask(self, rng: random.Random, name: str, *arguments: object) -> object:
         """Returns None when the node cannot, or is gone before it answers."""
-        node = self._node
-        if not node.is_ready or node.process is None:
+        node, process = self._node, self._node.process
+        if not node.is_ready or process is None:
             return None
         life = node.life
-        task = asyncio.get_running_loop().create_task(getattr(node.process, name)(*arguments))
+        task = asyncio.get_running_loop().create_task(getattr(process, name)(*arguments))
         while not task.done() and not node.disk.is_dead and node.life == life and node.is_up:
             await asyncio.sleep(0.01)
         if not task.done():
@@ -109,8 +109,8 @@ class EmbeddedWorld(World):
             raise Violation("dev", f"{name} fails with {failure!r}")
         if isinstance(failure, NodeError):
             # As the link does: a failure of the node's own ends its core.
-            if node.process is not None and node.life == life:
-                node.process.answered_with(failure)
+            if node.process is process:
+                process.answered_with(failure)
             return None
         return task.result()
 
@@ -129,7 +129,7 @@ class EmbeddedWorld(World):
         if isinstance(number, int):
             self._look_first()
             self._kept[number] = Kept(self.ledger.height, before)
-            self.budget.count("dev snapshots")
+            self.tally.count("snapshots of a dev chain")
 
     def _look_first(self) -> None:
         self.move_on()
@@ -159,7 +159,7 @@ class EmbeddedWorld(World):
         self.clients.promises = kept.promises.copy()
         self.clients.next_nonce.clear()
         self._wanted = None
-        self.budget.count("dev reverts")
+        self.tally.count("reverts of a dev chain")
 
     async def _set_balance(self, rng: random.Random) -> None:
         address = rng.choice([*self.setup.keys, *self.setup.strangers])
@@ -168,7 +168,7 @@ class EmbeddedWorld(World):
         self._wanted = (bytes(address), balance)
         height = await self._ask(rng, "set_balance", address, balance)
         if height is not None:
-            self.budget.count("balances set")
+            self.tally.count("balances set")
             self.move_on()
 
     def describe(self, node: Node) -> str:

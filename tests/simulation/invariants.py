@@ -5,19 +5,23 @@ import random
 from cairn.domain.types import Account, Address
 from tests.simulation.ledger import GAS, Ledger
 from tests.simulation.node import Node, Violation
+from tests.simulation.setup import Tally
 
 
 class Invariants:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, tally: Tally) -> None:
         self._ledger = ledger
+        self._tally = tally
         self._hashes: dict[int, bytes] = {}
         """Of each block, as the first node had it."""
         self._checked: dict[int, int] = {}
         self._looked_at: dict[int, tuple[int, int, int, int]] = {}
+        self._bases: dict[int, int] = {}
 
     def forget(self, node: Node) -> None:
         self._checked.pop(node.number, None)
         self._looked_at.pop(node.number, None)
+        self._bases.pop(node.number, None)
 
     def check(self, node: Node, rng: random.Random) -> None:
         core = node.core
@@ -32,6 +36,8 @@ class Invariants:
         for height in range(first, chain.visible + 1):
             self._check_block(node, height)
         self._checked[node.number] = chain.visible
+        self._tally.count("prunes", chain.base > self._bases.get(node.number, chain.base))
+        self._bases[node.number] = chain.base
         # Nothing that is on disk changes without an operation of the disk's.
         now = (node.life, chain.visible, chain.base, node.disk.ops)
         if self._looked_at.get(node.number) != now:

@@ -148,7 +148,7 @@ class NetworkWorld(World):
         total = sum(each for each, _ in validators.values())
         captured = self.setup.is_captured and lies
         if not captured and (3 * power <= 2 * total or rng.random() < 0.1):
-            self.budget.count("failed rounds")
+            self.tally.count("rounds that decided nothing")
             return
         # Who gets the fees follows from the state, which is two blocks ahead of who may decide.
         self._decide(block, self.ledger.head.validators.get(key, (0, bytes(20)))[1])
@@ -162,7 +162,7 @@ class NetworkWorld(World):
 
     async def _propose(self, rng: random.Random, proposer: Comet, height: int, lies: bool) -> Sequence[bytes] | None:
         if lies:
-            self.budget.count("Byzantine proposals")
+            self.tally.count("Byzantine proposals")
             return self._draw_proposal(rng, proposer)
         if not proposer.is_running or not proposer.is_online or proposer.height != height - 1:
             return None
@@ -211,8 +211,10 @@ class NetworkWorld(World):
         self.blocks.append(block)
         made = self.ledger.decide(block.raws, fee_recipient)
         self._validators.append(self.ledger.head.validators)
-        self.budget.count("blocks")
-        self.budget.count("transfers", len(made.transfers))
+        self.tally.count("blocks")
+        self.tally.count("blocks that hold what breaks a rule", made.refused > 0)
+        self.tally.count("validator changes", self.ledger.head.sequence - self.ledger.states[-2].sequence)
+        self.tally.count("transfers confirmed", len(made.transfers))
 
     async def _apply(self, comet: Comet, block: Decided) -> None:
         try:
@@ -297,7 +299,7 @@ class NetworkWorld(World):
             for snapshot in reversed(offered):
                 try:
                     if await self._take_in(rng, comet, peer, snapshot):
-                        self.budget.count("snapshots restored")
+                        self.tally.count("state syncs")
                         return
                 except Down:
                     return

@@ -17,7 +17,7 @@ from tests.simulation.embedded import EmbeddedWorld
 from tests.simulation.machinery import Clock, SimulatedLoop, SmallJournal, simulated_surroundings
 from tests.simulation.network import NetworkWorld
 from tests.simulation.node import Link, Violation
-from tests.simulation.setup import draw_embedded, draw_network
+from tests.simulation.setup import Tally, draw_embedded, draw_network
 from tests.simulation.world import World
 
 MEMORY = Path("/dev/shm")
@@ -33,7 +33,7 @@ class Result:
     """Empty when all went well."""
     kind: str
     seconds: float
-    counts: dict[str, int]
+    tally: Tally
     virtual_s: float
     digest: str
     """Of all that was told of its steps: the same for the same seed, or the run depends on something else too."""
@@ -49,7 +49,7 @@ def simulate(
     begun_at = time.perf_counter()
     root = Path(tempfile.mkdtemp(prefix="cairn-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     failure, kind = "", ""
-    counts: dict[str, int] = {}
+    tally = Tally()
     digest = hashlib.sha256()
     virtual_s = 0.0
 
@@ -75,14 +75,16 @@ def simulate(
                 except Violation as violation:
                     failure, kind = str(violation), violation.kind
                 finally:
-                    counts, virtual_s = world.budget.counts, loop.now
+                    tally, virtual_s = world.tally, loop.now
+                    for disk in machines:
+                        tally.met.update(disk.met)
                     _end_all(world, runner)
     except (Exception, Crash) as error:
         failure, kind = failure or "".join(traceback.format_exception(error)), kind or type(error).__name__
     finally:
         shutil.rmtree(root, ignore_errors=True)
     seconds = time.perf_counter() - begun_at
-    return Result(seed, tuple(steps), failure, kind, seconds, counts, virtual_s, digest.hexdigest()[:16])
+    return Result(seed, tuple(steps), failure, kind, seconds, tally, virtual_s, digest.hexdigest()[:16])
 
 
 def _make_world(seed: int, root: Path, machines: Machines, clock: Clock, without: frozenset[str]) -> World:

@@ -1,6 +1,7 @@
 """What a run starts from, drawn from its seed: the chain's rules, its money, its nodes and their settings."""
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 from cairn.config import Settings
@@ -167,10 +168,17 @@ def _settings(rng: random.Random, number: int, common: dict[str, int]) -> Settin
 
 
 @dataclass
-class Budget:
+class Tally:
     """How much of what has been met, for the report of a run."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    steps: Counter[str] = field(default_factory=Counter)
+    """How often each step was drawn."""
+    met: Counter[str] = field(default_factory=Counter)
+    """What came of them."""
 
     def count(self, what: str, number: int = 1) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
+        self.met[what] += number
+
+    def add(self, other: "Tally") -> None:
+        self.steps.update(other.steps)
+        self.met.update(other.met)

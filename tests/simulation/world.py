@@ -21,7 +21,7 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.ledger import Ledger
 from tests.simulation.machinery import Clock
 from tests.simulation.node import Node, Violation
-from tests.simulation.setup import Budget, Setup
+from tests.simulation.setup import Setup, Tally
 from tests.simulation.threads import Turns
 
 REST_S = 30.0
@@ -40,7 +40,7 @@ class World:
         self._seed = seed
         self._clock = clock
         self.setup = setup
-        self.budget = Budget()
+        self.tally = Tally()
         self.ledger = Ledger(setup.rules, setup.state)
         self.violations: list[Violation] = []
         self.trace: Callable[[str], None] | None = None
@@ -48,8 +48,8 @@ class World:
             Node(number, machines.add(root / str(number)), setup.genesis, settings)
             for number, settings in enumerate(setup.settings)
         ]
-        self.clients = Clients(setup, self.ledger, self.budget)
-        self.invariants = Invariants(self.ledger)
+        self.clients = Clients(setup, self.ledger, self.tally)
+        self.invariants = Invariants(self.ledger, self.tally)
         self.workers: dict[int, Worker] = {}
         for node in self.nodes:
             node.on_exit = self._exited
@@ -119,7 +119,7 @@ class World:
         for step in steps:
             rng = random.Random(f"{self._seed}/{step}")
             name, action, _ = rng.choices(table, weights)[0]
-            self.budget.count(name)
+            self.tally.steps[name] += 1
             self._tell(f"step {step:4} {name:9}")
             await self.guarded(action(rng))
             await asyncio.sleep(rng.choice((0, 0.01, 0.1, 0.5)))
@@ -175,7 +175,7 @@ class World:
         if not isinstance(failure, Fatal):
             self.violations.append(Violation("exit", f"{node.name} ends with {failure!r}"))
         elif node.damage:
-            self.budget.count("damage refused")
+            self.tally.count("damaged files refused")
         else:
             self.violations.append(Violation("exit", f"{node.name} stops for good: {failure!r}"))
 
