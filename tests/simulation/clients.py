@@ -10,7 +10,7 @@ from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
 from tests.simulation.node import Node, Violation
-from tests.simulation.setup import Setup, Tally
+from tests.simulation.setup import Setup, Tally, public_key
 
 
 @dataclass
@@ -170,19 +170,24 @@ class Clients:
         """Its operator has emptied its directory."""
         self.promises = {key: promise for key, promise in self.promises.items() if key[0] != node.number}
 
-    def minable(self, tx: Tx) -> bool:
+    def minable(self, promise: Promise) -> bool:
         """Whether nothing but time keeps it from being mined.
 
         It and all before it are held somewhere, and the sender can pay for all that it has anywhere: a node that has
         a later one, which waits, keeps its money for that, and then has no room for an earlier one from a peer. Where
-        pools hold but a few, so do the places in them.
+        pools hold but a few, others may have no place for it: then its node must propose it, with all before it.
         """
-        if self.setup.is_small_pool:
-            return False
+        tx = promise.tx
         balance, nonce = self.ledger.head.account(tx.sender)
-        held = {promise.tx.hash: promise.tx for promise in self.promises.values() if promise.tx.sender == tx.sender}
-        nonces = {each.nonce for each in held.values()}
-        return nonces.issuperset(range(nonce, tx.nonce + 1)) and sum(each.cost for each in held.values()) <= balance
+        held = [each for each in self.promises.values() if each.tx.sender == tx.sender]
+        if sum({each.tx.hash: each.tx.cost for each in held}.values()) > balance:
+            return False
+        if self.setup.is_small_pool:
+            validators = self.ledger.head.validators
+            if validators and public_key(promise.node.number) not in validators:
+                return False
+            held = [each for each in held if each.node is promise.node]
+        return {each.tx.nonce for each in held}.issuperset(range(nonce, tx.nonce + 1))
 
 
 def _name(tx: Tx) -> str:

@@ -59,14 +59,15 @@ class NetworkWorld(World):
         comet.application = None
         comet.end()
 
-    def unfinished(self) -> str:
+    def unfinished(self) -> list[str]:
+        found = super().unfinished()
         for comet in self.comets:
             comet.is_online = True
             if not comet.is_running:
-                return f"{comet.node.name} does not come back"
-            if comet.height < len(self.blocks) - 1:
-                return f"{comet.node.name} stays at block {comet.height} of {len(self.blocks) - 1}"
-        return super().unfinished()
+                found.append(f"the CometBFT of {comet.node.name} does not come back")
+            elif comet.height < len(self.blocks) - 1:
+                found.append(f"{comet.node.name} is at block {comet.height} of {len(self.blocks) - 1}")
+        return found
 
     async def carry_on(self, rng: random.Random) -> None:
         await self._gossip(rng)

@@ -84,18 +84,13 @@ class World:
     def move_on(self) -> None:
         """Before everything is looked at: let the model come to where the nodes are."""
 
-    def unfinished(self) -> str:
-        """What is still to come, once all faults have ended; empty when nothing is."""
-        for node in self.nodes:
-            if not node.is_ready:
-                return f"{node.name} does not come back"
+    def unfinished(self) -> list[str]:
+        """What is still to come, once all faults have ended."""
+        found = [f"{node.name} does not come back" for node in self.nodes if not node.is_ready]
         for promise in self.clients.promises.values():
-            if self.clients.minable(promise.tx):
-                return f"{promise.node.name} never gets 0x{promise.tx.hash[:6].hex()} into a block"
-        for worker in self.workers.values():
-            if waits_for := worker.waits_for():
-                return waits_for
-        return ""
+            if self.clients.minable(promise):
+                found.append(f"{promise.node.name} never gets 0x{promise.tx.hash[:6].hex()} into a block")
+        return found + [waits_for for worker in self.workers.values() if (waits_for := worker.waits_for())]
 
     async def carry_on(self, rng: random.Random) -> None:
         """One step towards that."""
@@ -193,7 +188,7 @@ class World:
         while unfinished := self.unfinished():
             rounds += 1
             if rounds > LAST_ROUNDS:
-                raise Violation("stuck", unfinished)
+                raise Violation("stuck", "; ".join(unfinished))
             await self._settle(rng)
             await self.carry_on(rng)
             await asyncio.sleep(1.0)
