@@ -126,9 +126,11 @@ class EmbeddedWorld(World):
         self._look_first()
         before = self.clients.promises.copy()
         number = await self._ask(rng, "snapshot")
-        if isinstance(number, int):
+        core = self._node.core
+        if isinstance(number, int) and core is not None and core._kept is not None:
             self._look_first()
-            self._kept[number] = Kept(self.ledger.height, before)
+            # A block may have followed before the answer was heard.
+            self._kept[number] = Kept(core._kept.state.snapshots[number].height, before)
             self.tally.count("snapshots of a dev chain")
 
     def _look_first(self) -> None:

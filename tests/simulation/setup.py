@@ -111,9 +111,11 @@ def draw_embedded(rng: random.Random) -> Setup:
     alloc = _alloc(rng, list(keys), strangers, price)
     small = rng.random() < 0.25
     common = {"mempool_size": rng.choice((3, 10, 40)), "mempool_per_sender": rng.choice((2, 5, 40))} if small else {}
+    block_time_s, empty_blocks = rng.choice((0.0, 0.3, 5.0)), rng.random() < 0.3
     settings = Settings(
-        block_time_s=rng.choice((0.0, 0.3, 5.0)),
-        empty_blocks=rng.random() < 0.3,
+        # An outage lasts for hours, and each of their blocks would be made.
+        block_time_s=5.0 if empty_blocks else block_time_s,
+        empty_blocks=empty_blocks,
         proposer=rng.choice([*keys, *strangers]),
         **common,  # type: ignore[arg-type]
     )
