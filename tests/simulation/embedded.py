@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
 from tests.simulation.clients import Promise
 from tests.simulation.disk import Machines
@@ -37,8 +38,8 @@ class EmbeddedWorld(World):
         self._reverts = 0
         self._reverting: int | None = None
         """The snapshot that was asked for last: a crash may leave open whether it has become the chain."""
-        self._wanted: tuple[bytes, int] | None = None
-        """A balance that is being set."""
+        self._wanted: dict[bytes, set[int]] = {}
+        """Balances that were asked for and not seen yet: a crash may leave open whether they were set."""
         if setup.is_dev:
             self._node.dev_keys = dict(DEV_KEYS)
 
@@ -76,17 +77,23 @@ class EmbeddedWorld(World):
             if raw is None:
                 raise Violation("model", f"block {height} holds a transfer that nobody has signed")
             raws.append(raw)
-        if not raws and self._wanted is not None:
-            address, balance = self._wanted
-            if chain.account_at(address, height).balance == balance:  # type: ignore[arg-type]
-                self.ledger.set_balance(address, balance, bytes(found[1].proposer))
-                self._wanted = None
-                return
+        if not raws and self._take_over_balance(chain, height, bytes(found[1].proposer)):
+            return
         if not self.ledger.judge(raws):
             raise Violation("model", f"block {height} breaks a rule")
         self.ledger.decide(raws, bytes(self._node.settings.proposer))
         self.tally.count("blocks")
         self.tally.count("transfers confirmed", len(raws))
+
+    def _take_over_balance(self, chain: ChainStore, height: int, proposer: bytes) -> bool:
+        """Whether the block sets a balance that was asked for."""
+        for address, balances in self._wanted.items():
+            balance = chain.account_at(Address(address), height).balance
+            if balance in balances and balance != self.ledger.head.account(address)[0]:
+                balances.discard(balance)
+                self.ledger.set_balance(address, balance, proposer)
+                return True
+        return False
 
     # What the developer does.
 
@@ -160,18 +167,19 @@ class EmbeddedWorld(World):
         self._node.told = min(self._node.told, kept.height)
         self.clients.promises = kept.promises.copy()
         self.clients.next_nonce.clear()
-        self._wanted = None
+        self._wanted.clear()
         self.tally.count("reverts of a dev chain")
 
     async def _set_balance(self, rng: random.Random) -> None:
         address = rng.choice([*self.setup.keys, *self.setup.strangers])
         balance = rng.choice((0, 1, 10**18, 10**24))
         self._look_first()
-        self._wanted = (bytes(address), balance)
+        self._wanted.setdefault(bytes(address), set()).add(balance)
         height = await self._ask(rng, "set_balance", address, balance)
         if height is not None:
             self.tally.count("balances set")
             self.move_on()
+            self._wanted.get(bytes(address), set()).discard(balance)
 
     def describe(self, node: Node) -> str:
         return f"{super().describe(node)} reverts {self._reverts}"
