@@ -46,10 +46,13 @@ def _changes(value: Any) -> Iterator[tuple[str, Any]]:
         case int():
             yield "more", value + 1
             yield "less", value - 1
+            # The same digits to whoever reads hexadecimal ones, and another number to whoever is shown them.
+            yield "in hexadecimal", format(value, "x")
         case str() if value.startswith("0x"):
             yield "other", value[:-1] + format(int(value[-1], 16) ^ 1, "x")
             yield "shorter", value[:-2]
             yield "longer", value + "00"
+            yield "half a byte longer", value + "0"
         case str():
             yield "other", value + "x"
         case list():

@@ -1,6 +1,10 @@
 // Hexadecimal text and bytes.
 
+const WHOLE_BYTES = /^0x(?:[0-9a-f]{2})*$/i;
+
+/** Throws a TypeError for anything else: what is shown and what is hashed must not be two things. */
 export function toBytes(hex) {
+    if (typeof hex !== "string" || !WHOLE_BYTES.test(hex)) throw new TypeError(`${hex} is no hexadecimal text`);
     const bytes = new Uint8Array((hex.length - 2) / 2);
     for (let index = 0; index < bytes.length; index += 1) {
         bytes[index] = Number.parseInt(hex.slice(2 * index + 2, 2 * index + 4), 16);

@@ -18,6 +18,7 @@ export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 // RLP, as far as headers and transfers need it: integers, short strings, one list.
 
 function integerBytes(value) {
+    if (typeof value !== "bigint") throw new TypeError(`${value} is no integer`);
     const digits = value.toString(16);
     return value === 0n ? new Uint8Array() : toBytes(`0x${digits.length % 2 ? "0" : ""}${digits}`);
 }
@@ -103,6 +104,9 @@ export function climb({ txHash, transactionIndex, transactionCount, proof }) {
     return siblings.length === 0 ? steps : null;
 }
 
+/** A text is told from a number of the same digits. */
+const written = (value) => (typeof value === "bigint" ? value : JSON.stringify(value));
+
 /** What the page shows of the transaction, beside the same as the proof has it. */
 function shownBeside(tx, { transaction, transactionIndex, header }) {
     const { signature, ...signed } = transaction;
@@ -111,7 +115,7 @@ function shownBeside(tx, { transaction, transactionIndex, header }) {
     const wrong = Object.keys(proven).find((name) => tx[name] !== proven[name]);
     return wrong === undefined
         ? ["the same", "the same"]
-        : [`${wrong}: ${proven[wrong]}`, `${wrong}: ${tx[wrong]}`];
+        : [`${wrong}: ${written(proven[wrong])}`, `${wrong}: ${written(tx[wrong])}`];
 }
 
 /**
