@@ -262,8 +262,15 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             version=text("Version of the node."),
             head=ref("ChainHead"),
             mempool=ref("MempoolLevel"),
+            lastRevert=ref("LastRevert"),
+            optional=("lastRevert",),
         ),
         "ChainHead": record("The newest block.", blockHeight=HEIGHT, hash=HASH, timestamp=TIME),
+        "LastRevert": record(
+            "How often a dev chain was reverted, and how far the last time. Left out where it never was.",
+            number=integer("1 for the first time, and so on.", minimum=1),
+            blockHeight=integer("The newest block right after it: what was above is void."),
+        ),
         "MempoolLevel": record(
             "How full the mempool is.",
             pending=integer("Transactions that the next blocks can take."),

@@ -25,7 +25,7 @@ from cairn.api.parameters import (
     sender_of,
     wait_of,
 )
-from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView
+from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView, RevertView
 from cairn.api.turns import in_turns
 from cairn.api.view import ChainView, reverted_meanwhile
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
@@ -270,8 +270,9 @@ class Reads:
 
     async def get_chain(self, request: Request) -> Response:
         parse_query(request.scope["query_string"])
-        info = self._view.get_info()
+        self._view.get_info()
         status = await self._fresh()
+        info = self._view.get_info()
         block_hash, header = self._view.get_header(self._view.height)
         return encoded(
             ChainSummary(
@@ -282,6 +283,7 @@ class Reads:
                 version=cairn.__version__,
                 head=HeadView(header.height, hex_text(block_hash), header.timestamp),
                 mempool=MempoolView(status.pending, status.queued, status.limit),
+                lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
             )
         )
 

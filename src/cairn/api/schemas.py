@@ -71,6 +71,11 @@ class MempoolView(msgspec.Struct, frozen=True):
     limit: int
 
 
+class RevertView(msgspec.Struct, frozen=True):
+    number: int
+    blockHeight: int
+
+
 class ChainSummary(msgspec.Struct, frozen=True):
     chainId: int
     gasPrice: int
@@ -79,6 +84,7 @@ class ChainSummary(msgspec.Struct, frozen=True):
     version: str
     head: HeadView
     mempool: MempoolView
+    lastRevert: RevertView | msgspec.UnsetType = msgspec.UNSET
 
 
 class AccountView(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.events import EventChannel
-from cairn.client.following import BlockFollower, PaymentFollower
+from cairn.client.following import BlockFollower, PaymentFollower, RevertWatch
 from cairn.client.models import (
     AccountState,
     Block,
@@ -274,7 +274,7 @@ class AsyncClient:
         `ChainReverted` when a dev chain went back behind a block that was given, and `ChainChanged`, which that one is
         too, when another chain is in its place.
         """
-        async with aclosing(self._followed(from_height, lambda: None)) as blocks:
+        async with aclosing(await self._followed(from_height, lambda: None)) as blocks:
             async for block in blocks:
                 yield block
 
@@ -283,7 +283,7 @@ class AsyncClient:
     ) -> AsyncGenerator[ConfirmedTransaction, None]:
         """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
         follower = PaymentFollower(self._patient, address)
-        async with aclosing(follower.payments(self._followed(from_height, follower.forget))) as payments:
+        async with aclosing(follower.payments(await self._followed(from_height, follower.forget))) as payments:
             async for payment in payments:
                 yield payment
 
@@ -294,12 +294,16 @@ class AsyncClient:
         Raises `ChainReverted` whenever a dev chain goes back meanwhile: what was confirmed above its `height` is so no
         more, and what was pending may be gone.
         """
-        async with aclosing(self._channel.outcomes(tx_hashes)) as outcomes:
+        unsettled = list(tx_hashes)
+        if not unsettled:
+            return
+        reverts = RevertWatch(self._patient, await self.chain())
+        async with aclosing(self._channel.outcomes(unsettled, reverts.refuse)) as outcomes:
             async for outcome in outcomes:
                 yield outcome
 
-    def _followed(self, from_height: int | None, on_rejoin: Callable[[], None]) -> AsyncGenerator[Block, None]:
-        return BlockFollower(self._patient, self._channel, on_rejoin).blocks(from_height)
+    async def _followed(self, from_height: int | None, on_rejoin: Callable[[], None]) -> AsyncGenerator[Block, None]:
+        return BlockFollower(self._patient, await self.chain(), self._channel, on_rejoin).blocks(from_height)
 
     # Probes: one attempt each, since they tell how things are now.
 

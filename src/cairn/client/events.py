@@ -18,7 +18,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
-    ChainReverted,
     FollowLimit,
     NodeUnreachable,
     Problem,
@@ -39,8 +38,11 @@ BUFFERED_MESSAGES = 256
 CHAIN_REVERTED = 4205
 """Ends a socket whose node went back to a snapshot; the reason names the block that is the newest then."""
 
-Rejoin = Callable[[int | None], Awaitable[None]]
-"""Called before a socket takes over from another, with the height that the chain was reverted to if that ended it."""
+Rejoin = Callable[[int | None], Awaitable[int | None]]
+"""Called before a socket takes over from another, with the height that the chain was reverted to if that ended it.
+
+Gives the height that it was reverted to meanwhile: a socket that ended for another reason cannot tell of it.
+"""
 
 
 class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
@@ -86,7 +88,15 @@ class EventChannel:
     async def blocks(self, from_height: int | None, rejoin: Rejoin) -> AsyncGenerator[NewBlock, None]:
         """Each height once and in order. After a revert it goes on above the block that is the newest then."""
         next_height = from_height
-        async with aclosing(self._sockets(rejoin)) as sockets:
+
+        async def resume(told: int | None) -> int | None:
+            nonlocal next_height
+            height = await rejoin(told)
+            if height is not None and next_height is not None:
+                next_height = max(from_height or 0, min(next_height, height + 1))
+            return height
+
+        async with aclosing(self._sockets(resume)) as sockets:
             async for socket in sockets:
                 request: dict[str, object] = {"action": "subscribe", "event": "newBlock"}
                 if next_height is not None:
@@ -107,16 +117,11 @@ class EventChannel:
                                 raise error_of(refused)
                             case other:
                                 raise UnexpectedAnswer(f"{self._url} says {other} when asked for blocks")
-                height = _reverted_to(socket)
-                if height is not None and next_height is not None:
-                    next_height = max(from_height or 0, min(next_height, height + 1))
 
-    async def outcomes(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
-        """The end of each transaction once, until all have ended. Raises `ChainReverted`."""
+    async def outcomes(self, tx_hashes: Iterable[str], rejoin: Rejoin) -> AsyncGenerator[Outcome, None]:
+        """The end of each transaction once, until all have ended."""
         unsettled = dict.fromkeys(tx_hash.lower() for tx_hash in tx_hashes)
-        if not unsettled:
-            return
-        async with aclosing(self._sockets(_refuse_revert)) as sockets:
+        async with aclosing(self._sockets(rejoin)) as sockets:
             async for socket in sockets:
                 following = _Following(unsettled)
                 with suppress(ConnectionClosed):
@@ -236,9 +241,3 @@ def _reverted_to(ended: ClientConnection) -> int | None:
     """The height that the chain was reverted to, if that is why the socket ended."""
     named = re.search(r"\d+", ended.close_reason or "")
     return int(named[0]) if ended.close_code == CHAIN_REVERTED and named else None
-
-
-async def _refuse_revert(reverted_to: int | None) -> None:
-    """What was confirmed may be void, and what was pending may be gone, which could be waited for in vain."""
-    if reverted_to is not None:
-        raise ChainReverted(reverted_to)

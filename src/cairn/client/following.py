@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 from cairn.client.backoff import delays
 from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel, NewBlock
-from cairn.client.models import Block, Chain, ConfirmedTransaction
+from cairn.client.models import Block, Chain, ConfirmedTransaction, Head
 from cairn.client.paging import listed
 from cairn.client.transport import Transport, path_of
 
@@ -24,15 +24,51 @@ _CHAIN = Decoder(Chain)
 _HISTORY = Decoder(list[ConfirmedTransaction])
 
 
+class RevertWatch:
+    """Knows of every revert of a dev chain, also of those during which no socket was open to tell of them.
+
+    `transport` is one whose time limit is that of an outage: a node that restarts is waited for. `chain` is what the
+    node said before the first socket was opened.
+    """
+
+    def __init__(self, transport: Transport, chain: Chain) -> None:
+        self._transport = transport
+        self._number = _reverts_of(chain)
+
+    async def look(self, told: int | None) -> tuple[Chain, int | None]:
+        """The chain as it is now, and the height that it went back to since the last look; `told` is one of those."""
+        chain = await self._transport.get("/chain", _CHAIN)
+        missed, self._number = _reverts_of(chain) - self._number, _reverts_of(chain)
+        if chain.last_revert is None or missed <= 0:
+            # None since then, or another chain, which counts anew.
+            return chain, told
+        # Of several, only the last says how far it went.
+        height = chain.last_revert.block_height if missed == 1 else 0
+        return chain, height if told is None else min(height, told)
+
+    async def refuse(self, told: int | None) -> None:
+        """What was confirmed may be void, and what was pending may be gone, which could be waited for in vain."""
+        _, reverted_to = await self.look(told)
+        if reverted_to is not None:
+            raise ChainReverted(reverted_to)
+
+
+def _reverts_of(chain: Chain) -> int:
+    return 0 if chain.last_revert is None else chain.last_revert.number
+
+
 class BlockFollower:
     """Each block from a height on, once and in order, and each the child of the one before.
 
-    `transport` is one whose time limit is that of an outage: a node that restarts is waited for. `on_rejoin` is called
-    whenever a connection was lost: what is known of blocks that are still to come may be wrong from there on.
+    `transport` and `chain` are as those of a `RevertWatch`. `on_rejoin` is called whenever a connection was lost: what
+    is known of blocks that are still to come may be wrong from there on.
     """
 
-    def __init__(self, transport: Transport, channel: EventChannel, on_rejoin: Callable[[], None]) -> None:
+    def __init__(
+        self, transport: Transport, chain: Chain, channel: EventChannel, on_rejoin: Callable[[], None]
+    ) -> None:
         self._transport = transport
+        self._reverts = RevertWatch(transport, chain)
         self._channel = channel
         self._on_rejoin = on_rejoin
         self._last: Block | None = None
@@ -73,26 +109,39 @@ class BlockFollower:
             block = await self._transport.get(path_of("block", announced.block_height), _BLOCK)
             return block if block.hash == announced.hash else None
 
-    async def _rejoin(self, reverted_to: int | None) -> None:
+    async def _rejoin(self, reverted_to: int | None) -> int | None:
         """Return once the node has the block that was seen last. Raises `ChainChanged` when it never will."""
         self._on_rejoin()
         last = self._last
-        if last is None:
-            return
-        if reverted_to is not None and reverted_to < last.block_height:
-            raise ChainReverted(reverted_to)
         for delay_s in delays():
-            head = (await self._transport.get("/chain", _CHAIN)).head
-            if head.block_height >= last.block_height:
-                block = await self._transport.get(path_of("block", last.block_height), _BLOCK)
-                if block.hash != last.hash:
-                    raise ChainChanged(f"block {last.block_height} is {block.hash} now, and was {last.hash}")
-                return
-            # Time never runs backwards on a chain: a block that is lower and later is of another one. One that was made
-            # within the same second is not later; then only its hash tells.
-            if head.timestamp > last.timestamp or self._given.get(head.block_height, head.hash) != head.hash:
-                raise ChainChanged(f"the chain is at block {head.block_height} again, and was at {last.block_height}")
+            chain, reverted_to = await self._reverts.look(reverted_to)
+            if last is None:
+                break
+            if reverted_to is not None and reverted_to < last.block_height:
+                await self._check_same(reverted_to)
+                raise ChainReverted(reverted_to)
+            if chain.head.block_height >= last.block_height:
+                await self._check_same(last.block_height)
+                break
+            self._check_behind(chain.head, last)
             await asyncio.sleep(delay_s)
+        return reverted_to
+
+    async def _check_same(self, height: int) -> None:
+        """Raises `ChainChanged` when there is another block than the one that was given."""
+        block = await self._transport.get(path_of("block", height), _BLOCK)
+        given = self._given.get(height, block.hash)
+        if block.hash != given:
+            raise ChainChanged(f"block {height} is {block.hash} now, and was {given}")
+
+    def _check_behind(self, head: Head, last: Block) -> None:
+        """Raises `ChainChanged` when the lower head is not one of the same chain, which is still to grow.
+
+        Time never runs backwards on a chain: a block that is lower and later is of another one. One that was made
+        within the same second is not later; then only its hash tells.
+        """
+        if head.timestamp > last.timestamp or self._given.get(head.block_height, head.hash) != head.hash:
+            raise ChainChanged(f"the chain is at block {head.block_height} again, and was at {last.block_height}")
 
 
 class PaymentFollower:

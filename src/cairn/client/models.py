@@ -133,7 +133,16 @@ class MempoolSize(msgspec.Struct, frozen=True):
     limit: int
 
 
-class Chain(msgspec.Struct, frozen=True, rename="camel"):
+class Revert(msgspec.Struct, frozen=True, rename="camel"):
+    """A dev chain went back to a snapshot."""
+
+    number: int
+    """How often it did so until then."""
+    block_height: int
+    """Of the newest block right after it; what was above is void."""
+
+
+class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The chain's parameters and where it stands."""
 
     chain_id: int
@@ -144,6 +153,8 @@ class Chain(msgspec.Struct, frozen=True, rename="camel"):
     version: str
     head: Head
     mempool: MempoolSize
+    last_revert: Revert | None = None
+    """Of a dev chain that was reverted; None on any other."""
 
 
 class AccountState(msgspec.Struct, frozen=True, rename="camel"):

@@ -10,6 +10,7 @@ from cairn.client import Account, AsyncClient, Confirmed
 from cairn.client.errors import ChainReverted, TxNotFound
 from cairn.client.models import Block
 from tests.e2e.client.conftest import patient
+from tests.support.links import Link
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.rpc import rpc
@@ -132,6 +133,36 @@ def test_nobody_waits_for_a_transaction_that_is_gone(node: NodeProcess) -> None:
             await waiting
         # The account's nonce is lower again, and the wallet finds that out.
         await chain.pay(2)
+
+    run(node, use)
+
+
+def test_a_revert_during_which_no_socket_was_open_is_told_all_the_same(node: NodeProcess) -> None:
+    """At once: nobody waits for the old height, or for a transaction that is gone."""
+
+    async def use(chain: Chain) -> None:
+        link = Link(int(node.url.rpartition(":")[2]))
+        await link.listen()
+        await chain.pay(1)
+        height, snapshot = await chain.height(), await chain.control("evm_snapshot")
+        [confirmed] = await chain.pay(2)
+        early = await chain.wallet.sign(TO, 1, nonce=(await chain.client.account(chain.wallet.address)).nonce + 2)
+        await chain.client.submit(early)
+        async with (
+            patient(f"http://127.0.0.1:{link.port}") as far,
+            aclosing(far.blocks(height)) as blocks,
+            aclosing(far.confirmations([early.tx_hash, confirmed])) as outcomes,
+        ):
+            await take(blocks, 2)
+            assert isinstance(await anext(outcomes), Confirmed)
+            link.become("cut")
+            assert await chain.control("evm_revert", snapshot) is True
+            link.become("up")
+            for stream in (blocks, outcomes):
+                with pytest.raises(ChainReverted) as reverted:
+                    await anext(stream)
+                assert reverted.value.height == height
+        await link.close()
 
     run(node, use)
 

@@ -154,6 +154,7 @@ class Story:
 
 
 def test_a_revert_takes_everything_back(node: PublicNode) -> None:
+    reverts = node.read("/chain").get("lastRevert", {"number": 0})["number"]
     for account in (1, 2):
         story = Story(node, account)
         story.go_on()
@@ -162,6 +163,8 @@ def test_a_revert_takes_everything_back(node: PublicNode) -> None:
         wait_until(story.is_everywhere, PATIENCE_S, "the payment at every worker")
         assert rpc(node.url, "evm_revert", story.snapshot) is True
         story.check_undone()
+        reverts += 1
+        assert node.read("/chain")["lastRevert"] == {"number": reverts, "blockHeight": story.height}
         for used_up in (story.snapshot, later, "0xffff"):
             assert rpc(node.url, "evm_revert", used_up) is False
         paid = pay(node, story.stranger, 1)

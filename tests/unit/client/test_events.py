@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, unix_serve
 from websockets.http11 import Request, Response
 
-from cairn.client import events
+from cairn.client import AsyncClient, events
 from cairn.client.errors import (
     BlockNotFound,
     ChainReverted,
@@ -60,8 +60,9 @@ async def read(socket: ServerConnection) -> dict[str, Any]:
     return message
 
 
-async def never(*args: object) -> None:
+async def as_told(reverted_to: int | None) -> int | None:
     """Nothing to find again after a reconnect."""
+    return reverted_to
 
 
 @asynccontextmanager
@@ -90,7 +91,7 @@ def channel(url: str, timeout_s: float = 30, outage_timeout_s: float | None = 30
 
 async def take_heights(node: EventChannel, from_height: int | None, count: int) -> list[int]:
     heights: list[int] = []
-    async for block in node.blocks(from_height, never):
+    async for block in node.blocks(from_height, as_told):
         heights.append(block.block_height)
         if len(heights) == count:
             break
@@ -178,8 +179,9 @@ def test_without_a_height_a_revert_moves_the_place_back() -> None:
 def test_a_revert_is_told_to_whoever_rejoins() -> None:
     ended_by: list[int | None] = []
 
-    async def rejoin(reverted_to: int | None) -> None:
+    async def rejoin(reverted_to: int | None) -> int | None:
         ended_by.append(reverted_to)
+        return reverted_to
 
     async def main() -> None:
         async with playing(
@@ -257,7 +259,7 @@ def test_an_outage_may_be_bounded() -> None:
     async def main() -> None:
         events: AsyncGenerator[object, None]
         async with playing(part(0, range(0, 1), staying)) as url:
-            events = channel(url, outage_timeout_s=0.3).blocks(0, never)
+            events = channel(url, outage_timeout_s=0.3).blocks(0, as_told)
             await anext(events)
         with pytest.raises(NodeUnreachable):
             await anext(events)
@@ -282,7 +284,7 @@ def test_after_a_reconnect_only_what_has_not_ended_is_followed() -> None:
 
     async def main() -> None:
         async with playing(first, second) as url:
-            outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()])]
+            outcomes = [outcome async for outcome in channel(url).outcomes([*HASHES[:3], HASHES[0].upper()], as_told)]
         assert outcomes == [Confirmed(HASHES[1], 4), Dropped(HASHES[0], "replaced"), Confirmed(HASHES[2], 5)]
 
     run_virtual(main())
@@ -313,7 +315,7 @@ def test_no_more_is_followed_at_once_than_the_node_allows(limit: int) -> None:
     async def main() -> None:
         hashes = HASHES[: 20 if limit == 3 else len(HASHES)]
         async with playing(play) as url:
-            outcomes = [outcome async for outcome in channel(url).outcomes(hashes)]
+            outcomes = [outcome async for outcome in channel(url).outcomes(hashes, as_told)]
         assert sorted(outcome.tx_hash for outcome in outcomes) == hashes
 
     run_virtual(main())
@@ -330,20 +332,40 @@ def test_a_transaction_that_cannot_be_followed_is_an_error(code: str, status: in
     async def main() -> None:
         async with playing(play) as url:
             with pytest.raises(kind):
-                await anext(channel(url).outcomes(HASHES[:1]))
+                await anext(channel(url).outcomes(HASHES[:1], as_told))
 
     run_virtual(main())
 
 
-def test_a_revert_ends_the_following_of_transactions() -> None:
+def test_a_revert_that_no_socket_told_of_moves_the_place_back() -> None:
+    async def rejoin(reverted_to: int | None) -> int | None:
+        return 6
+
+    async def main() -> None:
+        async with playing(part(5, range(5, 9), cutting), part(7, range(7, 8), staying)) as url:
+            heights = []
+            async for block in channel(url).blocks(5, rejoin):
+                heights.append(block.block_height)
+                if len(heights) == 5:
+                    break
+        assert heights == [5, 6, 7, 8, 7]
+
+    run_virtual(main())
+
+
+def test_whoever_rejoins_can_end_the_following_of_transactions() -> None:
     async def play(socket: ServerConnection) -> None:
         await read(socket)
         await reverting(7)(socket)
 
+    async def refuse(reverted_to: int | None) -> int | None:
+        assert reverted_to is not None
+        raise ChainReverted(reverted_to)
+
     async def main() -> None:
         async with playing(play) as url:
             with pytest.raises(ChainReverted) as reverted:
-                await anext(channel(url).outcomes(HASHES[:1]))
+                await anext(channel(url).outcomes(HASHES[:1], refuse))
         assert reverted.value.height == 7
 
     run_virtual(main())
@@ -351,6 +373,7 @@ def test_a_revert_ends_the_following_of_transactions() -> None:
 
 def test_nothing_to_follow_needs_no_node() -> None:
     async def main() -> None:
-        assert [outcome async for outcome in channel("http://127.0.0.1:9").outcomes([])] == []
+        async with AsyncClient("http://127.0.0.1:9") as client:
+            assert [outcome async for outcome in client.confirmations([])] == []
 
     run_virtual(main())

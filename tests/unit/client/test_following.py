@@ -9,10 +9,10 @@ import pytest
 from msgspec.json import Decoder
 
 from cairn.client import following
-from cairn.client.errors import ChainChanged
+from cairn.client.errors import ChainChanged, ChainReverted
 from cairn.client.events import EventChannel, NewBlock, Rejoin
 from cairn.client.following import BlockFollower
-from cairn.client.models import Block, Chain, Head, MempoolSize
+from cairn.client.models import Block, Chain, Head, MempoolSize, Revert
 from cairn.client.transport import Query, Transport
 from tests.support.virtual_time import run_virtual, virtual_loop
 
@@ -42,6 +42,14 @@ def chain_of(seed: str, count: int, timestamp: int = SECOND) -> list[Block]:
     ]
 
 
+def branched(chain: Sequence[Block], height: int, count: int) -> list[Block]:
+    """The same up to that height, and others from there on."""
+    others = chain_of("bb", count, SECOND + 1)[height + 1 :]
+    if others:
+        others[0] = msgspec.structs.replace(others[0], previous_hash=chain[height].hash)
+    return [*chain[: height + 1], *others]
+
+
 class Node(Transport):
     """Holds one chain, and after a while another one."""
 
@@ -49,6 +57,12 @@ class Node(Transport):
         super().__init__("http://127.0.0.1:1", timeout_s=None, silence_timeout_s=1.0, tls=None)
         self.blocks = blocks
         self.later: list[tuple[float, Sequence[Block]]] = []
+        self.last_revert: Revert | None = None
+
+    def chain(self) -> Chain:
+        head = self.blocks[-1]
+        shown = Head(head.block_height, head.hash, head.timestamp)
+        return Chain(1337, 1, 1, "embedded", "1", shown, MempoolSize(0, 0, 1), self.last_revert)
 
     async def get(
         self,
@@ -61,10 +75,9 @@ class Node(Transport):
     ) -> T:
         while self.later and virtual_loop().time() >= self.later[0][0]:
             self.blocks = self.later.pop(0)[1]
-        head = self.blocks[-1]
+        found: object
         if path == "/chain":
-            shown = Head(head.block_height, head.hash, head.timestamp)
-            found: object = Chain(1337, 1, 1, "embedded", "1", shown, MempoolSize(0, 0, 1))
+            found = self.chain()
         else:
             name = path.removeprefix("/block/")
             [found] = [block for block in self.blocks if name in (block.hash, str(block.block_height))]
@@ -74,10 +87,11 @@ class Node(Transport):
 class Channel(EventChannel):
     """Tells of what the node holds, and then of what it holds after an outage."""
 
-    def __init__(self, node: Node, after: Sequence[Block]) -> None:
+    def __init__(self, node: Node, after: Sequence[Block], revert: Revert | None = None) -> None:
         super().__init__(node.url, timeout_s=1.0, outage_timeout_s=None, silence_timeout_s=1.0, tls=None)
         self._node = node
         self._after = after
+        self._revert = revert
 
     async def blocks(self, from_height: int | None, rejoin: Rejoin) -> AsyncGenerator[NewBlock, None]:
         told = from_height or 0
@@ -85,13 +99,16 @@ class Channel(EventChannel):
             yield NewBlock(block.block_height, block.hash)
         told = len(self._node.blocks)
         self._node.blocks = self._after
-        await rejoin(None)
+        self._node.last_revert = self._revert
+        reverted_to = await rejoin(None)
+        if reverted_to is not None:
+            told = min(told, reverted_to + 1)
         for block in self._node.blocks[told:]:
             yield NewBlock(block.block_height, block.hash)
 
 
-async def followed(node: Node, after: Sequence[Block], from_height: int = 0) -> list[int]:
-    follower = BlockFollower(node, Channel(node, after), lambda: None)
+async def followed(node: Node, after: Sequence[Block], from_height: int = 0, revert: Revert | None = None) -> list[int]:
+    follower = BlockFollower(node, node.chain(), Channel(node, after, revert), lambda: None)
     async with asyncio.timeout(PATIENCE_S):
         return [block.block_height async for block in follower.blocks(from_height)]
 
@@ -129,11 +146,62 @@ def test_a_node_that_is_behind_is_waited_for() -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize("count", [3, 4, 6, 9])
+def test_a_chain_that_went_back_unseen_is_told_at_once(count: int) -> None:
+    """Be it lower than before, as high, or higher: no block must come first."""
+
+    async def main() -> None:
+        chain = chain_of("aa", 6)
+        with pytest.raises(ChainReverted) as reverted:
+            await followed(Node(chain), branched(chain, 2, count), revert=Revert(1, 2))
+        assert reverted.value.height == 2
+        assert virtual_loop().time() == 0
+
+    run_virtual(main())
+
+
+def test_of_several_reverts_unseen_the_lowest_is_not_known() -> None:
+    async def main() -> None:
+        chain = chain_of("aa", 6)
+        with pytest.raises(ChainReverted) as reverted:
+            await followed(Node(chain), branched(chain, 1, 4), revert=Revert(2, 3))
+        assert reverted.value.height == 0
+
+    run_virtual(main())
+
+
+def test_who_was_given_nothing_of_a_revert_unseen_goes_on() -> None:
+    async def main() -> None:
+        chain = chain_of("aa", 6)
+        assert await followed(Node(chain), branched(chain, 5, 8), revert=Revert(1, 5)) == list(range(8))
+        node = Node(chain)
+        node.last_revert = Revert(3, 1)
+        assert await followed(node, chain_of("aa", 8), revert=Revert(3, 1)) == list(range(8))
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("revert", [None, Revert(1, 2), Revert(3, 2)])
+def test_another_chain_is_no_reverted_one(revert: Revert | None) -> None:
+    """Whatever became of it before anybody looked."""
+
+    async def main() -> None:
+        node = Node(chain_of("aa", 6))
+        node.last_revert = Revert(2, 2)
+        with pytest.raises(ChainChanged) as changed:
+            await followed(node, chain_of("bb", 4), revert=revert)
+        assert not isinstance(changed.value, ChainReverted)
+
+    run_virtual(main())
+
+
 def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "REMEMBERED_BLOCKS", 3)
 
     async def main() -> None:
-        follower = BlockFollower(node := Node(chain_of("aa", 9)), Channel(node, node.blocks), lambda: None)
+        follower = BlockFollower(
+            node := Node(chain_of("aa", 9)), node.chain(), Channel(node, node.blocks), lambda: None
+        )
         async for block in follower.blocks(0):
             last = block.block_height
         assert sorted(follower._given) == [last - 2, last - 1, last] == [6, 7, 8]
