@@ -165,12 +165,7 @@ def read_results(path: Path, run: Run) -> None:
 
 
 def report(runs: list[Run]) -> str:
-    lines = [
-        "# Steadiness of the tests",
-        "",
-        f"`{' '.join(['make steady', *invocation()])}`, {os.cpu_count()} cores.",
-        "",
-    ]
+    lines = ["# Steadiness of the tests", "", f"`{invocation()}`, {os.cpu_count()} cores.", ""]
     lines += ["| part | condition | passed | failed | skipped | seconds |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {run.part} | {run.condition} | {run.passed} | {len(run.failed)} | {run.skipped} | {run.took_s:.0f} |"
