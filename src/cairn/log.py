@@ -1,10 +1,12 @@
 """How the node logs: one line an event on standard error, for people or as JSON; quiet while all is well."""
 
+import io
 import logging
 import sys
+from typing import TextIO
 
 import structlog
-from structlog.types import Processor
+from structlog.types import EventDict, ExcInfo, Processor, WrappedLogger
 
 
 def configure_logging(level: str, style: str) -> None:
@@ -40,6 +42,25 @@ def configure_logging(level: str, style: str) -> None:
 def _rendering(style: str) -> list[Processor]:
     if style == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    # The plain traceback on purpose: the rich one shows local variables, and those may be keys.
-    plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+    return [
+        _escape_values,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback),
+    ]
+
+
+def _escape_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return {name: _escape(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _write_traceback(file: TextIO, exc_info: ExcInfo) -> None:
+    # The plain one on purpose: the rich one shows local variables, and those may be keys.
+    plain = io.StringIO()
+    structlog.dev.plain_traceback(plain, exc_info)
+    file.write("\n".join(map(_escape, plain.getvalue().split("\n"))))
+
+
+def _escape(text: str) -> str:
+    """What a client or a peer sent is shown, but steers no terminal and makes no line of its own. JSON has this too."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -68,3 +68,26 @@ def test_a_traceback_shows_no_variables(style: str, capsys: pytest.CaptureFixtur
     logged = capsys.readouterr().err
     assert "ValueError: 11" in logged
     assert "do not show" not in logged
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_what_a_client_sends_steers_no_terminal_and_makes_no_line(
+    style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging("info", style)
+    structlog.get_logger("cairn.api").error("a request failed", path="/\x1b[2J\x9b1m\n12:00:00 fine")
+    logging.getLogger("uvicorn.error").error("it broke: %s", "\x1b]0;owned\x07\r\nfine")
+    lines = capsys.readouterr().err.split("\n")
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+
+
+def test_nor_does_it_in_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "text")
+    try:
+        raise ValueError("\x1b[2Jfine")
+    except ValueError:
+        structlog.get_logger("cairn.core").exception("failed")
+    logged = capsys.readouterr().err
+    assert "ValueError: \\x1b[2Jfine" in logged
+    assert all(line.isprintable() for line in logged.split("\n"))

@@ -72,8 +72,10 @@ def test_origins() -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "", "https://app.example.evil", "http://app.example"]
-)
+    "origin",
+    ["https://evil.example", "null", "", "https://app.example.evil", "http://app.example", "http://", "localhost:8645",
+     "http://[", "http://a]b", "http://evil@localhost:8645", "http://localhost:8645/evil", "ftp://localhost:8645"],
+)  # fmt: skip
 def test_other_origins_are_refused(origin: str) -> None:
     for host in ("localhost:8645", ""):
         with pytest.raises(ForbiddenOrigin):
