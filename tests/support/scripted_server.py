@@ -20,6 +20,8 @@ RESET = "reset"
 """Instead of an answer, the connection ends."""
 SILENCE = "silence"
 """Instead of an answer, nothing."""
+DRIP = "drip"
+"""An answer that comes byte by byte, in 25 s."""
 
 
 def answer(status: int, body: object, **headers: str) -> bytes:
@@ -53,7 +55,7 @@ class ScriptedServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while (reply := await self._reply_to(reader)) is not None:
+            while (reply := await self._reply_to(reader, writer)) is not None:
                 writer.write(reply)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -61,7 +63,15 @@ class ScriptedServer:
         finally:
             writer.transport.abort()
 
-    async def _reply_to(self, reader: asyncio.StreamReader) -> bytes | None:
+    @staticmethod
+    async def _drip(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+        for _ in range(100):
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.25)
+
+    async def _reply_to(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes | None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         first, *lines = head.split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -70,6 +80,8 @@ class ScriptedServer:
         reply = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         if reply == SILENCE:
             await reader.read()
+        if reply == DRIP:
+            await self._drip(writer)
         return reply if isinstance(reply, bytes) else None
 
 

@@ -1,8 +1,11 @@
 """HTTP to one node: attempts, time limits, and refusals as exceptions."""
 
+import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from copy import copy
+from math import inf
 from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -32,6 +35,8 @@ Query = Mapping[str, str | int | float]
 CONNECT_TIMEOUT_S = 5.0
 MAX_CONNECTIONS = 1_000
 """Each `wait` holds one, and must not keep a submission from its own."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""No honest answer comes near it; what is longer is not taken into memory."""
 
 _decode_problem = Decoder(Problem).decode
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -61,6 +66,8 @@ class Transport:
             # The trusted certificates are loaded only where they are used: that takes longer than a request.
             verify=url.startswith("https://") if tls is None else tls,
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
+            # A few bytes that are compressed can become any number.
+            headers={"Accept-Encoding": "identity"},
         )
 
     def with_timeout(self, timeout_s: float | None) -> "Transport":
@@ -105,7 +112,8 @@ class Transport:
     async def probe(self, path: str, answer: Decoder[T]) -> T:
         """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
         timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)
-        response = await self._exchange("GET", path, None, None, timeout_s)
+        async with _within(timeout_s, self.url):
+            response = await self._exchange("GET", path, None, None, timeout_s)
         return decoded(response, answer)
 
     async def ask(
@@ -123,12 +131,13 @@ class Transport:
         deadline = deadline or Deadline(self.timeout_s)
         was_repeated = False
         for delay_s in delays():
-            attempt_s = deadline.left_s(at_most=self._silence_timeout_s)
+            silence_s, whole_s = deadline.left_s(at_most=self._silence_timeout_s), deadline.left_s(at_most=inf)
             if held_s:
                 # An answer that is held until the deadline comes after it; only from then on is it owed.
-                attempt_s = held_s + self._silence_timeout_s
+                silence_s = whole_s = held_s + self._silence_timeout_s
             try:
-                response = await self._exchange(method, path, body, query, attempt_s)
+                async with _within(whole_s, self.url):
+                    response = await self._exchange(method, path, body, query, silence_s)
                 if response.is_success:
                     return Answer(response, was_repeated)
                 raise _refusal(response)
@@ -141,18 +150,41 @@ class Transport:
         raise AssertionError("the delays never end")
 
     async def _exchange(
-        self, method: str, path: str, body: bytes | None, query: Query | None, timeout_s: float
+        self, method: str, path: str, body: bytes | None, query: Query | None, silence_s: float
     ) -> httpx.Response:
-        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+        timeout = httpx.Timeout(silence_s, connect=min(silence_s, CONNECT_TIMEOUT_S))
         headers = {} if body is None else {"Content-Type": "application/json"}
         params = None if query is None else dict(query)
         try:
-            return await self._http.request(
+            async with self._http.stream(
                 method, self.url + path, content=body, params=params, headers=headers, timeout=timeout
-            )
+            ) as response:
+                return await _read(response)
         except httpx.TransportError as failure:
             detail = f"{self.url} does not answer: {str(failure) or type(failure).__name__}"
             raise NodeUnreachable(detail, was_sent=not isinstance(failure, _UNSENT)) from failure
+
+
+@asynccontextmanager
+async def _within(whole_s: float, url: str) -> AsyncGenerator[None, None]:
+    """A node that sends a byte now and then is never silent, and must not hold its client for ever."""
+    try:
+        async with asyncio.timeout(None if whole_s == inf else whole_s):
+            yield
+    except TimeoutError:
+        raise NodeUnreachable(f"{url} does not answer: not all of its answer came in time", was_sent=True) from None
+
+
+async def _read(response: httpx.Response) -> httpx.Response:
+    """The same answer with its body, as long as that has a size that can be true. Raises `UnexpectedAnswer`."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise UnexpectedAnswer(f"{response.url} answers with an encoding that was not asked for")
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise UnexpectedAnswer(f"{response.url} answers with more than {MAX_ANSWER_BYTES} bytes")
+    return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)
 
 
 def path_of(*parts: str | int) -> str:

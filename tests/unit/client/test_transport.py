@@ -1,11 +1,12 @@
 """Requests to a node that fails in every way a node or a network does; time passes only by waiting."""
 
 import asyncio
+import gzip
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cairn.client import Account, AsyncClient, SignedTransfer
+from cairn.client import Account, AsyncClient, SignedTransfer, transport
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -17,7 +18,7 @@ from cairn.client.errors import (
     UnexpectedAnswer,
 )
 from cairn.client.models import ConfirmedTransaction, Probe, Submitted
-from tests.support.scripted_server import RESET, SILENCE, ScriptedServer, answer, problem, scripted
+from tests.support.scripted_server import DRIP, RESET, SILENCE, ScriptedServer, answer, problem, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 
@@ -160,7 +161,12 @@ def test_a_failure_of_the_node_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind"), [(problem(503, "STARTING", Retry_After="30"), Starting), (RESET, NodeUnreachable)]
+    ("failure", "kind"),
+    [
+        (problem(503, "STARTING", Retry_After="30"), Starting),
+        (RESET, NodeUnreachable),
+        (DRIP, NodeUnreachable),
+    ],
 )
 def test_all_attempts_together_end_in_time(failure: bytes | str, kind: type[ClientError]) -> None:
     outcome, _ = run(timed(lambda client: client.submit(transfer())), failure, timeout_s=2.0)
@@ -209,6 +215,28 @@ def test_a_node_that_nobody_runs_is_unreachable() -> None:
 def test_what_is_no_node_is_told_apart(body: object) -> None:
     result, _ = run(lambda client: client.submit(transfer()), answer(200, body))
     assert isinstance(result, UnexpectedAnswer)
+
+
+def test_an_answer_of_any_size_is_not_taken_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 1_000)
+    result, _ = run(lambda client: client.chain(), answer(200, "x" * 1_000))
+    assert isinstance(result, UnexpectedAnswer)
+    assert "more than 1000 bytes" in str(result)
+
+
+def test_nor_is_one_that_would_become_large() -> None:
+    content = gzip.compress(b" " * 1_000_000)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(content)}\r\n\r\n"
+    result, _ = run(lambda client: client.chain(), head.encode() + content)
+    assert isinstance(result, UnexpectedAnswer)
+    assert "encoding" in str(result)
+
+
+def test_a_probe_ends_in_time() -> None:
+    outcome, _ = run(timed(lambda client: client.health()), DRIP, timeout_s=2.0)
+    assert isinstance(outcome, tuple)
+    assert isinstance(outcome[0], NodeUnreachable)
+    assert outcome[1] <= 2.0
 
 
 def test_a_refusal_in_other_words_keeps_its_status() -> None:
