@@ -47,6 +47,9 @@ class RemoteNetwork:
                 )
                 for each in shown.validators
             )
+            for validator in validators:
+                # What has a name that steers the terminal, or no power, no chain holds.
+                check_validator(validator, least_power=1)
         except NodeError as error:
             raise CommandFailed(f"the node's answer cannot be read: {error}") from None
         self.governance = Governance(shown.sequence, validators)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import typer
 
+from cairn.cli.screen import printable
 from cairn.config import EXIT_FATAL
 from cairn.domain.errors import InvalidConfig
 
@@ -92,9 +93,9 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
 def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
     fields = {"exitCode": exit_code} | about | {"detail": detail}
     problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    print(problem if as_json else f"cairn: {detail}", file=sys.stderr)
+    print(printable(problem if as_json else f"cairn: {detail}"), file=sys.stderr)
     return typer.Exit(exit_code)
 
 
 def warn(text: str) -> None:
-    print(f"cairn: warning: {text}", file=sys.stderr, flush=True)
+    print(printable(f"cairn: warning: {text}"), file=sys.stderr, flush=True)

@@ -50,11 +50,14 @@ def print_json(value: Any) -> None:
 
 
 def plain(value: Line) -> Text:
-    """A copy, so that padding it changes nothing of the caller's. What a node says cannot steer the terminal."""
+    """A copy, so that padding it changes nothing of the caller's."""
     text = value.copy() if isinstance(value, Text) else Text(value)
-    if not text.plain.isprintable():
-        text = Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text.plain))
-    return text
+    return text if text.plain.isprintable() else Text(printable(text.plain))
+
+
+def printable(text: str) -> str:
+    """What a node says cannot steer the terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def is_count(cell: Text) -> bool:

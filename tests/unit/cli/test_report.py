@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from cairn.cli.report import CommandFailed, ExitCode, NotFound, reported_errors
+from cairn.cli.report import CommandFailed, ExitCode, NotFound, reported_errors, warn
 from cairn.domain.errors import InvalidConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -37,6 +37,16 @@ def test_an_error_is_a_line_or_json(
     with pytest.raises(typer.Exit), reported_errors(as_json=True):
         raise error
     assert json.loads(capsys.readouterr().err) == {"exitCode": exit_code, "detail": str(error)} | problem
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_node_says_cannot_steer_the_terminal(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), reported_errors(as_json):
+        raise CommandFailed("refused: \x1b]0;owned\x07\x9b2J\ncairn: done")
+    warn("\x1b[2J")
+    lines = capsys.readouterr().err.split("\n")
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
 
 
 def test_ctrl_c_has_the_exit_code_that_shells_give_it(capsys: pytest.CaptureFixture[str]) -> None:

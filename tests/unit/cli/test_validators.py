@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -116,6 +117,14 @@ def test_list_shows_all_that_there_is(node: Scripted) -> None:
     assert "Chain 1337, block 7, 0 updates so far" in result.output
     assert "first        10  100.0%" in result.output
     assert "2 of these must sign a change: " + checksum_address(DEV_KEYS[0][0]) in result.output
+
+
+@pytest.mark.parametrize("lie", [{"name": "\x1b[2J"}, {"power": 0}])
+def test_a_list_that_no_chain_has_is_not_shown(node: Scripted, lie: dict[str, Any]) -> None:
+    node.governance = Governance(0, (msgspec.structs.replace(FIRST, **lie),))
+    result = run("list", "--node", node.url)
+    assert result.exit_code == 1
+    assert "the node's answer cannot be read" in result.stderr
 
 
 def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str]) -> None:
