@@ -47,11 +47,11 @@ class ScriptedServer:
         self.got_request = asyncio.Event()
         self.stop_listening: Callable[[], None] = lambda: None
 
-    def client(self, timeout_s: float) -> AsyncClient:
+    def client(self, timeout_s: float, chain_id: int | None = None) -> AsyncClient:
         """A client of this server, also of one that has stopped."""
         over_socket = partial(httpx.AsyncClient, transport=httpx.AsyncHTTPTransport(uds=str(self._socket)))
         with patch.object(httpx, "AsyncClient", over_socket):
-            return AsyncClient("http://node.example", timeout_s=timeout_s)
+            return AsyncClient("http://node.example", timeout_s=timeout_s, chain_id=chain_id)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

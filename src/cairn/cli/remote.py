@@ -31,22 +31,25 @@ _NEXT_STEPS = {
 }
 
 
-def ask_node(url: str, action: Callable[[AsyncClient], Awaitable[T]]) -> T:
-    """Run `action` with the node at `url`. Raises `CommandFailed` that says what to do next, or `InvalidConfig`."""
-    return asyncio.run(_ask(url, action))
+def ask_node(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None = None) -> T:
+    """Run `action` with the node at `url`. Raises `CommandFailed` that says what to do next, or `InvalidConfig`.
+
+    With `chain_id` nothing is signed for another chain.
+    """
+    return asyncio.run(_ask(url, action, chain_id))
 
 
-async def _ask(url: str, action: Callable[[AsyncClient], Awaitable[T]]) -> T:
+async def _ask(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None) -> T:
     with explained_errors(url):
-        async with connect(url) as node:
+        async with connect(url, chain_id) as node:
             # One attempt: that there is no node should be said at once, not after all of a client's attempts.
             await node.health()
             return await action(node)
 
 
-def connect(url: str) -> AsyncClient:
+def connect(url: str, chain_id: int | None = None) -> AsyncClient:
     try:
-        return AsyncClient(url, timeout_s=PATIENCE_S)
+        return AsyncClient(url, timeout_s=PATIENCE_S, chain_id=chain_id)
     except ValueError:
         raise InvalidConfig(f"--node {url}: expected a URL, such as http://127.0.0.1:8645") from None
 

@@ -42,7 +42,9 @@ class Sending:
             self._confirm(chain)
         account = Account(self._order.sender.unlock(password_file))
         try:
-            ask_node(self._url, lambda node: self._submit(node, account, wait_s))
+            # Exactly what was shown: the node, asked again, may tell of another chain or price.
+            price = self._price(chain)
+            ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
         except KeyboardInterrupt:
             if self._tx_hash is not None:
                 print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` tells what became of it", file=sys.stderr)
@@ -86,13 +88,13 @@ class Sending:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was sent")
 
-    async def _submit(self, node: AsyncClient, account: Account, wait_s: float | None) -> None:
+    async def _submit(self, node: AsyncClient, account: Account, price: int, wait_s: float | None) -> None:
         order, wallet = self._order, node.wallet(account)
         if order.nonce is None:
-            tx_hash = await wallet.send(order.to_address, order.value, gas_price=order.gas_price)
+            tx_hash = await wallet.send(order.to_address, order.value, gas_price=price)
             submitted = Submitted("pending", tx_hash)
         else:
-            signed = await wallet.sign(order.to_address, order.value, nonce=order.nonce, gas_price=order.gas_price)
+            signed = await wallet.sign(order.to_address, order.value, nonce=order.nonce, gas_price=price)
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)

@@ -78,6 +78,8 @@ class AsyncClient:
     Use it as a context manager, in one event loop; any number of tasks may share it. What follows the chain waits for
     a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
     for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
+
+    With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class AsyncClient:
         outage_timeout_s: float | None = None,
         silence_timeout_s: float = 15.0,
         tls: ssl.SSLContext | None = None,
+        chain_id: int | None = None,
     ) -> None:
+        self._chain_id = chain_id
         self._transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls)
         self._patient = self._transport.with_timeout(outage_timeout_s)
         self._channel = EventChannel(
@@ -233,8 +237,14 @@ class AsyncClient:
         return account
 
     async def chain(self) -> Chain:
-        """The chain's parameters, its newest block, and how full the mempool is."""
-        return await self._transport.get("/chain", _CHAIN)
+        """The chain's parameters, its newest block, and how full the mempool is.
+
+        Raises `UnexpectedAnswer` when it is not the chain that this client is for.
+        """
+        chain = await self._transport.get("/chain", _CHAIN)
+        if self._chain_id not in (None, chain.chain_id):
+            raise UnexpectedAnswer(f"{self.url} is a node of chain {chain.chain_id}, not of {self._chain_id}")
+        return chain
 
     async def validators(self) -> Validators:
         """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""

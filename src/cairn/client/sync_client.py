@@ -82,6 +82,8 @@ class Client:
     Use it as a context manager, or call `close`; any number of threads may share it. What follows the chain waits for
     a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
     for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
+
+    With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
     """
 
     def __init__(
@@ -92,9 +94,15 @@ class Client:
         outage_timeout_s: float | None = None,
         silence_timeout_s: float = 15.0,
         tls: ssl.SSLContext | None = None,
+        chain_id: int | None = None,
     ) -> None:
         self._async = AsyncClient(
-            url, timeout_s=timeout_s, outage_timeout_s=outage_timeout_s, silence_timeout_s=silence_timeout_s, tls=tls
+            url,
+            timeout_s=timeout_s,
+            outage_timeout_s=outage_timeout_s,
+            silence_timeout_s=silence_timeout_s,
+            tls=tls,
+            chain_id=chain_id,
         )
         self._loop = LoopThread()
 
@@ -158,7 +166,10 @@ class Client:
         return self._loop.run(self._async.account(address))
 
     def chain(self) -> Chain:
-        """The chain's parameters, its newest block, and how full the mempool is."""
+        """The chain's parameters, its newest block, and how full the mempool is.
+
+        Raises `UnexpectedAnswer` when it is not the chain that this client is for.
+        """
         return self._loop.run(self._async.chain())
 
     def validators(self) -> Validators:

@@ -43,6 +43,15 @@ PENDING = {
     "gasPrice": 1,
 }
 CONFIRMED = PENDING | {"status": "confirmed", "blockHeight": 1, "blockHash": "0x", "transactionIndex": 0, "fee": 21_000}
+OTHER_CHAIN = {
+    "chainId": 1,
+    "gasPrice": 1,
+    "blockGasLimit": 210_000_000,
+    "engine": "embedded",
+    "version": "0",
+    "head": {"blockHeight": 5, "hash": "0x", "timestamp": 1},
+    "mempool": {"pending": 0, "queued": 0, "limit": 1},
+}
 UNSIGNED = {"from": "0x" + "aa" * 20, "to": "0x" + "bb" * 20, "value": 1, "gas": 21_000}
 
 Use = Callable[[AsyncClient], Awaitable[object]]
@@ -320,3 +329,14 @@ def test_a_name_stays_in_its_place_of_the_path() -> None:
 def test_a_url_must_be_one_of_http() -> None:
     with pytest.raises(ValueError, match="http://"):
         AsyncClient("127.0.0.1:8645")
+
+
+def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
+    async def main() -> None:
+        async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0) as client:
+            assert (await client.chain()).chain_id == 1
+        async with scripted(answer(200, OTHER_CHAIN)) as server, server.client(timeout_s=5.0, chain_id=1337) as client:
+            with pytest.raises(UnexpectedAnswer, match="of chain 1, not of 1337"):
+                await client.wallet(Account.dev(0)).sign(Account.dev(1).address, 1, nonce=0)
+
+    run_virtual(main())
