@@ -73,7 +73,7 @@ newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clon
 	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/test_newcomer.py
 
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
 
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
