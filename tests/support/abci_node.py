@@ -17,6 +17,7 @@ from cairn.engine.application import Application
 from cairn.engine.network.application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.senders import Senders
 from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
@@ -79,6 +80,8 @@ class Node:
         self.senders = Senders(genesis.chain_id)
         self.events = Recorder(self.pool)
         self.heard: list[int] = []
+        self.seconds = 0.0
+        """How long it has run, as far as its budgets know."""
         feed = Feed()
         feed.subscribe(self.heard.append)
         self.app = NetworkApplication(
@@ -88,6 +91,7 @@ class Node:
             Overlay(self.chain, 10),
             self.senders,
             self.events,
+            Refusals(lambda: self.seconds),
             lambda: 1_000.0,
         )
 

@@ -427,7 +427,11 @@ class Core:
         return validator_set(self._chain)
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
-        await submit_update(self._chain, update, self._settings.cometbft_rpc)
+        await submit_update(self._chain, update, self._settings.cometbft_rpc, self._vouch_for)
+
+    def _vouch_for(self, update: ValidatorUpdate) -> None:
+        if isinstance(self.engine, NetworkEngine):
+            self.engine.vouch_for(update)
 
     # What the developer of a dev chain brings about.
 

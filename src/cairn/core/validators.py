@@ -1,5 +1,7 @@
 """The validators of a network: read from the chain, changed by updates that administrators have signed."""
 
+from collections.abc import Callable
+
 from cairn.core.gateway import ValidatorSet
 from cairn.domain.errors import EngineUnavailable, NotFound, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate, apply_update, encode_update
@@ -19,15 +21,22 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
     return ValidatorSet(genesis.chain_id, chain.head_header.height, chain.governance, genesis.admins)
 
 
-async def submit_update(chain: ChainStore, update: ValidatorUpdate, rpc_address: str) -> None:
+async def submit_update(
+    chain: ChainStore,
+    update: ValidatorUpdate,
+    rpc_address: str,
+    on_checked: Callable[[ValidatorUpdate], None] = lambda update: None,
+) -> None:
     """Check an update and hand it to CometBFT. It is not kept here: whoever submitted it looks whether it happened.
 
+    `on_checked` gets a good one before CometBFT does.
     Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
     """
     current = validator_set(chain)
     if current.admins is None:
         raise UpdateRefused("genesis names no administrators: the validators of this chain never change")
     apply_update(current.governance, current.admins, update, current.chain_id)
+    on_checked(update)
     rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
     try:
         error = await rpc.broadcast(encode_update(update))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cairn.domain.crypto import address_of_key
+from cairn.domain import governance
+from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, UpdateRefused
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest, genesis_outcome, parse_genesis
 from cairn.domain.governance import (
@@ -78,6 +79,22 @@ def test_strangers_and_other_chains_are_refused() -> None:
         apply_update(START, ADMINS, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN_ID)
     with pytest.raises(InvalidSignature, match="no administrator"):
         apply_update(START, ADMINS, update(validator(3)), CHAIN_ID + 1)
+
+
+def test_the_first_signature_of_a_stranger_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a recovery, and anybody can put a hundred under an update."""
+    recovered = 0
+
+    def counted(digest: bytes, signature: bytes) -> Address:
+        nonlocal recovered
+        recovered += 1
+        return recover_sender(digest, signature)
+
+    monkeypatch.setattr(governance, "recover_sender", counted)
+    strangers = [bytes([number]) * 32 for number in range(9, 40)]
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, ADMINS, update(validator(3), keys=[KEYS[0], *strangers]), CHAIN_ID)
+    assert recovered == 2
 
 
 def test_updates_have_one_encoding() -> None:

@@ -16,6 +16,7 @@ from cairn.domain.errors import (
     SenderLimit,
     UpdateRefused,
 )
+from cairn.engine.abci.messages import TxResult
 
 CODESPACE = "cairn"
 REFUSED = 1
@@ -36,6 +37,10 @@ _CODES: dict[type[NodeError], int] = {
     UpdateRefused: 13,
     InvalidBlock: 14,
 }
+
+
+def refusal_result(refusal: NodeError) -> TxResult:
+    return TxResult(code_of(refusal), log=refusal.detail, codespace=CODESPACE)
 
 
 def code_of(refusal: NodeError) -> int:

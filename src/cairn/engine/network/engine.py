@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cairn.domain.governance import ValidatorUpdate, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
@@ -12,6 +13,7 @@ from cairn.engine.application import Application
 from cairn.engine.network.application import NetworkApplication
 from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.rpc import Rpc
 from cairn.engine.network.senders import Senders
 from cairn.engine.network.snapshots import Snapshots
@@ -72,7 +74,15 @@ class NetworkEngine:
             chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored
         )
         self._application = NetworkApplication(
-            application, chain, pool, self._overlay, self._senders, self, time.time, self._snapshots
+            application,
+            chain,
+            pool,
+            self._overlay,
+            self._senders,
+            self,
+            Refusals(time.monotonic),
+            time.time,
+            self._snapshots,
         )
         self._stopped = asyncio.Event()
 
@@ -127,6 +137,10 @@ class NetworkEngine:
             return False
         entry.local = True
         return True
+
+    def vouch_for(self, update: ValidatorUpdate) -> None:
+        """Have `update`, which this node hands to CometBFT, checked whatever peers send meanwhile."""
+        self._senders.remember(encode_update(update), update)
 
     # What CometBFT brings about.
 

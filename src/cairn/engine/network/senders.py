@@ -35,9 +35,11 @@ def parse(raw: bytes, chain_id: int) -> Meaning | Rejected:
 
 
 class Senders:
-    """A bounded memory of transactions by their bytes. What is no transaction is not remembered: it may be anything.
+    """A bounded memory of transactions by their bytes: those that were accepted, and those of blocks.
 
-    Bundles have a memory of their own: the same transfers make any number of bundles, and none may push transfers out.
+    What was refused is not remembered: anybody can make any number of transactions that nobody can pay for, and they
+    must not push out what is checked again after every block. Bundles have a memory of their own: the same transfers
+    make any number of bundles, and none may push transfers out.
     """
 
     def __init__(self, chain_id: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
@@ -64,13 +66,22 @@ class Senders:
             # A bundle of others is mostly new from its first transfer on: then the rest need not be opened.
             if first_in(raw) not in self._known:
                 return None
-            found = _gathered(open_bundle(raw), self._known)
-        except Rejected:
+            found = gather(open_bundle(raw), self._known)
+        except (Rejected, KeyError):
             return None
         if not isinstance(found, Bundle):
             return None
         self.remember_bundle(raw, found)
         return found
+
+    def keep(self, raw: bytes, accepted: Meaning | Bundle) -> None:
+        """Remember what was read of anybody's bytes and then accepted."""
+        if isinstance(accepted, Bundle):
+            for inner, tx in zip(accepted.raws, accepted.txs, strict=True):
+                self.remember(inner, tx)
+            self.remember_bundle(raw, accepted)
+        else:
+            self.remember(raw, accepted)
 
     def remember(self, raw: bytes, meaning: Meaning) -> None:
         known = self._known
@@ -98,8 +109,17 @@ class Senders:
             found.append(opened)
         return found
 
-    async def resolve(self, raws: Sequence[bytes], for_block: bool = False) -> list[Parsed]:
-        """What each of them means, in their order. `for_block` does not wait for others' turns."""
+    def known(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
+        """What those of them mean, none a bundle, that need no recovery."""
+        known = self._known
+        return {raw: meaning for raw in raws if (meaning := known.get(raw)) is not None}
+
+    async def read(self, raws: Sequence[bytes]) -> dict[bytes, Meaning | Rejected]:
+        """What each of them means, none a bundle. Nothing is remembered: it may be anybody's."""
+        return dict(zip(raws, await self._parse_all(raws, self._threads), strict=True))
+
+    async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
+        """What each item of a block means, in their order, without a wait for what peers put into the mempool."""
         resolved: dict[bytes, Parsed] = {}
         inside: dict[bytes, list[bytes]] = {}
         single: list[bytes] = []
@@ -114,33 +134,26 @@ class Senders:
                 inside[raw] = open_bundle(raw)
             except Rejected as refusal:
                 resolved[raw] = refusal
-        needed = dict.fromkeys(single + [raw for opened in inside.values() for raw in opened])
-        meanings = await self._recover(needed, self._block_threads if for_block else self._threads)
+        meanings = await self._recover(dict.fromkeys(single + [raw for opened in inside.values() for raw in opened]))
         resolved |= meanings
         for raw, opened in inside.items():
-            found = _gathered(opened, meanings) or InvalidField("bundle", "holds what is no transfer")
+            found = gather(opened, meanings)
             if isinstance(found, Bundle):
                 self.remember_bundle(raw, found)
             resolved[raw] = found
         return [resolved[raw] for raw in raws]
 
-    async def _recover(self, raws: Iterable[bytes], threads: ThreadPoolExecutor) -> dict[bytes, Meaning | Rejected]:
-        known = self._known
+    async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
         # Its own copy: what is remembered may be forgotten while others are recovered.
-        resolved: dict[bytes, Meaning | Rejected] = {}
-        missing = []
-        for raw in raws:
-            if (meaning := known.get(raw)) is None:
-                missing.append(raw)
-            else:
-                resolved[raw] = meaning
-        for raw, parsed in zip(missing, await self._parse_all(missing, threads), strict=True):
+        resolved = self.known(raws)
+        missing = [raw for raw in raws if raw not in resolved]
+        for raw, parsed in zip(missing, await self._parse_all(missing, self._block_threads), strict=True):
             resolved[raw] = parsed
             if not isinstance(parsed, Rejected):
                 self.remember(raw, parsed)
         return resolved
 
-    async def _parse_all(self, raws: list[bytes], threads: ThreadPoolExecutor) -> list[Meaning | Rejected]:
+    async def _parse_all(self, raws: Sequence[bytes], threads: ThreadPoolExecutor) -> list[Meaning | Rejected]:
         if len(raws) <= FEW:
             return self._parse_chunk(raws)
         loop = asyncio.get_running_loop()
@@ -148,7 +161,7 @@ class Senders:
         parsed = await asyncio.gather(*(loop.run_in_executor(threads, self._parse_chunk, chunk) for chunk in chunks))
         return [item for chunk in parsed for item in chunk]
 
-    def _parse_chunk(self, raws: list[bytes]) -> list[Meaning | Rejected]:
+    def _parse_chunk(self, raws: Sequence[bytes]) -> list[Meaning | Rejected]:
         return [parse(raw, self._chain_id) for raw in raws]
 
     def close(self) -> None:
@@ -156,17 +169,17 @@ class Senders:
             threads.shutdown(wait=True, cancel_futures=True)
 
 
-def _gathered(opened: list[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> Bundle | Rejected | None:
+def gather(opened: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> Bundle | Rejected:
     """A bundle is what all in it are: one that is refused spoils it, since whoever made it must have known.
 
-    None when something is not known, or is no transfer.
+    Raises `KeyError` when the meaning of one is missing.
     """
     txs = []
     for raw in opened:
-        meaning = meanings.get(raw)
+        meaning = meanings[raw]
         if isinstance(meaning, Rejected):
             return meaning
         if not isinstance(meaning, Tx):
-            return None
+            return InvalidField("bundle", "holds what is no transfer")
         txs.append(meaning)
     return Bundle(tuple(opened), tuple(txs))

@@ -165,9 +165,9 @@ def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest
 
     async def scenario() -> None:
         senders = Senders(CHAIN_ID)
-        flooding = asyncio.create_task(senders.resolve(flood))
+        flooding = asyncio.create_task(senders.read(flood))
         await asyncio.sleep(0)
-        await senders.resolve(block, for_block=True)
+        await senders.resolve(block)
         assert not flooding.done()
         block_is_done.set()
         await flooding

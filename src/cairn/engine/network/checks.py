@@ -1,0 +1,243 @@
+"""The checks that CometBFT asks for, answered in order, so that no peer can hold up a block with them.
+
+CometBFT commits a block only when every check before it is answered, and while its line of checks is full it reads no
+votes from the peers that wait there. Reading a transaction, that is recovering its sender, is what a check costs. So
+
+- a bundle is read in growing parts, and refused as soon as too little of what was read can be mined;
+- nothing is read while CometBFT waits for a proposal or for a block's result;
+- what this node does not know is turned away unread while the budget for refused transactions is used up, while too
+  much waits, or when a block has waited for its commit long enough.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+from cairn.domain.errors import MempoolFull, Rejected
+from cairn.domain.types import Tx, TxHash
+from cairn.engine.abci import messages as m
+from cairn.engine.network.bundle import is_bundle, open_bundle
+from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.refusals import Refusals
+from cairn.engine.network.senders import Meaning, Parsed, Senders, gather
+
+FIRST_PART = 2
+"""Transfers of a bundle that are read first."""
+GROWTH = 4
+"""How many times as large the next part is."""
+READ_TOGETHER_BYTES = 64 * 1024
+"""Some hundred transfers that came one by one."""
+ANSWERED_TOGETHER = 256
+MOST_WAITING_BYTES = 2 * 1024 * 1024
+"""Less than CometBFT may have under way, and more than comes in seconds from nodes that are honest."""
+READ_BEFORE_COMMIT = 2_048
+"""Signatures that are read while a block waits for its commit."""
+
+
+class Judge(Protocol):
+    """The rules, as far as checks need them."""
+
+    def check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
+        """Judge one transaction, whatever was read, and count it when it is accepted."""
+
+    def check_sample(self, txs: Sequence[Tx], new: Collection[TxHash]) -> None:
+        """Judge the first `txs` of a bundle. Raises `Rejected` when too few of those in `new` can be mined."""
+
+
+class _Check(NamedTuple):
+    request: m.CheckTxRequest
+    answer: "asyncio.Future[m.TxResult]"
+
+
+class Checks:
+    def __init__(self, senders: Senders, judge: Judge, refusals: Refusals) -> None:
+        self._senders = senders
+        self._judge = judge
+        self._refusals = refusals
+        self._waiting: deque[_Check] = deque()
+        """One that has to be read, and all that came after it."""
+        self._waiting_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._holds = 0
+        self._resumed: asyncio.Future[None] | None = None
+        """Done when nothing holds the checks any more."""
+        self._left_before_commit: int | None = None
+        """Signatures that may still be read; None while no block waits for its commit."""
+
+    def check(self, request: m.CheckTxRequest) -> "m.TxResult | asyncio.Future[m.TxResult]":
+        if not self._waiting:
+            known = self._senders.find(request.tx)
+            if known is not None:
+                return self._judge.check(request, known)
+            if self._is_turned_away(request):
+                return self._turn_away()
+        loop = asyncio.get_running_loop()
+        check = _Check(request, loop.create_future())
+        self._waiting.append(check)
+        self._waiting_bytes += len(request.tx)
+        if self._task is None:
+            self._task = loop.create_task(self._answer_all())
+        return check.answer
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Read nothing meanwhile: CometBFT waits for something that matters more."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if self._holds == 0 and self._resumed is not None and not self._resumed.done():
+                self._resumed.set_result(None)
+
+    def block_waits(self) -> None:
+        """CometBFT has a block's result, and commits it once every check that it has asked for is answered."""
+        if self._left_before_commit is None:
+            self._left_before_commit = READ_BEFORE_COMMIT
+
+    def block_committed(self) -> None:
+        self._left_before_commit = None
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    # Answering.
+
+    async def _answer_all(self) -> None:
+        while self._waiting:
+            await self._until_free()
+            if self._answer_front():
+                await self._read_front()
+        self._task = None
+
+    async def _until_free(self) -> None:
+        # Others on this loop have their turn too, also where nothing below leaves it.
+        await asyncio.sleep(0)
+        while self._holds:
+            self._resumed = asyncio.get_running_loop().create_future()
+            await self._resumed
+
+    def _answer_front(self) -> bool:
+        """Answer what needs no reading, from the front; whether the next one does."""
+        for _ in range(ANSWERED_TOGETHER):
+            if not self._waiting:
+                return False
+            check = self._waiting[0]
+            # It is cancelled when the connection is gone, and CometBFT's mempool with it.
+            if not check.answer.cancelled():
+                known = self._senders.find(check.request.tx)
+                if known is not None:
+                    self._settle(check, known)
+                elif self._is_turned_away(check.request):
+                    check.answer.set_result(self._turn_away())
+                else:
+                    return True
+            self._pop()
+        return False
+
+    def _pop(self) -> _Check:
+        check = self._waiting.popleft()
+        self._waiting_bytes -= len(check.request.tx)
+        return check
+
+    def _is_turned_away(self, request: m.CheckTxRequest) -> bool:
+        if request.recheck:
+            return False
+        has_time = self._left_before_commit is None or self._left_before_commit > 0
+        return not has_time or self._waiting_bytes > MOST_WAITING_BYTES or self._refusals.is_over_budget
+
+    def _turn_away(self) -> m.TxResult:
+        self._refusals.add_unread()
+        return _BUSY
+
+    # Reading.
+
+    async def _read_front(self) -> None:
+        request = self._waiting[0].request
+        if is_bundle(request.tx):
+            parsed, read = await self._read_bundle(request.tx)
+            self._judge_next(parsed, read)
+            return
+        raws = [check.request.tx for check in self._next_singles()]
+        known = self._senders.known(raws)
+        new = await self._read([raw for raw in dict.fromkeys(raws) if raw not in known])
+        for raw in raws:
+            self._judge_next(new.get(raw) or known[raw], int(raw in new))
+
+    def _next_singles(self) -> Iterator[_Check]:
+        size_bytes = 0
+        for check in takewhile(lambda check: not is_bundle(check.request.tx), self._waiting):
+            yield check
+            size_bytes += len(check.request.tx)
+            if size_bytes >= READ_TOGETHER_BYTES:
+                return
+
+    async def _read_bundle(self, raw: bytes) -> tuple[Parsed, int]:
+        """What it is, and how many signatures had to be read for that."""
+        read = 0
+        try:
+            opened = open_bundle(raw)
+            meanings = self._senders.known(opened)
+            unread = [inner for inner in opened if inner not in meanings]
+            part = FIRST_PART
+            while read < len(unread):
+                if read:
+                    await self._until_free()
+                meanings |= await self._read(unread[read : read + part])
+                read = min(read + part, len(unread))
+                if read < len(unread):
+                    new = {tx.hash for tx in _transfers(unread[:read], meanings)}
+                    self._judge.check_sample(_transfers(opened, meanings), new)
+                part *= GROWTH
+            return gather(opened, meanings), read
+        except Rejected as refusal:
+            return refusal, read
+
+    async def _read(self, raws: list[bytes]) -> dict[bytes, Meaning | Rejected]:
+        meanings = await self._senders.read(raws)
+        if self._left_before_commit is not None:
+            self._left_before_commit -= len(raws)
+        return meanings
+
+    def _judge_next(self, parsed: Parsed, read: int) -> None:
+        check = self._pop()
+        if check.answer.cancelled():
+            return
+        result = self._settle(check, parsed)
+        if result is None:
+            return
+        if result.code:
+            self._refusals.add(read)
+        elif not isinstance(parsed, Rejected):
+            self._senders.keep(check.request.tx, parsed)
+
+    def _settle(self, check: _Check, parsed: Parsed) -> m.TxResult | None:
+        """Judge it and answer; None for a failure of our own."""
+        try:
+            result = self._judge.check(check.request, parsed)
+        except Exception as failure:
+            check.answer.set_exception(failure)
+            return None
+        check.answer.set_result(result)
+        return result
+
+
+_BUSY = refusal_result(
+    MempoolFull("too much of what peers send is refused, or too much waits: nothing unknown is read just now")
+)
+
+
+def _transfers(raws: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> list[Tx]:
+    """Those before the first that is unread. Raises the `Rejected` of one that is none."""
+    txs = []
+    for raw in takewhile(meanings.__contains__, raws):
+        meaning = meanings[raw]
+        if isinstance(meaning, Rejected):
+            raise meaning
+        if isinstance(meaning, Tx):
+            txs.append(meaning)
+    return txs

@@ -1,0 +1,223 @@
+"""Checks of what strangers send: they cost little to refuse, and blocks go first."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable
+
+import pytest
+from structlog.testing import capture_logs
+
+from cairn.domain.errors import InsufficientFunds, MempoolFull, Rejected
+from cairn.domain.governance import ValidatorUpdate, decode_update
+from cairn.domain.types import Tx
+from cairn.engine.abci import messages as m
+from cairn.engine.network import senders as reading
+from cairn.engine.network.bundle import MOST, encode_bundle
+from cairn.engine.network.checks import FIRST_PART, MOST_WAITING_BYTES, READ_BEFORE_COMMIT
+from cairn.engine.network.codes import REFUSED, code_of
+from cairn.engine.network.refusals import NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S
+from cairn.engine.network.senders import parse
+from tests.support.abci_node import SECOND, Node, bundle, raw, update
+from tests.support.core_fixtures import signed
+from tests.support.forgery import Forger
+from tests.support.pace import PATIENCE_S
+
+BUSY = code_of(MempoolFull(""))
+POOR = code_of(InsufficientFunds(""))
+
+
+@pytest.fixture
+def forger() -> Forger:
+    return Forger()
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """All whose sender is recovered, as it happens."""
+    done: list[bytes] = []
+
+    def noted(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+        done.append(raw)
+        return parse(raw, chain_id)
+
+    monkeypatch.setattr(reading, "parse", noted)
+    return done
+
+
+async def ask(node: Node, *raws: bytes, recheck: bool = False) -> list[int]:
+    """The codes of checks that are asked for all at once."""
+    answers = [node.app.check_tx(m.CheckTxRequest(raw, recheck)) for raw in raws]
+    return [(await answer if isinstance(answer, Awaitable) else answer).code for answer in answers]
+
+
+def check(node: Node, *raws: bytes, recheck: bool = False) -> list[int]:
+    return asyncio.run(ask(node, *raws, recheck=recheck))
+
+
+def exhaust(node: Node, forger: Forger) -> None:
+    """Use the budget up."""
+    check(node, *(forger.transfer() for _ in range(READ_AT_ONCE)))
+
+
+# What is read of a bundle.
+
+
+def test_a_bundle_that_nobody_signed_is_refused_by_its_first_transfers(
+    node: Node, forger: Forger, read: list[bytes]
+) -> None:
+    assert check(node, forger.bundle()) == [POOR]
+    assert len(read) == FIRST_PART
+
+
+def test_transfers_that_pay_in_front_of_others_do_not_make_a_bundle_worth_reading(
+    node: Node, forger: Forger, read: list[bytes]
+) -> None:
+    """The more of them are new the more is read; those that came before count for nothing."""
+    good = [raw(nonce) for nonce in range(8)]
+    assert check(node, encode_bundle([*good, *(forger.transfer() for _ in range(MOST - 8))])) == [POOR]
+    assert len(read) < 10 * len(good)
+    assert check(node, encode_bundle(good)) == [0]
+    read.clear()
+    assert check(node, encode_bundle([*good, *(forger.transfer() for _ in range(MOST - 8))])) == [POOR]
+    assert len(read) == FIRST_PART
+
+
+def test_old_transfers_are_not_all_read_again(node: Node, read: list[bytes]) -> None:
+    node.finalize([bundle(*range(40))])
+    node.app.commit()
+    node.senders._known.clear()
+    read.clear()
+    assert check(node, bundle(*range(39, -1, -1))) == [REFUSED]
+    assert len(read) == FIRST_PART
+
+
+def test_a_long_bundle_that_can_be_mined_is_taken(node: Node, read: list[bytes]) -> None:
+    together = bundle(*range(100))
+    assert check(node, together) == [0]
+    assert len(read) == 100
+    assert node.pool.pending_count == 100
+    # It is known from then on.
+    node.finalize([])
+    node.app.commit()
+    assert check(node, together, recheck=True) == [0]
+    assert len(read) == 100
+
+
+def test_what_was_refused_is_not_remembered(node: Node, forger: Forger) -> None:
+    """Else anybody could push out what is checked again after every block."""
+    forged = forger.transfer()
+    assert check(node, forged, raw(7), encode_bundle([raw(8), raw(9)])) == [POOR, 8, 8]
+    assert [node.senders.find(item) for item in (forged, raw(7), raw(8))] == [None] * 3
+
+
+# The budget.
+
+
+def test_over_budget_nothing_unknown_is_read_until_time_has_passed(
+    node: Node, forger: Forger, read: list[bytes]
+) -> None:
+    exhaust(node, forger)
+    assert len(read) == READ_AT_ONCE
+    assert check(node, forger.transfer(), forger.bundle(), raw(0)) == [BUSY] * 3
+    # What this node sends itself is known to it.
+    node.senders.remember(raw(0), signed(0))
+    assert check(node, raw(0)) == [0]
+    assert len(read) == READ_AT_ONCE
+    node.seconds += 2 / READ_PER_S
+    assert check(node, raw(1)) == [0]
+
+
+def test_an_update_that_this_node_hands_over_is_checked_whatever_the_budget(node: Node, forger: Forger) -> None:
+    exhaust(node, forger)
+    wanted = update(0, SECOND, 0, 1)
+    assert check(node, wanted) == [BUSY]
+    node.senders.remember(wanted, decode_update(wanted))
+    assert check(node, wanted) == [0]
+
+
+def test_what_is_accepted_costs_nothing_of_the_budget(node: Node, forger: Forger) -> None:
+    exhaust(node, forger)
+    node.seconds += 1 / READ_PER_S
+    assert check(node, raw(0)) == [0]
+    assert check(node, bundle(1, 2, 3)) == [0]
+    assert check(node, forger.transfer()) == [POOR]
+    assert check(node, raw(4)) == [BUSY]
+
+
+def test_what_cometbft_holds_is_checked_again_whatever_the_budget(node: Node, forger: Forger) -> None:
+    check(node, raw(0))
+    exhaust(node, forger)
+    node.senders._known.clear()
+    node.finalize([])
+    node.app.commit()
+    assert check(node, raw(0), recheck=True) == [0]
+
+
+def test_the_log_tells_of_it_now_and_then(node: Node, forger: Forger) -> None:
+    with capture_logs() as logs:
+        for _ in range(NOTICED - 1):
+            check(node, forger.bundle(8))
+        assert logs == []
+        check(node, forger.bundle(8))
+        for _ in range(2 * NOTICED):
+            check(node, forger.transfer())
+        assert len(logs) == 1
+        node.seconds += NOTICE_INTERVAL_S
+        check(node, forger.transfer())
+    told = [{name: line[name] for name in ("refused", "signatures_read", "turned_away_unread")} for line in logs]
+    assert told == [
+        {"refused": NOTICED, "signatures_read": FIRST_PART * NOTICED, "turned_away_unread": 0},
+        {"refused": 2 * NOTICED + 1, "signatures_read": 2 * NOTICED + 1, "turned_away_unread": 0},
+    ]
+    assert logs[0]["event"] == "peers send transactions that are refused"
+
+
+# Blocks go first.
+
+
+def test_a_block_that_waits_for_its_commit_does_not_wait_for_all(node: Node, forger: Forger, read: list[bytes]) -> None:
+    raws = [forger.transfer() for _ in range(READ_AT_ONCE // 4)]
+    node.finalize([])
+    for _ in range(3):
+        check(node, *raws)
+    assert READ_BEFORE_COMMIT <= len(read) < READ_BEFORE_COMMIT + len(raws)
+    assert check(node, raw(0)) == [BUSY]
+    node.app.commit()
+    assert check(node, raw(0)) == [0]
+
+
+def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    proposed = [raw(nonce) for nonce in range(reading.FEW + 1)]
+    block_goes_on = threading.Event()
+    read: list[bytes] = []
+
+    def held_up(item: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+        assert item not in proposed or block_goes_on.wait(PATIENCE_S)
+        read.append(item)
+        return parse(item, chain_id)
+
+    monkeypatch.setattr(reading, "parse", held_up)
+
+    async def scenario() -> None:
+        judging = node.app.process_proposal(node.block(m.ProcessProposalRequest, proposed, 2e9))
+        assert isinstance(judging, Awaitable)
+        judged = asyncio.ensure_future(judging)
+        await asyncio.sleep(0)
+        checked = asyncio.ensure_future(ask(node, raw(0, sender=1)))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert read == []
+        block_goes_on.set()
+        assert await judged
+        assert await checked == [0]
+
+    asyncio.run(scenario())
+
+
+def test_too_much_that_waits_is_turned_away(node: Node, forger: Forger, read: list[bytes]) -> None:
+    large = forger.bundle()
+    waiting = [forger.bundle() for _ in range(MOST_WAITING_BYTES // len(large) + 10)]
+    codes = check(node, *waiting)
+    assert codes[:5] == [BUSY] * 5
+    assert codes[-1] == POOR
+    assert len(read) == FIRST_PART * codes.count(POOR)
