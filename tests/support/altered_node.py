@@ -3,6 +3,7 @@
 crash-node DIR    SIGKILL for the whole node at the next of the crash points, one in each life
 crash-core DIR    the same for the core alone, which the supervisor starts again
 hostile DIR       proposes blocks that break a rule, each rule until it hears that everybody has refused that
+gullible DIR      lets its CometBFT take whatever it is given, and so pass it on
 
 What was done so far is one file each in DIR. A lie's file has the heights at which it was told, a line each; the test
 makes LIE.refused.
@@ -24,7 +25,13 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import ValidatorUpdate, encode_update, sign_update
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
-from cairn.engine.abci.messages import FinalizeBlockRequest, PrepareProposalRequest, ProcessProposalRequest
+from cairn.engine.abci.messages import (
+    CheckTxRequest,
+    FinalizeBlockRequest,
+    PrepareProposalRequest,
+    ProcessProposalRequest,
+    TxResult,
+)
 from cairn.engine.application import Application
 from cairn.engine.network.application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
@@ -199,11 +206,20 @@ def alter_to_lie(directory: Path) -> None:
         setattr(NetworkApplication, name, method)
 
 
+def alter_to_believe() -> None:
+    def believe(self: NetworkApplication, request: CheckTxRequest) -> TxResult:
+        return TxResult()
+
+    setattr(NetworkApplication, "check_tx", believe)  # noqa: B010
+
+
 def main() -> None:
     _, alteration, directory, *args = sys.argv
     sys.argv = [sys.argv[0], *args]
     if alteration == "hostile":
         alter_to_lie(Path(directory))
+    elif alteration == "gullible":
+        alter_to_believe()
     else:
         alter_to_crash(Path(directory), whole_node=alteration == "crash-node")
     app()

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import Counter
 from contextlib import suppress
 from types import TracebackType
@@ -26,6 +27,8 @@ class Follower:
         self._url = "ws" + url.removeprefix("http") + "/events"
         self.blocks: list[tuple[int, str]] = []
         """Height and hash, in the order in which they were told."""
+        self.told_at: list[float] = []
+        """When each of them was, by the monotonic clock."""
         self.confirmed: Counter[str] = Counter()
         self.heights: dict[str, int] = {}
         self.errors: list[dict[str, Any]] = []
@@ -93,6 +96,7 @@ class Follower:
 
     def _note(self, message: dict[str, Any]) -> None:
         if message["event"] == "newBlock":
+            self.told_at.append(time.monotonic())
             self.blocks.append((message["blockHeight"], message["hash"]))
         elif message["event"] == "txConfirmed":
             self.confirmed[message["txHash"]] += 1

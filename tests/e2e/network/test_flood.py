@@ -1,0 +1,117 @@
+"""A peer without stake sends transactions that nobody signed, as fast as it may: blocks and transfers go on."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support import altered_node, flood
+from tests.support.cometbft import CometBFT
+from tests.support.flood import Flood, Items, forged_bundles, mixed_rubbish
+from tests.support.follower import Follower
+from tests.support.network import Network, NetworkNode
+from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S, Pace
+from tests.support.promises import assert_agreement, assert_each_once, assert_goes_on
+from tests.support.steady_load import SteadyLoad
+
+PER_SECOND = 25
+"""Transfers through each validator."""
+CALM_S = 12
+FLOODED_S = 25
+LONGEST_GAP_S = 5
+NOTICE = "peers send transactions that are refused"
+
+
+@pytest.fixture(scope="module")
+def network(cometbft_tools: Path, scratch: Path) -> Iterator[Network]:
+    """Four validators, and one full node that takes whatever it is given."""
+    with Network(scratch / "network", args=["--full-nodes=1"], linked=False) as network:
+        network.nodes[4].configure(flood.CONFIGURATION)
+        for node in network.nodes[:4]:
+            node.launch()
+        network.nodes[4].launch([sys.executable, "-P", altered_node.__file__, "gullible", str(scratch)])
+        for node in network.nodes:
+            node.await_ready()
+        yield network
+
+
+class Window(NamedTuple):
+    """What a network did in some seconds."""
+
+    confirmed_per_s: float
+    longest_gap_s: float
+    """Without a block."""
+
+
+def observe(node: NetworkNode, follower: Follower, seconds: float) -> Window:
+    """Look on for so long."""
+    began, first = time.monotonic(), len(follower.blocks)
+    time.sleep(seconds)
+    ended, last = time.monotonic(), len(follower.blocks)
+    times = [began, *follower.told_at[first:last], ended]
+    blocks = [node.block(height) for height, _ in follower.blocks[first:last]]
+    confirmed = sum(len(block["transactions"]) for block in blocks)
+    return Window(confirmed / (ended - began), max(later - earlier for earlier, later in pairwise(times)))
+
+
+@pytest.mark.parametrize("items", [forged_bundles, mixed_rubbish])
+def test_a_flood_of_what_nobody_signed_leaves_half_of_the_rate_and_no_long_gap(
+    network: Network, items: Callable[[], Items]
+) -> None:
+    *validators, peer = network.nodes
+    notices = [count_notices(node) for node in validators]
+    with Follower(validators[0].url) as follower:
+        follower.await_height(validators[0].height())
+        with Pace(network.is_paused) as pace, SteadyLoad([node.url for node in validators], PER_SECOND) as load:
+            wait_until(lambda: len(load.accepted) > PER_SECOND, PATIENCE_S, "some load")
+            calm = observe(validators[0], follower, CALM_S)
+            with Flood(peer.home / "rpc.sock", items()) as flooding:
+                flooded = observe(validators[0], follower, FLOODED_S)
+        # Shown with a failure, and by `pytest -s`.
+        print(f"{calm=} {flooded=} {flooding.sent_bytes=} {pace.slowness=}")
+        assert flooded.confirmed_per_s >= calm.confirmed_per_s / 2
+        assert flooded.longest_gap_s <= pace.stretch(LONGEST_GAP_S)
+        for node, before in zip(validators, notices, strict=True):
+            assert count_notices(node) > before
+        for tx_hash in load.accepted:
+            follower.follow(tx_hash)
+        follower.await_confirmed(load.accepted)
+    assert_each_once(assert_agreement(validators), load.accepted)
+
+
+def count_notices(node: NetworkNode) -> int:
+    assert node.process is not None
+    return node.process.stderr.count(NOTICE)
+
+
+def test_validators_that_list_their_peers_take_no_stranger(cometbft_tools: Path, scratch: Path) -> None:
+    """As docs/network.md sets it up."""
+    with Network(scratch / "listed", validators=2, args=["--full-nodes=1"], linked=False) as network:
+        first, second, stranger = network.nodes
+        for node, other in ((first, second), (second, first)):
+            node.configure(
+                {
+                    "p2p.persistent_peers": f"{other.peer_id}@127.0.0.1:{other.p2p_port}",
+                    "p2p.unconditional_peer_ids": other.peer_id,
+                    "p2p.max_num_inbound_peers": 0,
+                }
+            )
+        stranger.launch()
+        for node in (first, second):
+            node.launch()
+        for node in (first, second):
+            node.await_ready()
+        assert_goes_on([first, second])
+        assert (peers_of(first), peers_of(second)) == ([second.peer_id], [first.peer_id])
+        assert stranger.height() == 0
+
+
+def peers_of(node: NetworkNode) -> list[str]:
+    """The ids of those that its CometBFT is connected to."""
+    connected = CometBFT(node.home, node.home).call("net_info")["peers"]
+    return [peer["node_info"]["id"] for peer in connected]

@@ -1,0 +1,113 @@
+"""A peer without stake that floods a network: a full node whose application takes whatever it is given.
+
+Its CometBFT then offers all of that to its peers, as fast as they read.
+"""
+
+import base64
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from types import TracebackType
+
+from cairn.cometbft import TomlValue
+from tests.support.forgery import Forger
+from tests.support.pace import PATIENCE_S
+
+PER_SECOND_BYTES = 6_000_000
+"""More than a peer reads: `recv_rate` is 5,120,000 unless somebody changes it."""
+TOGETHER_BYTES = 500_000
+"""In one request, which may have no more than a million."""
+MOST_TOGETHER = 10
+"""Calls in one request, as CometBFT allows."""
+
+CONFIGURATION: dict[str, TomlValue] = {
+    "mempool.recheck": False,
+    "mempool.size": 1_000_000,
+    "mempool.cache_size": 1_000_000,
+    "mempool.max_txs_bytes": 1 << 30,
+    "p2p.send_rate": 100_000_000,
+}
+"""Of its CometBFT: it keeps all, and sends it as fast as it can."""
+
+Items = Callable[[], Sequence[bytes]]
+
+
+def forged_bundles() -> Items:
+    """Only what costs the most for its size."""
+    forger = Forger()
+    return lambda: [forger.bundle()]
+
+
+def mixed_rubbish() -> Items:
+    """Long and short bundles, single transfers, updates, and bytes that are nothing at all."""
+    forger, random = Forger(), Random(7)
+
+    def items() -> list[bytes]:
+        singles = [forger.transfer() for _ in range(5)]
+        nothing = [prefix + random.randbytes(random.randrange(2_000)) for prefix in (b"", b"\x01{", b"\x02\x00\x10")]
+        return [forger.bundle(), forger.bundle(random.randrange(2, 100)), *singles, *nothing]
+
+    return items
+
+
+class Flood:
+    """Puts items into the mempool of the CometBFT with that RPC socket, while the `with` block runs."""
+
+    def __init__(self, rpc: Path, items: Items) -> None:
+        self._rpc = rpc
+        self._items = items
+        self.sent_bytes = 0
+        self.failure: Exception | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="flood")
+
+    def _run(self) -> None:
+        try:
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(PATIENCE_S)
+                sock.connect(str(self._rpc))
+                connection = http.client.HTTPConnection("cometbft")
+                connection.sock = sock
+                due: list[bytes] = []
+                while not self._ended.is_set():
+                    size_bytes = 0
+                    while len(due) < MOST_TOGETHER and size_bytes < TOGETHER_BYTES:
+                        due += self._items()
+                        size_bytes = sum(map(len, due[:MOST_TOGETHER]))
+                    self._post(connection, due[:MOST_TOGETHER])
+                    due = due[MOST_TOGETHER:]
+                    self._ended.wait(size_bytes / PER_SECOND_BYTES)
+        except Exception as failure:
+            self.failure = failure
+
+    def _post(self, connection: http.client.HTTPConnection, items: Sequence[bytes]) -> None:
+        calls = [
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "broadcast_tx_async",
+                "params": {"tx": base64.b64encode(item).decode()},
+            }
+            for item in items
+        ]
+        connection.request("POST", "/", json.dumps(calls), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.status == 200, body
+        self.sent_bytes += sum(map(len, items))
+
+    def __enter__(self) -> "Flood":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        if kind is None and self.failure is not None:
+            raise self.failure
