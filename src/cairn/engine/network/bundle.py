@@ -62,9 +62,9 @@ def open_bundle(raw: bytes) -> list[bytes]:
     return raws
 
 
-def first_in(raw: bytes) -> bytes:
-    """The first of the transfers in a bundle of anybody's making; none is empty. Raises `InvalidField`."""
-    return next(_cut(raw), b"")
+def first_in(raw: bytes, count: int) -> list[bytes]:
+    """The first transfers in a bundle of anybody's making; the rest is not looked at. Raises `InvalidField`."""
+    return list(islice(_cut(raw), count))
 
 
 def _cut(raw: bytes) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.abci import messages as m
-from cairn.engine.network.bundle import is_bundle, open_bundle
+from cairn.engine.network.bundle import first_in, is_bundle, open_bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.senders import Meaning, Parsed, Senders, gather
@@ -50,6 +50,23 @@ class Judge(Protocol):
 class _Check(NamedTuple):
     request: m.CheckTxRequest
     answer: "asyncio.Future[m.TxResult]"
+
+
+class _Reading:
+    """A bundle of which more and more is read."""
+
+    def __init__(self) -> None:
+        self.opened: Sequence[bytes] = ()
+        self.meanings: dict[bytes, Meaning | Rejected] = {}
+        """Its own copy: what is remembered may be forgotten meanwhile."""
+        self.unread: list[bytes] = []
+        self.new: list[bytes] = []
+        """What had to be read."""
+
+    def open(self, raws: Sequence[bytes], senders: Senders) -> None:
+        self.opened = raws
+        self.meanings = senders.known(raws) | self.meanings
+        self.unread = [raw for raw in raws if raw not in self.meanings]
 
 
 class Checks:
@@ -178,24 +195,34 @@ class Checks:
 
     async def _read_bundle(self, raw: bytes) -> tuple[Parsed, int]:
         """What it is, and how many signatures had to be read for that."""
-        read = 0
+        bundle = _Reading()
         try:
-            opened = open_bundle(raw)
-            meanings = self._senders.known(opened)
-            unread = [inner for inner in opened if inner not in meanings]
-            part = FIRST_PART
-            while read < len(unread):
-                if read:
-                    await self._until_free()
-                meanings |= await self._read(unread[read : read + part])
-                read = min(read + part, len(unread))
-                if read < len(unread):
-                    new = {tx.hash for tx in _transfers(unread[:read], meanings)}
-                    self._judge.check_sample(_transfers(opened, meanings), new)
+            # One that is not worth reading mostly shows it at once: then it need not even be opened.
+            first = first_in(raw, FIRST_PART + 1)
+            if len(first) > FIRST_PART:
+                bundle.open(first[:FIRST_PART], self._senders)
+                await self._read_part(bundle, FIRST_PART)
+                self._check_sample(bundle)
+            bundle.open(open_bundle(raw), self._senders)
+            part = FIRST_PART * GROWTH if bundle.new else FIRST_PART
+            while bundle.unread:
+                await self._until_free()
+                await self._read_part(bundle, part)
+                if bundle.unread:
+                    self._check_sample(bundle)
                 part *= GROWTH
-            return gather(opened, meanings), read
+            return gather(bundle.opened, bundle.meanings), len(bundle.new)
         except Rejected as refusal:
-            return refusal, read
+            return refusal, len(bundle.new)
+
+    async def _read_part(self, bundle: "_Reading", count: int) -> None:
+        part, bundle.unread = bundle.unread[:count], bundle.unread[count:]
+        bundle.meanings |= await self._read(part)
+        bundle.new += part
+
+    def _check_sample(self, bundle: "_Reading") -> None:
+        new = {tx.hash for tx in _transfers(bundle.new, bundle.meanings)}
+        self._judge.check_sample(_transfers(bundle.opened, bundle.meanings), new)
 
     async def _read(self, raws: list[bytes]) -> dict[bytes, Meaning | Rejected]:
         meanings = await self._senders.read(raws)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import structlog
 
 READ_PER_S = 1_000
-"""Signatures, on average: less than a tenth of a processor core."""
+"""Signatures, on average: about a tenth of a processor core."""
 READ_AT_ONCE = 4_096
 """So many more in a burst: peers that were away for a while may send much that is out of date."""
 NOTICED = 50

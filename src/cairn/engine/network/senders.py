@@ -64,7 +64,7 @@ class Senders:
             return bundle
         try:
             # A bundle of others is mostly new from its first transfer on: then the rest need not be opened.
-            if first_in(raw) not in self._known:
+            if not self.known(first_in(raw, 1)):
                 return None
             found = gather(open_bundle(raw), self._known)
         except (Rejected, KeyError):
