@@ -17,13 +17,16 @@ from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.service import Core
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import keccak256
-from cairn.domain.errors import StoreUnavailable, WrongGenesis
+from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
+from cairn.domain.governance import decode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
 from cairn.engine.abci.messages import CheckTxRequest
 from cairn.engine.network.bundle import is_bundle, open_bundle
+from cairn.engine.network.codes import code_of
 from cairn.engine.network.engine import NetworkEngine
+from tests.support.abci_node import GENESIS, SECOND, update
 from tests.support.cometbft import FAST, CometBFT
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
 from tests.support.network import scratch_parent
@@ -218,6 +221,29 @@ def test_only_what_was_submitted_here_survives_a_restart(validator: Validator) -
 
     run(hear_and_accept)
     run(look)
+
+
+def test_a_validator_update_that_is_submitted_here_passes_while_strangers_flood(validator: Validator) -> None:
+    validator.genesis = GENESIS
+    submitted, sent_by_another = (update(0, SECOND, *signers) for signers in ((0, 1), (1, 2)))
+
+    async def scenario() -> None:
+        async with validator.core() as core:
+            assert isinstance(core.engine, NetworkEngine)
+            application = core.engine._application
+
+            async def check(raw: bytes) -> int:
+                answer = application.check_tx(CheckTxRequest(raw, recheck=False))
+                return (await answer if isinstance(answer, Awaitable) else answer).code
+
+            # CometBFT does not run: only what the core does before it asks matters.
+            with pytest.raises(EngineUnavailable):
+                await core.submit_update(decode_update(submitted))
+            application._checks._refusals.add(10**9)
+            assert await check(sent_by_another) == code_of(MempoolFull(""))
+            assert await check(submitted) == 0
+
+    run(scenario)
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])
