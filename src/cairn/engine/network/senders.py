@@ -21,7 +21,9 @@ BUNDLED = 32_768
 """How many transfers the remembered bundles hold at most, all together."""
 THREADS = 2
 FEW = 128
-"""So many are recovered at once: handing them to a thread and back costs more than the moment that the loop waits."""
+"""So many of a block are recovered on the loop: to hand them to a thread and back costs more than the loop loses."""
+FEW_CHECKED = 32
+"""The same for what is checked: it may come without end, and the loop has blocks to see to."""
 CHUNK = 64
 """How many a thread takes at once."""
 
@@ -116,7 +118,7 @@ class Senders:
 
     async def read(self, raws: Sequence[bytes]) -> dict[bytes, Meaning | Rejected]:
         """What each of them means, none a bundle. Nothing is remembered: it may be anybody's."""
-        return dict(zip(raws, await self._parse_all(raws, self._threads), strict=True))
+        return dict(zip(raws, await self._parse_all(raws, self._threads, FEW_CHECKED), strict=True))
 
     async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
         """What each item of a block means, in their order, without a wait for what peers put into the mempool."""
@@ -147,14 +149,16 @@ class Senders:
         # Its own copy: what is remembered may be forgotten while others are recovered.
         resolved = self.known(raws)
         missing = [raw for raw in raws if raw not in resolved]
-        for raw, parsed in zip(missing, await self._parse_all(missing, self._block_threads), strict=True):
+        for raw, parsed in zip(missing, await self._parse_all(missing, self._block_threads, FEW), strict=True):
             resolved[raw] = parsed
             if not isinstance(parsed, Rejected):
                 self.remember(raw, parsed)
         return resolved
 
-    async def _parse_all(self, raws: Sequence[bytes], threads: ThreadPoolExecutor) -> list[Meaning | Rejected]:
-        if len(raws) <= FEW:
+    async def _parse_all(
+        self, raws: Sequence[bytes], threads: ThreadPoolExecutor, few: int
+    ) -> list[Meaning | Rejected]:
+        if len(raws) <= few:
             return self._parse_chunk(raws)
         loop = asyncio.get_running_loop()
         chunks = [raws[start : start + CHUNK] for start in range(0, len(raws), CHUNK)]
