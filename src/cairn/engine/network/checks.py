@@ -31,10 +31,10 @@ GROWTH = 4
 READ_TOGETHER_BYTES = 64 * 1024
 """Some hundred transfers that came one by one."""
 ANSWERED_TOGETHER = 256
-MOST_WAITING_BYTES = 2 * 1024 * 1024
-"""Less than CometBFT may have under way, and more than comes in seconds from nodes that are honest."""
-READ_BEFORE_COMMIT = 2_048
-"""Signatures that are read while a block waits for its commit."""
+MOST_WAITING_BYTES = 8 * 1024 * 1024
+"""Half of what the ABCI server reads ahead: CometBFT must never find its own line of checks full."""
+READ_BEFORE_COMMIT = 8_192
+"""Signatures that are read while a block waits for its commit: half a second of a processor core."""
 
 
 class Judge(Protocol):
