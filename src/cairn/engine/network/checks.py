@@ -176,7 +176,7 @@ class Checks:
     async def _read_front(self) -> None:
         request = self._waiting[0].request
         if is_bundle(request.tx):
-            parsed, read = await self._read_bundle(request.tx)
+            parsed, read = await self._read_bundle(request.tx, request.recheck)
             self._judge_next(parsed, read)
             return
         raws = [check.request.tx for check in self._next_singles()]
@@ -193,18 +193,18 @@ class Checks:
             if size_bytes >= READ_TOGETHER_BYTES:
                 return
 
-    async def _read_bundle(self, raw: bytes) -> tuple[Parsed, int]:
-        """What it is, and how many signatures had to be read for that."""
+    async def _read_bundle(self, raw: bytes, wholly: bool) -> tuple[Parsed, int]:
+        """What it is, and how many signatures had to be read for that; unless `wholly`, no more than it is worth."""
         bundle = _Reading()
         try:
             # One that is not worth reading mostly shows it at once: then it need not even be opened.
             first = first_in(raw, FIRST_PART + 1)
-            if len(first) > FIRST_PART:
+            if len(first) > FIRST_PART and not wholly:
                 bundle.open(first[:FIRST_PART], self._senders)
                 await self._read_part(bundle, FIRST_PART)
                 self._check_sample(bundle)
             bundle.open(open_bundle(raw), self._senders)
-            part = FIRST_PART * GROWTH if bundle.new else FIRST_PART
+            part = len(bundle.unread) if wholly else FIRST_PART * GROWTH if bundle.new else FIRST_PART
             while bundle.unread:
                 await self._until_free()
                 await self._read_part(bundle, part)

@@ -104,6 +104,17 @@ def test_a_long_bundle_that_can_be_mined_is_taken(node: Node, read: list[bytes])
     assert len(read) == 100
 
 
+def test_a_bundle_that_cometbft_holds_stays_for_its_last_transfers(node: Node) -> None:
+    """Even when it has to be read again, and most in it was mined."""
+    together = bundle(*range(20))
+    assert check(node, together) == [0]
+    node.finalize([bundle(*range(18))])
+    node.app.commit()
+    node.senders._known.clear()
+    node.senders._bundles.clear()
+    assert check(node, together, recheck=True) == [0]
+
+
 def test_what_was_refused_is_not_remembered(node: Node, forger: Forger) -> None:
     """Else anybody could push out what is checked again after every block."""
     forged = forger.transfer()
