@@ -8,6 +8,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -48,7 +49,7 @@ def mixed_rubbish() -> Items:
 
     def items() -> list[bytes]:
         singles = [forger.transfer() for _ in range(5)]
-        nothing = [prefix + random.randbytes(random.randrange(2_000)) for prefix in (b"", b"\x01{", b"\x02\x00\x10")]
+        nothing = [prefix + random.randbytes(random.randrange(1, 2_000)) for prefix in (b"", b"\x01{", b"\x02\x00\x10")]
         return [forger.bundle(), forger.bundle(random.randrange(2, 100)), *singles, *nothing]
 
     return items
@@ -60,6 +61,7 @@ class Flood:
     def __init__(self, rpc: Path, items: Items) -> None:
         self._rpc = rpc
         self._items = items
+        self._due: list[bytes] = []
         self.sent_bytes = 0
         self.failure: Exception | None = None
         self._ended = threading.Event()
@@ -72,17 +74,18 @@ class Flood:
                 sock.connect(str(self._rpc))
                 connection = http.client.HTTPConnection("cometbft")
                 connection.sock = sock
-                due: list[bytes] = []
+                began = time.monotonic()
                 while not self._ended.is_set():
-                    size_bytes = 0
-                    while len(due) < MOST_TOGETHER and size_bytes < TOGETHER_BYTES:
-                        due += self._items()
-                        size_bytes = sum(map(len, due[:MOST_TOGETHER]))
-                    self._post(connection, due[:MOST_TOGETHER])
-                    due = due[MOST_TOGETHER:]
-                    self._ended.wait(size_bytes / PER_SECOND_BYTES)
+                    self._post(connection, self._next_items())
+                    self._ended.wait(max(0.0, began + self.sent_bytes / PER_SECOND_BYTES - time.monotonic()))
         except Exception as failure:
             self.failure = failure
+
+    def _next_items(self) -> list[bytes]:
+        while len(self._due) < MOST_TOGETHER and sum(map(len, self._due)) < TOGETHER_BYTES:
+            self._due += self._items()
+        together, self._due = self._due[:MOST_TOGETHER], self._due[MOST_TOGETHER:]
+        return together
 
     def _post(self, connection: http.client.HTTPConnection, items: Sequence[bytes]) -> None:
         calls = [
@@ -98,6 +101,7 @@ class Flood:
         answer = connection.getresponse()
         body = answer.read()
         assert answer.status == 200, body
+        assert b'"error"' not in body, body
         self.sent_bytes += sum(map(len, items))
 
     def __enter__(self) -> "Flood":
