@@ -112,8 +112,7 @@ class Checks:
 
     def block_waits(self) -> None:
         """CometBFT has a block's result, and commits it once every check that it has asked for is answered."""
-        if self._left_before_commit is None:
-            self._left_before_commit = READ_BEFORE_COMMIT
+        self._left_before_commit = READ_BEFORE_COMMIT
 
     def block_committed(self) -> None:
         self._left_before_commit = None
@@ -125,11 +124,13 @@ class Checks:
     # Answering.
 
     async def _answer_all(self) -> None:
-        while self._waiting:
-            await self._until_free()
-            if self._answer_front():
-                await self._read_front()
-        self._task = None
+        try:
+            while self._waiting:
+                await self._until_free()
+                if self._answer_front():
+                    await self._read_or_fail()
+        finally:
+            self._task = None
 
     async def _until_free(self) -> None:
         # Others on this loop have their turn too, also where nothing below leaves it.
@@ -172,6 +173,15 @@ class Checks:
         return _BUSY
 
     # Reading.
+
+    async def _read_or_fail(self) -> None:
+        """Whatever fails must be told: a check without an answer would keep CometBFT waiting for ever."""
+        try:
+            await self._read_front()
+        except Exception as failure:
+            check = self._pop()
+            if not check.answer.cancelled():
+                check.answer.set_exception(failure)
 
     async def _read_front(self) -> None:
         request = self._waiting[0].request
@@ -238,7 +248,9 @@ class Checks:
         if result is None:
             return
         if result.code:
-            self._refusals.add(read)
+            # CometBFT asked for it again by itself: no peer sent it in vain.
+            if not check.request.recheck:
+                self._refusals.add(read)
         elif not isinstance(parsed, Rejected):
             self._senders.keep(check.request.tx, parsed)
 

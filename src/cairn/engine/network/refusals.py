@@ -13,7 +13,7 @@ READ_PER_S = 1_000
 READ_AT_ONCE = 4_096
 """So many more in a burst: peers that were away for a while may send much that is out of date."""
 NOTICED = 50
-"""Refusals that are worth a line in the log."""
+"""Refusals within `NOTICE_INTERVAL_S` that are worth a line in the log: a few are part of every day."""
 NOTICE_INTERVAL_S = 10.0
 
 log = structlog.get_logger("cairn.network")
@@ -26,8 +26,11 @@ class Refusals:
         self._left = float(READ_AT_ONCE)
         self._counted_at = clock()
         self._next_notice_at = self._counted_at
+        self.total = 0
+        """Refused or turned away since the start."""
+        self._since = self._counted_at
         self._refused = self._read = self._unread = 0
-        """Since the last notice."""
+        """Since that moment."""
 
     @property
     def is_over_budget(self) -> bool:
@@ -43,24 +46,34 @@ class Refusals:
         """One was refused after so many signatures were read; none that was read at all costs less than one."""
         self._refill()
         self._left -= max(1, signatures)
-        self._refused += 1
-        self._read += signatures
-        self._notice()
+        self._count(refused=1, read=signatures)
 
     def add_unread(self) -> None:
         """One was turned away."""
-        self._unread += 1
-        self._notice()
+        self._count(unread=1)
 
-    def _notice(self) -> None:
+    def _count(self, refused: int = 0, read: int = 0, unread: int = 0) -> None:
+        self.total += 1
         now = self._clock()
-        if self._refused + self._unread < NOTICED or now < self._next_notice_at:
-            return
-        log.warning(
-            "peers send transactions that are refused",
-            refused=self._refused,
-            signatures_read=self._read,
-            turned_away_unread=self._unread,
-        )
+        if not self._is_news and now - self._since >= NOTICE_INTERVAL_S:
+            self._begin(now)
+        self._refused += refused
+        self._read += read
+        self._unread += unread
+        if self._is_news and now >= self._next_notice_at:
+            self._next_notice_at = now + NOTICE_INTERVAL_S
+            log.warning(
+                "peers send transactions that are refused",
+                refused=self._refused,
+                signatures_read=self._read,
+                turned_away_unread=self._unread,
+            )
+            self._begin(now)
+
+    @property
+    def _is_news(self) -> bool:
+        return self._refused + self._unread >= NOTICED
+
+    def _begin(self, now: float) -> None:
         self._refused = self._read = self._unread = 0
-        self._next_notice_at = now + NOTICE_INTERVAL_S
+        self._since = now

@@ -88,6 +88,8 @@ class Senders:
     def remember(self, raw: bytes, meaning: Meaning) -> None:
         known = self._known
         known[raw] = meaning
+        # What is sent once more must not be the next one that is forgotten.
+        known.move_to_end(raw)
         if len(known) > self._remembered:
             known.popitem(last=False)
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.domain.errors import InsufficientFunds, MempoolFull, Rejected
+from cairn.domain.errors import InsufficientFunds, MempoolFull, Rejected, StoreUnavailable
 from cairn.domain.governance import ValidatorUpdate, decode_update
-from cairn.domain.types import Tx
+from cairn.domain.types import Account, Address, Tx
 from cairn.engine.abci import messages as m
 from cairn.engine.network import checks
 from cairn.engine.network import senders as reading
@@ -25,6 +25,7 @@ from tests.support.pace import PATIENCE_S
 
 BUSY = code_of(MempoolFull(""))
 POOR = code_of(InsufficientFunds(""))
+FAILURE = StoreUnavailable("the disk is gone")
 
 
 @pytest.fixture
@@ -165,6 +166,22 @@ def test_what_cometbft_holds_is_checked_again_whatever_the_budget(node: Node, fo
     assert check(node, raw(0), recheck=True) == [0]
 
 
+def test_what_cometbft_asks_for_again_by_itself_costs_nothing_of_the_budget(node: Node, forger: Forger) -> None:
+    check(node, *(forger.transfer() for _ in range(READ_AT_ONCE)), recheck=True)
+    assert check(node, raw(0)) == [0]
+
+
+def test_a_few_refusals_now_and_then_are_no_news(node: Node, forger: Forger) -> None:
+    with capture_logs() as logs:
+        for _ in range(2 * NOTICED):
+            check(node, forger.transfer())
+            node.seconds += NOTICE_INTERVAL_S / 10
+        assert logs == []
+        # At the same time they are.
+        check(node, *(forger.transfer() for _ in range(NOTICED)))
+    assert len(logs) == 1
+
+
 def test_the_log_tells_of_it_now_and_then(node: Node, forger: Forger) -> None:
     with capture_logs() as logs:
         for _ in range(NOTICED - 1):
@@ -199,6 +216,15 @@ def test_a_block_that_waits_for_its_commit_does_not_wait_for_all(node: Node, mon
     assert check(node, raw(0, sender=1)) == [0]
 
 
+def test_a_block_that_is_decided_anew_waits_anew(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CometBFT died before the commit, and has the block made again."""
+    monkeypatch.setattr(checks, "READ_BEFORE_COMMIT", 2)
+    node.finalize([])
+    assert check(node, bundle(0, 1), raw(2)) == [0, BUSY]
+    node.finalize([])
+    assert check(node, raw(2)) == [0]
+
+
 def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     proposed = [raw(nonce) for nonce in range(reading.FEW + 1)]
     block_goes_on = threading.Event()
@@ -231,3 +257,27 @@ def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.Monk
     waiting = [raw(nonce) for nonce in range(30)]
     monkeypatch.setattr(checks, "MOST_WAITING_BYTES", sum(map(len, waiting[10:])))
     assert check(node, *reversed(waiting)) == [BUSY] * 10 + [8] * 19 + [0]
+
+
+# What fails.
+
+
+def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CometBFT would wait for ever for a check that is not answered, and for all behind it."""
+
+    def fail(address: Address) -> Account:
+        raise FAILURE
+
+    async def scenario() -> None:
+        with monkeypatch.context() as patches:
+            patches.setattr(node.chain, "account", fail)
+            first = node.app.check_tx(m.CheckTxRequest(bundle(0, 1, 2), recheck=False))
+            second = node.app.check_tx(m.CheckTxRequest(bundle(3, 4, 5), recheck=False))
+            assert isinstance(first, Awaitable)
+            assert isinstance(second, Awaitable)
+            async with asyncio.timeout(PATIENCE_S):
+                told = await asyncio.gather(first, second, return_exceptions=True)
+            assert [failure is FAILURE for failure in told] == [True, True]
+        assert await ask(node, bundle(0, 1, 2)) == [0]
+
+    asyncio.run(scenario())

@@ -48,6 +48,15 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
     assert not changed or not isinstance(parsed, Tx) or parsed.sender != signed(3).sender
 
 
+def test_what_is_sent_once_more_is_remembered_as_the_newest() -> None:
+    """What this node sends again must pass its own check, however much it has read since the first time."""
+    senders = Senders(CHAIN_ID, remembered=2)
+    for nonce in (0, 1, 0, 2):
+        senders.remember(raw_of(nonce), signed(nonce))
+    assert [senders.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
+    senders.close()
+
+
 def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
 
