@@ -16,10 +16,10 @@ import pytest
 from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.service import Core
 from cairn.domain.codec import encode_tx
-from cairn.domain.crypto import keccak256
-from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
+from cairn.domain.crypto import address_of_key, keccak256
+from cairn.domain.errors import EngineUnavailable, InvalidField, MempoolFull, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
-from cairn.domain.governance import decode_update
+from cairn.domain.governance import MAX_UPDATE_BYTES, Admins, ValidatorUpdate, decode_update, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
 from cairn.engine.abci.messages import CheckTxRequest
@@ -242,6 +242,26 @@ def test_a_validator_update_that_is_submitted_here_passes_while_strangers_flood(
             application._checks._refusals.add(10**9)
             assert await check(sent_by_another) == code_of(MempoolFull(""))
             assert await check(submitted) == 0
+            # The node shows what it refused of others, and what it turned away.
+            assert (await core.status()).refused_from_peers == 2
+
+    run(scenario)
+
+
+def test_an_update_that_other_nodes_cannot_read_is_refused_here_too(validator: Validator) -> None:
+    """Else its own proposals would carry what every other node refuses."""
+    keys = [number.to_bytes(32, "big") for number in range(1, MAX_UPDATE_BYTES // 65 + 2)]
+    admins = Admins(2, tuple(sorted(address_of_key(key) for key in keys)))
+    validator.genesis = msgspec.structs.replace(GENESIS, admins=admins)
+    # Signed by so many that it is too long.
+    unreadable = sign_update(ValidatorUpdate(0, SECOND), keys, CHAIN_ID)
+
+    async def scenario() -> None:
+        async with validator.core() as core:
+            assert isinstance(core.engine, NetworkEngine)
+            with pytest.raises(InvalidField):
+                await core.submit_update(unreadable)
+            assert core.engine._senders.find(encode_update(unreadable)) is None
 
     run(scenario)
 

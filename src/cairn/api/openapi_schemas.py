@@ -272,10 +272,11 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             blockHeight=integer("The newest block right after it: what was above is void."),
         ),
         "MempoolLevel": record(
-            "How full the mempool is.",
+            "How full the mempool is, and what it was spared.",
             pending=integer("Transactions that the next blocks can take."),
             queued=integer("Transactions that wait for a missing nonce."),
             limit=integer("Transactions that it holds at most."),
+            refusedFromPeers=integer("What other nodes sent since this one started, and it refused."),
         ),
         **validator_schemas(),
         **faucet_schemas(),

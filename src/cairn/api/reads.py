@@ -282,7 +282,7 @@ class Reads:
                 engine=info.engine,
                 version=cairn.__version__,
                 head=HeadView(header.height, hex_text(block_hash), header.timestamp),
-                mempool=MempoolView(status.pending, status.queued, status.limit),
+                mempool=MempoolView(status.pending, status.queued, status.limit, status.refused_from_peers),
                 lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
             )
         )

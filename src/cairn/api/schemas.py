@@ -69,6 +69,7 @@ class MempoolView(msgspec.Struct, frozen=True):
     pending: int
     queued: int
     limit: int
+    refusedFromPeers: int
 
 
 class RevertView(msgspec.Struct, frozen=True):

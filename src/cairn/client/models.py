@@ -125,12 +125,14 @@ class Head(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: int
 
 
-class MempoolSize(msgspec.Struct, frozen=True):
+class MempoolSize(msgspec.Struct, frozen=True, rename="camel"):
     pending: int
     """Transactions that the next blocks can take."""
     queued: int
     """Transactions that wait for a missing nonce."""
     limit: int
+    refused_from_peers: int = 0
+    """What other nodes sent since this one started, and it refused."""
 
 
 class Revert(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cairn.domain.governance import ValidatorUpdate, encode_update
+from cairn.domain.governance import ValidatorUpdate, decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
@@ -73,6 +73,7 @@ class NetworkEngine:
         self._snapshots = Snapshots(
             chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored
         )
+        self._refusals = Refusals(time.monotonic)
         self._application = NetworkApplication(
             application,
             chain,
@@ -80,7 +81,7 @@ class NetworkEngine:
             self._overlay,
             self._senders,
             self,
-            Refusals(time.monotonic),
+            self._refusals,
             time.time,
             self._snapshots,
         )
@@ -131,6 +132,10 @@ class NetworkEngine:
     def condition(self) -> str:
         return self._watch.condition()
 
+    @property
+    def refused_from_peers(self) -> int:
+        return self._refusals.total
+
     def adopt(self, tx_hash: TxHash) -> bool:
         entry = self._pool.find(tx_hash)
         if entry is None or entry.local:
@@ -139,8 +144,13 @@ class NetworkEngine:
         return True
 
     def vouch_for(self, update: ValidatorUpdate) -> None:
-        """Have `update`, which this node hands to CometBFT, checked whatever peers send meanwhile."""
-        self._senders.remember(encode_update(update), update)
+        """Have `update`, which this node hands to CometBFT, checked whatever peers send meanwhile.
+
+        Raises `InvalidField` for one that no node can read.
+        """
+        raw = encode_update(update)
+        # As every other node reads it: what is remembered decides what this one finds in blocks.
+        self._senders.remember(raw, decode_update(raw))
 
     # What CometBFT brings about.
 
