@@ -13,7 +13,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-.PHONY: help setup dev test test-unit test-node test-network simulate steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -52,6 +52,9 @@ test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 
 simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600 ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
 	$(BIN)/python -m tests.simulation --seconds $(or $(SECONDS),60) $(ARGS)
+
+flood: $(STAMP) cometbft ## Flood a network from one peer for longer than the tests do, and show what is left: make flood SECONDS=60
+	FLOOD_SECONDS=$(or $(SECONDS),60) $(BIN)/pytest -q -s tests/e2e/network/test_flood.py
 
 steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
 	$(BIN)/python tools/steady.py $(ARGS)

@@ -18,8 +18,8 @@ from cairn.cometbft import TomlValue
 from tests.support.forgery import Forger
 from tests.support.pace import PATIENCE_S
 
-PER_SECOND_BYTES = 6_000_000
-"""More than a peer reads: `recv_rate` is 5,120,000 unless somebody changes it."""
+PER_SECOND_BYTES = 5_120_000
+"""As much as a peer reads: its `recv_rate`, unless somebody changes it."""
 TOGETHER_BYTES = 500_000
 """In one request, which may have no more than a million."""
 MOST_TOGETHER = 10
