@@ -45,7 +45,7 @@ def forged_bundles() -> Items:
 
 def mixed_rubbish() -> Items:
     """Long and short bundles, single transfers, updates, and bytes that are nothing at all."""
-    forger, random = Forger(), Random(7)
+    forger, random = Forger(3 << 62), Random(7)
 
     def items() -> list[bytes]:
         singles = [forger.transfer() for _ in range(5)]

@@ -13,10 +13,11 @@ _MARK = 0xC0FFEE00C0FFEE01
 class Forger:
     """One signature under ever other amounts: each is then by another account, which does not exist."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 1 << 63) -> None:
+        """`first` is the first amount, of eight bytes. Two with different ones make different transfers."""
         marked = encode_tx(signed(0, value=_MARK), CHAIN_ID)
         self._before, self._after = marked.split(_MARK.to_bytes(8, "big"))
-        self._values = count(1 << 63)
+        self._values = count(first)
 
     def transfer(self) -> bytes:
         return self._before + next(self._values).to_bytes(8, "big") + self._after

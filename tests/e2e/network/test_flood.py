@@ -72,12 +72,12 @@ class Round(NamedTuple):
 def test_a_flood_of_what_nobody_signed_leaves_half_of_the_rate_and_no_long_gap(
     network: Network, items: Callable[[], Items]
 ) -> None:
-    validators = network.nodes[:4]
+    validators, sent = network.nodes[:4], items()
     notices = [count_notices(node) for node in validators]
     rounds: list[Round] = []
     # Others may take the machine in the middle of a round: then the next one is compared with its own calm.
     while len(rounds) < ROUNDS and not any(seen.is_borne for seen in rounds):
-        rounds.append(play_round(network, items()))
+        rounds.append(play_round(network, sent))
         # Shown with a failure, and by `pytest -s`.
         print(rounds[-1])
         assert rounds[-1].flooded.longest_gap_s <= rounds[-1].longest_allowed_s
