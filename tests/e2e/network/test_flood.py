@@ -65,7 +65,7 @@ class Round(NamedTuple):
 
     @property
     def is_borne(self) -> bool:
-        return self.flooded.confirmed_per_s >= self.calm.confirmed_per_s / 2
+        return self.flooded.confirmed_per_s >= self.calm.confirmed_per_s / 2 > 0
 
 
 @pytest.mark.parametrize("items", [forged_bundles, mixed_rubbish])
@@ -95,7 +95,7 @@ def play_round(network: Network, items: Items) -> Round:
         follower.await_height(validators[0].height())
         with Pace(network.is_paused) as pace, SteadyLoad([node.url for node in validators], PER_SECOND) as load:
             wait_until(lambda: len(load.accepted) > PER_SECOND, PATIENCE_S, "some load")
-            calm = observe(validators[0], follower, CALM_S)
+            calm = observe(validators[0], follower, CALM_S, least_blocks=2)
             with Flood(peer.home / "rpc.sock", items) as flooding:
                 flooded = observe(validators[0], follower, SECONDS)
         in_vain = [after - before for after, before in zip(refused_by(validators), refused, strict=True)]
@@ -106,10 +106,11 @@ def play_round(network: Network, items: Items) -> Round:
     return Round(calm, flooded, pace.stretch(LONGEST_GAP_S), flooding.sent_bytes, in_vain)
 
 
-def observe(node: NetworkNode, follower: Follower, seconds: float) -> Window:
-    """Look on for so long."""
+def observe(node: NetworkNode, follower: Follower, seconds: float, least_blocks: int = 0) -> Window:
+    """Look on for so long, and until there were so many blocks."""
     began, first = time.monotonic(), len(follower.blocks)
     time.sleep(seconds)
+    wait_until(lambda: len(follower.blocks) >= first + least_blocks, PATIENCE_S, "blocks")
     ended, last = time.monotonic(), len(follower.blocks)
     times = [began, *follower.told_at[first:last], ended]
     blocks = [node.block(height) for height, _ in follower.blocks[first:last]]
