@@ -1,20 +1,48 @@
 """What the documentation says of the tests and of the settings is true."""
 
 import re
+from dataclasses import fields
 
 import pytest
 
-from cairn.config import load_settings
+from cairn.config import Settings, load_settings
 from tests.support.pages import ROOT, Page
 
 INVARIANTS = Page("docs/invariants.md").text
-NAMED = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", INVARIANTS)
+PROMISES = {name: Page(f"docs/{name}.md").text for name in ("reliability", "security")}
+NAMED = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", "\n".join([INVARIANTS, *PROMISES.values()]))
 
 
 @pytest.mark.parametrize(("file", "test"), sorted(set(NAMED)))
-def test_every_test_that_an_invariant_names_exists(file: str, test: str) -> None:
+def test_every_test_that_a_promise_names_exists(file: str, test: str) -> None:
     text = (ROOT / "tests" / file).read_text()
     assert not test or re.search(rf"^def {test}\(", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_every_promise_names_a_test(name: str) -> None:
+    tables = re.findall(r"\| shown by \|\n\|[-|]+\|\n((?:\|.*\n)+)", PROMISES[name])
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(rows) > 15
+    assert [row for row in rows if ".py`" not in row.split(" | ")[-1]] == []
+
+
+def test_every_command_that_gives_figures_exists_and_so_do_the_figures() -> None:
+    said = "\n".join(PROMISES.values())
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", said)) - made == set()
+    reports = set(re.findall(r"\breports/\w+\.md", said))
+    assert len(reports) == 5
+    assert {report for report in reports if not (ROOT / report).is_file()} == set()
+
+
+def test_every_setting_that_stops_an_attack_exists() -> None:
+    settings = {field.name for field in fields(Settings)}
+    named = set(
+        re.findall(r"`((?:max|mempool|ws|rate|first|header|allowed|cors|tls|drain)_\w+)`", PROMISES["security"])
+    )
+    assert len(named) > 8
+    assert named - settings == set()
 
 
 def test_every_invariant_names_a_test() -> None:

@@ -496,6 +496,18 @@ def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
 
 
+def test_a_client_is_who_connects_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            others = [(f"X-Forwarded-For: 10.0.0.{number}", f"Forwarded: for=10.0.0.{number}") for number in range(4)]
+            answers = [await client.ask(get(path, *other)) for path in (KNOWN, "/chain") for other in others]
+            assert [answer.status for answer in answers] == [200] * 3 + [429] * 5
+
+    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
+
+
 def test_a_request_that_changes_lanes_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
 
