@@ -263,7 +263,10 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             head=ref("ChainHead"),
             mempool=ref("MempoolLevel"),
             lastRevert=ref("LastRevert"),
-            optional=("lastRevert",),
+            refusedFromPeers=integer(
+                "What other nodes sent since this one started, and it refused. Left out where there is none.", minimum=1
+            ),
+            optional=("lastRevert", "refusedFromPeers"),
         ),
         "ChainHead": record("The newest block.", blockHeight=HEIGHT, hash=HASH, timestamp=TIME),
         "LastRevert": record(
@@ -272,11 +275,10 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             blockHeight=integer("The newest block right after it: what was above is void."),
         ),
         "MempoolLevel": record(
-            "How full the mempool is, and what it was spared.",
+            "How full the mempool is.",
             pending=integer("Transactions that the next blocks can take."),
             queued=integer("Transactions that wait for a missing nonce."),
             limit=integer("Transactions that it holds at most."),
-            refusedFromPeers=integer("What other nodes sent since this one started, and it refused."),
         ),
         **validator_schemas(),
         **faucet_schemas(),

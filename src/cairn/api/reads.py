@@ -282,8 +282,9 @@ class Reads:
                 engine=info.engine,
                 version=cairn.__version__,
                 head=HeadView(header.height, hex_text(block_hash), header.timestamp),
-                mempool=MempoolView(status.pending, status.queued, status.limit, status.refused_from_peers),
+                mempool=MempoolView(status.pending, status.queued, status.limit),
                 lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
+                refusedFromPeers=status.refused_from_peers or msgspec.UNSET,
             )
         )
 

@@ -69,7 +69,6 @@ class MempoolView(msgspec.Struct, frozen=True):
     pending: int
     queued: int
     limit: int
-    refusedFromPeers: int
 
 
 class RevertView(msgspec.Struct, frozen=True):
@@ -86,6 +85,7 @@ class ChainSummary(msgspec.Struct, frozen=True):
     head: HeadView
     mempool: MempoolView
     lastRevert: RevertView | msgspec.UnsetType = msgspec.UNSET
+    refusedFromPeers: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class AccountView(msgspec.Struct, frozen=True):

@@ -132,7 +132,7 @@ def await_quiet(nodes: Sequence[NetworkNode]) -> None:
 
 def refused_by(nodes: Sequence[NetworkNode]) -> list[int]:
     """As each of them shows it."""
-    return [node.public.get("/chain").json()["mempool"]["refusedFromPeers"] for node in nodes]
+    return [node.public.get("/chain").json().get("refusedFromPeers", 0) for node in nodes]
 
 
 def count_notices(node: NetworkNode) -> int:
