@@ -30,7 +30,8 @@ def main() -> int:
         steps = _read_steps(arguments.steps) if arguments.steps else range(STEPS)
         again = simulate(arguments.seed, steps, without, print if arguments.trace else None)
         met = dict(sorted((+again.tally.met).items()))
-        print(again.failure or f"seed {again.seed} is clean: {met}; trace {again.digest}")
+        outcome = f"fails: {again.failure}" if again.failure else f"is clean: {met}; trace {again.digest}"
+        print(f"seed {again.seed} {outcome}")
         return 1 if again.failure else 0
     return _simulate_many(arguments, without)
 

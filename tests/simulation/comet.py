@@ -59,6 +59,7 @@ class AbciServer:
         self.on_connected = on_connected
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._comet: Comet | None = None
+        self._unfinished: dict[asyncio.Future[Any], None] = {}
         self.is_closed = False
 
     async def listen(self, path: Path) -> None:
@@ -67,6 +68,7 @@ class AbciServer:
 
     async def close(self) -> None:
         self.is_closed = True
+        self.abandon()
         if self._comet is not None:
             self._comet.application_left(self)
 
@@ -77,7 +79,7 @@ class AbciServer:
         try:
             answer = getattr(self._handler, name)(*request)
             if isinstance(answer, Awaitable):
-                answer = await answer
+                answer = await self._finish(answer)
         except Crash:
             raise Down from None
         except asyncio.CancelledError:
@@ -87,6 +89,19 @@ class AbciServer:
                 self.failed.set_result(failure)
             raise Down from failure
         return answer
+
+    async def _finish(self, answer: Awaitable[Any]) -> Any:
+        unfinished = asyncio.ensure_future(answer)
+        self._unfinished[unfinished] = None
+        try:
+            return await unfinished
+        finally:
+            del self._unfinished[unfinished]
+
+    def abandon(self) -> None:
+        """The connections end: nobody waits any more for what is unfinished."""
+        for answer in list(self._unfinished):
+            answer.cancel()
 
 
 class Rpc:
@@ -142,6 +157,7 @@ class Comet:
         self._lock = asyncio.Lock()
         self.tasks: set[asyncio.Task[None]] = set()
         self.starts_by_itself = True
+        node.disk.on_death = self._disconnect
 
     @property
     def is_in_consensus(self) -> bool:
@@ -165,10 +181,15 @@ class Comet:
 
     def end(self) -> None:
         """Its process ends; its blocks and its state stay."""
+        self._disconnect()
         self.is_running = False
         self.mempool.clear()
         self._cache.clear()
         self._lock = asyncio.Lock()
+
+    def _disconnect(self) -> None:
+        if self.application is not None:
+            self.application.abandon()
 
     def wipe(self) -> None:
         self.end()

@@ -1,5 +1,7 @@
-"""Defects that the node once had, to be put back: a simulator that does not find them finds nothing."""
+"""Defects that there once were, to be put back: a simulator that does not find them finds nothing."""
 
+import asyncio
+import random
 from collections.abc import Iterable
 from unittest import mock
 
@@ -8,8 +10,9 @@ from cairn.domain.types import Address
 from cairn.store import keys
 from cairn.store.rocks import Batch, Database
 from tests.simulation.machinery import SmallJournal
+from tests.simulation.world import World
 
-NAMES = ("prune", "journal")
+NAMES = ("prune", "journal", "hang")
 
 
 def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
@@ -21,6 +24,11 @@ def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Addre
             batch.delete(keys.ACCOUNTS, entry[0])
 
 
+async def _wait_for_ever(world: World, rng: random.Random) -> None:
+    """As for an answer that a node which ended still owed."""
+    await asyncio.get_running_loop().create_future()
+
+
 def put_back(name: str) -> None:
     """For the rest of this process."""
     if name == "prune":
@@ -28,5 +36,7 @@ def put_back(name: str) -> None:
     elif name == "journal":
         # A journal that nobody knows the ends of passes as whole without them.
         SmallJournal.is_bounded = False
+    elif name == "hang":
+        mock.patch.object(World, "_submit", _wait_for_ever).start()
     else:
         raise ValueError(f"{name} is none of {', '.join(NAMES)}")

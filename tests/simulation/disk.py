@@ -15,7 +15,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -116,6 +116,7 @@ class Disk:
         self.ops = 0
         self.fault: Fault | None = None
         self.is_dead = False
+        self.on_death: Callable[[], None] = lambda: None
         self.is_full = False
         self.met: Counter[str] = Counter()
         """What became of its files, for the report of a run."""
@@ -156,6 +157,7 @@ class Disk:
             self._entries = [_moved(entry, self.path, image) for entry in self._entries]
         self.previous, self.path = self.path, image
         self.is_dead = True
+        self.on_death()
 
     def revive(self) -> None:
         shutil.rmtree(self.previous, ignore_errors=True)

@@ -1,13 +1,17 @@
 """One run of the simulation, and the way to make a failing one small."""
 
 import asyncio
+import faulthandler
 import hashlib
+import os
 import random
 import shutil
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +22,14 @@ from tests.simulation.machinery import Clock, SimulatedLoop, SmallJournal, simul
 from tests.simulation.network import NetworkWorld
 from tests.simulation.node import Link, Violation
 from tests.simulation.setup import Tally, draw_embedded, draw_network
-from tests.simulation.world import World
+from tests.simulation.world import LONGEST_S, World
+from tests.support.pace import PATIENCE_S
 
 MEMORY = Path("/dev/shm")
 STEPS = 150
 EMBEDDED_SHARE = 0.25
+HANGS_S = 6 * PATIENCE_S
+"""Of real time, for a run of seconds."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def simulate(
 
     try:
         machines = Machines()
-        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        with _never_hanging(seed), asyncio.Runner(loop_factory=SimulatedLoop) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, SimulatedLoop)
             clock = Clock(loop)
@@ -87,6 +94,24 @@ def simulate(
     return Result(seed, tuple(steps), failure, kind, seconds, tally, virtual_s, digest.hexdigest()[:16])
 
 
+@contextmanager
+def _never_hanging(seed: int) -> Generator[None, None, None]:
+    """The last resort, where not even virtual time goes on: end this process, with the seed told."""
+
+    def give_up() -> None:
+        print(f"seed {seed} fails: it hangs", flush=True)
+        faulthandler.dump_traceback()
+        os._exit(1)
+
+    timer = threading.Timer(HANGS_S, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _make_world(seed: int, root: Path, machines: Machines, clock: Clock, without: frozenset[str]) -> World:
     rng = random.Random(f"{seed}/setup")
     if rng.random() < EMBEDDED_SHARE:
@@ -105,7 +130,8 @@ def _end_all(world: World, runner: asyncio.Runner) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        if others:
+            await asyncio.wait(others, timeout=LONGEST_S)
 
     runner.run(end())
 

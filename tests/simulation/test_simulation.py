@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-SHOWN_BY = {"prune": ("account", "audit", "agreement", "exit"), "journal": ("damage",)}
+SHOWN_BY = {"prune": ("account", "audit", "agreement", "exit"), "journal": ("damage",), "hang": ("hang",)}
 """How each defect comes to light."""
 SECONDS = os.environ.get("SIMULATION_SECONDS", "0")
 

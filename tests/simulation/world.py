@@ -7,7 +7,7 @@ still do what they did. That is what makes a failing run small.
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from tests.simulation.threads import Turns
 REST_S = 30.0
 """Of virtual time: enough for a core to open its store anew and for everything to be sent again."""
 LAST_ROUNDS = 400
+LONGEST_S = 8 * 3_600.0
+"""Of virtual time: who still waits then, in a step or at the end, waits for what never comes."""
 
 Action = Callable[[random.Random], Awaitable[None]]
 
@@ -116,10 +118,21 @@ class World:
             name, action, _ = rng.choices(table, weights)[0]
             self.tally.steps[name] += 1
             self._tell(f"step {step:4} {name:9}")
-            await self.guarded(action(rng))
-            await asyncio.sleep(rng.choice((0, 0.01, 0.1, 0.5)))
-            await self._settle(rng)
-        await self._end()
+            await self._in_time(f"step {step}, {name}", self._step(action, rng))
+        await self._in_time("the end", self._end())
+
+    async def _step(self, action: Action, rng: random.Random) -> None:
+        await self.guarded(action(rng))
+        await asyncio.sleep(rng.choice((0, 0.01, 0.1, 0.5)))
+        await self._settle(rng)
+
+    async def _in_time(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """A wait without end would never be seen: as long as nodes look at their clocks, time goes on."""
+        task = asyncio.get_running_loop().create_task(work)
+        ended, _ = await asyncio.wait([task], timeout=LONGEST_S)
+        if not ended:
+            raise Violation("hang", f"{what}: nobody goes on in {' < '.join(_waits_in(task))}")
+        task.result()
 
     def _tell(self, what: str) -> None:
         if self.trace is not None:
@@ -286,3 +299,13 @@ class World:
         damage.undo()
         node.damage = ""
         node.start()
+
+
+def _waits_in(task: "asyncio.Task[None]") -> list[str]:
+    """The functions that wait for each other, the innermost first."""
+    names = []
+    work: Any = task.get_coro()
+    while (frame := getattr(work, "cr_frame", None)) is not None:
+        names.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        work = work.cr_await
+    return names[::-1]

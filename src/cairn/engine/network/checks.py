@@ -118,8 +118,11 @@ class Checks:
         self._left_before_commit = None
 
     def close(self) -> None:
+        """Whoever still waits for an answer learns that there is none."""
         if self._task is not None:
             self._task.cancel()
+        while self._waiting:
+            self._pop().answer.cancel()
 
     # Answering.
 

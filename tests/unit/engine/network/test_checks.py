@@ -262,6 +262,15 @@ def test_too_much_that_waits_is_turned_away(node: Node, monkeypatch: pytest.Monk
 # What fails.
 
 
+def test_an_end_leaves_nobody_waiting(node: Node, forger: Forger) -> None:
+    async def scenario() -> None:
+        asked = [node.app.check_tx(m.CheckTxRequest(each, recheck=False)) for each in (forger.bundle(), raw(0))]
+        node.app.close()
+        assert [isinstance(answer, asyncio.Future) and answer.cancelled() for answer in asked] == [True, True]
+
+    asyncio.run(scenario())
+
+
 def test_a_disk_that_fails_while_a_bundle_is_read_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """CometBFT would wait for ever for a check that is not answered, and for all behind it."""
 
