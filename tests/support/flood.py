@@ -24,6 +24,8 @@ TOGETHER_BYTES = 500_000
 """In one request, which may have no more than a million."""
 MOST_TOGETHER = 10
 """Calls in one request, as CometBFT allows."""
+CONNECTIONS = 4
+"""One waits for its answer too long to send so much."""
 
 CONFIGURATION: dict[str, TomlValue] = {
     "mempool.recheck": False,
@@ -62,10 +64,12 @@ class Flood:
         self._rpc = rpc
         self._items = items
         self._due: list[bytes] = []
+        self._lock = threading.Lock()
+        self._began = 0.0
         self.sent_bytes = 0
-        self.failure: Exception | None = None
+        self.failures: list[Exception] = []
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="flood")
+        self._threads = [threading.Thread(target=self._run, daemon=True, name="flood") for _ in range(CONNECTIONS)]
 
     def _run(self) -> None:
         try:
@@ -74,18 +78,22 @@ class Flood:
                 sock.connect(str(self._rpc))
                 connection = http.client.HTTPConnection("cometbft")
                 connection.sock = sock
-                began = time.monotonic()
-                while not self._ended.is_set():
+                while not self._ended.wait(self._lead_s()):
                     self._post(connection, self._next_items())
-                    self._ended.wait(max(0.0, began + self.sent_bytes / PER_SECOND_BYTES - time.monotonic()))
         except Exception as failure:
-            self.failure = failure
+            self.failures.append(failure)
+
+    def _lead_s(self) -> float:
+        """How far it is ahead of its pace."""
+        return max(0.0, self._began + self.sent_bytes / PER_SECOND_BYTES - time.monotonic())
 
     def _next_items(self) -> list[bytes]:
-        while len(self._due) < MOST_TOGETHER and sum(map(len, self._due)) < TOGETHER_BYTES:
-            self._due += self._items()
-        together, self._due = self._due[:MOST_TOGETHER], self._due[MOST_TOGETHER:]
-        return together
+        with self._lock:
+            while len(self._due) < MOST_TOGETHER and sum(map(len, self._due)) < TOGETHER_BYTES:
+                self._due += self._items()
+            together, self._due = self._due[:MOST_TOGETHER], self._due[MOST_TOGETHER:]
+            self.sent_bytes += sum(map(len, together))
+            return together
 
     def _post(self, connection: http.client.HTTPConnection, items: Sequence[bytes]) -> None:
         calls = [
@@ -102,16 +110,18 @@ class Flood:
         body = answer.read()
         assert answer.status == 200, body
         assert b'"error"' not in body, body
-        self.sent_bytes += sum(map(len, items))
 
     def __enter__(self) -> "Flood":
-        self._thread.start()
+        self._began = time.monotonic()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
-        if kind is None and self.failure is not None:
-            raise self.failure
+        for thread in self._threads:
+            thread.join()
+        if kind is None and self.failures:
+            raise self.failures[0]
