@@ -1,27 +1,17 @@
-"""The simulation as part of the tests: the seeds that failed once, and defects that they must find when put back.
-
-Fresh seeds are tried by `make simulate`, or here with SIMULATION_SECONDS.
-"""
-
-import os
-import subprocess
-import sys
+"""The simulation as part of the tests: the seeds that failed once, and defects that they must find when put back."""
 
 import pytest
 
+from tests.simulation.__main__ import known_seeds
+from tests.simulation.command import run
+
 SHOWN_BY = {"prune": ("account", "audit", "agreement", "exit"), "journal": ("damage",), "hang": ("hang",)}
 """How each defect comes to light."""
-SECONDS = os.environ.get("SIMULATION_SECONDS", "0")
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "tests.simulation", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_what_failed_once_is_clean() -> None:
-    code, output = run("--seconds", SECONDS)
+@pytest.mark.parametrize("seed", known_seeds())
+def test_what_failed_once_is_clean(seed: int) -> None:
+    code, output = run("--seed", str(seed))
     assert code == 0, output
 
 

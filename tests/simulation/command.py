@@ -1,0 +1,12 @@
+"""The simulation as its own process: there the order of hashes is the same each time, and nothing else is replaced."""
+
+import os
+import subprocess
+import sys
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Its exit code, and all that it says."""
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
+    return done.returncode, done.stdout + done.stderr
