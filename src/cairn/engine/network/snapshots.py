@@ -71,6 +71,8 @@ class Snapshots:
         self._on_restored = on_restored
         self._intake = Intake(chain, self._restored)
         self._due: _Due | None = None
+        self._taken: _Due | None = None
+        """The one that is being taken: another may come due meanwhile."""
         self._base = chain.base
         self._work = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -129,7 +131,7 @@ class Snapshots:
         chain = self._chain
         height = chain.find_height(chain.state_block_hash)
         # Genesis is no snapshot: everybody has it.
-        if not height or height in self._shelf.heights():
+        if not height or height in self._planned() or height in self._shelf.heights():
             return
         governance = b"" if chain.governance is None else encode_governance(chain.governance)
         with self._work:
@@ -139,8 +141,13 @@ class Snapshots:
         """A node that starts from a snapshot fetches all blocks after it."""
         if not self._interval:
             return self._chain.visible
-        due = self._due
-        return min([*self._shelf.heights(), *([] if due is None else [due.height])], default=0)
+        # In this order: one that is finished in between is on the shelf by then.
+        planned = self._planned()
+        return min([*planned, *self._shelf.heights()], default=0)
+
+    def _planned(self) -> list[int]:
+        with self._work:
+            return [due.height for due in (self._taken, self._due) if due is not None]
 
     def _wake(self) -> None:
         if self._thread is None:
@@ -174,7 +181,9 @@ class Snapshots:
             self._failure = failure
 
     def _take(self) -> None:
-        due = self._due
+        with self._work:
+            due, self._due = self._due, None
+            self._taken = due
         if due is None:
             return
         chain, begun_at = self._chain, time.monotonic()
@@ -190,8 +199,7 @@ class Snapshots:
             # Others have snapshots too: this node's blocks are more important than its offer to newcomers.
             log.error("could not take a snapshot", height=due.height, reason=failure.detail)
         with self._work:
-            # Another one may have come due meanwhile.
-            self._due = None if self._due is due else self._due
+            self._taken = None
 
     def _pause(self) -> None:
         """Rest in proportion to the work since the last rest. Raises `_Stopped`."""

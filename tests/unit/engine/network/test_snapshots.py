@@ -80,6 +80,12 @@ class Taking:
             assert time.monotonic() < end, self.heights()
             time.sleep(0.001)
 
+    def wait_for_draft(self, height: int) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not (self.path / f"{height}.new").exists():
+            assert time.monotonic() < end, f"no snapshot of {height} is begun"
+            time.sleep(0.001)
+
     def wait_for_base(self, base: int) -> None:
         end = time.monotonic() + PATIENCE_S
         while self.chain.base != base:
@@ -288,6 +294,30 @@ def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
     node.wait_for_base(8)
     node.snapshots.close()
     assert chain.audit() == 8
+
+
+def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest, begun, goes_on = Snapshots._pause, threading.Event(), threading.Event()
+
+    def pause(snapshots: Snapshots) -> None:
+        # The first rest comes before the snapshot, the second in the middle of it.
+        if begun.is_set():
+            assert goes_on.wait(PATIENCE_S)
+        begun.set()
+        rest(snapshots)
+
+    monkeypatch.setattr(Snapshots, "_pause", pause)
+    node = Taking(chain, interval=4, retain_blocks=1)
+    node.commit(4)
+    node.wait_for_draft(4)
+    assert node.commit(5) == 4
+    goes_on.set()
+    node.wait_for([4, 8])
+    assert node.commit() == 4
+    node.snapshots.close()
+    assert chain.audit() <= 4
 
 
 def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
