@@ -45,7 +45,9 @@ class KillRun:
     seed_number: int
     ledger: Ledger = field(default_factory=dev_ledger)
     ended: threading.Event = field(default_factory=threading.Event)
-    """Set from outside: the life that runs is the last."""
+    """Set from outside: the life that runs is the last that is killed."""
+    is_abandoned: bool = False
+    """Set beside it: nobody waits for what would come of it."""
     kills: int = 0
     killed_starts: int = 0
     slowest_start_s: float = 0.0
@@ -69,10 +71,12 @@ def run_kills(
             if number % 4 == 3:
                 kill_start(data_dir, dice, run)
             with started(data_dir, 1 + number % 2, run) as process:
-                live_until_killed(process, senders, run.ledger, dice)
+                live_until_killed(process, senders, run, dice)
             run.kills += 1
             if run.kills % SHOWN_EVERY == 0:
                 print(f"{run.kills} kills, {len(run.ledger.accepted)} accepted", flush=True)
+        if run.is_abandoned:
+            return
         with started(data_dir, 2, run) as process:
             finish(process, senders, run.ledger, at_end)
     finally:
@@ -94,12 +98,12 @@ def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
     run.killed_starts += 1
 
 
-def live_until_killed(process: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
+def live_until_killed(process: NodeProcess, senders: list[Sender], run: KillRun, dice: random.Random) -> None:
     try:
         node = PatientNode(process.url)
-        ledger.check_kept(node)
+        run.ledger.check_kept(node)
         node.close()
-        asyncio.run(load_until_killed(process, senders, ledger, dice))
+        asyncio.run(load_until_killed(process, senders, run, dice))
     except Exception as failure:
         failure.add_note(f"the node's log:\n{process.stderr}")
         raise
@@ -112,13 +116,14 @@ async def keep_sending(sender: Sender, node: NodeProcess) -> None:
         await asyncio.sleep(RECONNECT_S)
 
 
-async def load_until_killed(node: NodeProcess, senders: list[Sender], ledger: Ledger, dice: random.Random) -> None:
+async def load_until_killed(node: NodeProcess, senders: list[Sender], run: KillRun, dice: random.Random) -> None:
     """A life is as long as its answers take: a slow machine makes it longer, not emptier."""
+    ledger = run.ledger
     enough, deadline = len(ledger.accepted) + dice.randrange(MOST_ANSWERS), time.monotonic() + PATIENCE_S
     async with asyncio.TaskGroup() as group:
         for sender in senders:
             group.create_task(keep_sending(sender, node))
-        while len(ledger.accepted) < enough and node.is_running:
+        while len(ledger.accepted) < enough and node.is_running and not run.is_abandoned:
             assert time.monotonic() < deadline, f"the node accepts hardly any transfers: {ledger.refused} were 503"
             await asyncio.sleep(0.005)
         await asyncio.sleep(dice.uniform(0, LONGEST_SILENCE_S))
@@ -164,10 +169,14 @@ def kill_at_once(runs: list[KillRun], kills: int, directory: Path) -> str | None
     try:
         for thread in threads:
             thread.join()
-    finally:
-        runs[0].ended.set()
+    except BaseException:
+        # Each ends the node that it runs.
+        for run in runs:
+            run.is_abandoned = True
+            run.ended.set()
         for thread in threads:
             thread.join()
+        raise
     failures = [thread.failure for thread in threads if thread.failure is not None]
     return "\n".join(failures) or None
 

@@ -26,8 +26,13 @@ def write_report(name: str, title: str, command: str, sections: Sequence[str], f
 
 
 def end_on_sigterm() -> None:
-    """Leave by an exception, so that the node that runs is ended too."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    """Leave by an exception, so that the node that runs is ended too. By one only: a second would break that off."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def failure_of(run: Callable[[], None]) -> str | None:
