@@ -125,7 +125,7 @@ class Head(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: int
 
 
-class MempoolSize(msgspec.Struct, frozen=True, rename="camel"):
+class MempoolSize(msgspec.Struct, frozen=True):
     pending: int
     """Transactions that the next blocks can take."""
     queued: int
