@@ -13,6 +13,7 @@ from tests.support.node_process import NodeProcess, clean_environment, command, 
 from tests.support.pace import PATIENCE_S, Pace
 from tests.support.pages import Page, Step
 from tests.support.ports import free_base_port
+from tests.support.programs import need_program
 from tests.support.public import get_anew
 
 PAGE = Page("docs/network.md")
@@ -43,6 +44,7 @@ def run(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_walk_through(cometbft_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_program("curl")
     base_port = free_base_port(NODES)
     (make, _), (start, _), *others = steps_on(base_port)
     made = run(f"{make} --base-port {base_port}", tmp_path)
