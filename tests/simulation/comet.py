@@ -131,21 +131,23 @@ class Comet:
         node: Node,
         blocks: list[Decided],
         mempool_size: int,
+        power_of: Callable[[Node, int], int],
         check_results: Callable[[Node, Decided, Any], None],
         violations: list[Violation],
     ) -> None:
-        """`check_results` is shown what each block came to; `violations` is where those of background work go."""
+        """`power_of` tells a node's part in deciding a height, 0 for none. `check_results` is shown what each block
+        came to; `violations` is where those of background work go."""
         self.node = node
         self._blocks = blocks
         """All that was ever decided; the first one, of height 0, is genesis."""
         self._mempool_size = mempool_size
+        self._power_of = power_of
         self._check_results = check_results
         self._violations = violations
         self.application: AbciServer | None = None
         self.is_running = False
         self.is_online = True
         """Whether its peers reach it."""
-        self.is_validator = True
         self.state_syncs = False
         """It starts without blocks, and takes a snapshot from a peer before anything else."""
         self.height = 0
@@ -323,7 +325,7 @@ class Comet:
         if not self.is_running:
             raise RpcAway("simulated")
         behind = self.is_online and self.height < len(self._blocks) - 2
-        return NodeStatus.of(self.height, behind, 10 if self.is_validator else 0)
+        return NodeStatus.of(self.height, behind, self._power_of(self.node, self.height + 1))
 
     def highest_peer(self) -> int:
         if not self.is_running:

@@ -33,7 +33,7 @@ class NetworkWorld(World):
         super().__init__(seed, root, machines, clock, setup, without)
         self.blocks = [Decided(0, (), 0, b"")]
         self.comets = [
-            Comet(node, self.blocks, setup.comet_mempool_size, self._check_results, self.violations)
+            Comet(node, self.blocks, setup.comet_mempool_size, self._power_of, self._check_results, self.violations)
             for node in self.nodes
         ]
         self._validators = [self.ledger.head.validators] * 3
@@ -204,9 +204,11 @@ class NetworkWorld(World):
                 continue
             if verdict != expected:
                 raise Violation("verdict", f"{comet.node.name} finds a proposal for block {block.height} {verdict}")
-            key = public_key(comet.node.number)
-            power += self._validators[block.height].get(key, (0, b""))[0] if verdict else 0
+            power += self._power_of(comet.node, block.height) if verdict else 0
         return power
+
+    def _power_of(self, node: Node, height: int) -> int:
+        return self._validators[height].get(public_key(node.number), (0, b""))[0]
 
     def _decide(self, block: Decided, fee_recipient: bytes) -> None:
         self.blocks.append(block)
