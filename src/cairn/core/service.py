@@ -385,14 +385,21 @@ class Core:
         return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Once this core has ended, only what its memory knows: then None says nothing."""
+        """Once this core is closed, only what its memory knows: then None says nothing.
+
+        Raises `StoreUnavailable` of one that has ended: what it has not, or has dropped, may yet be on disk.
+        """
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)
-        location = None if self._closed else self._chain.find_location(tx_hash)
+        if self._closed:
+            return None
+        location = self._chain.find_location(tx_hash)
         if location is not None:
             return ConfirmedTx(location[0])
-        reason = None if self._closed else self._pool.reason_dropped(tx_hash)
+        if self.failed.done():
+            raise _opening_anew()
+        reason = self._pool.reason_dropped(tx_hash)
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
@@ -441,7 +448,7 @@ class Core:
         if self._dev is None:
             raise not_dev_chain()
         if self.failed.done():
-            raise StoreUnavailable("the store is being opened anew: try again")
+            raise _opening_anew()
         return self._dev
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
@@ -491,6 +498,10 @@ class Core:
             self.fail(failure)
             return failure.detail
         return OK
+
+
+def _opening_anew() -> StoreUnavailable:
+    return StoreUnavailable("the store is being opened anew: try again")
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

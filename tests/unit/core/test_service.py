@@ -158,6 +158,9 @@ def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monk
             await core.submit(signed(1))
         monkeypatch.undo()
         assert isinstance(core.failed.exception(), StoreUnavailable)
+        with pytest.raises(StoreUnavailable, match="opened anew"):
+            # It may be on disk all the same: nobody may hear that it was dropped.
+            await core.find_tx(signed(1).hash)
         await core.stop()
         async with opened_core(tmp_path) as reopened:
             assert isinstance(await reopened.find_tx(signed(0).hash), PendingTx)
