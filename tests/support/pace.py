@@ -39,13 +39,17 @@ class Pace:
         return limit_s * self.slowness + self._paused_s
 
     def _measure(self) -> None:
+        was_paused = False
         while True:
             slept = time.monotonic()
             if self._ended.wait(REST_S):
                 return
             began, ran = time.monotonic(), time.thread_time()
-            # Nobody wakes so late but where the whole machine, or the test with all it started, stood still.
-            self._paused_s += began - slept if self._is_paused() else max(0.0, began - slept - 2 * REST_S)
+            is_paused = self._is_paused()
+            # Nobody wakes so late but where the whole machine, or the test with all it started, stood still. Of
+            # what stood still alone rather a little more is counted than less.
+            self._paused_s += began - slept if is_paused or was_paused else max(0.0, began - slept - 2 * REST_S)
+            was_paused = is_paused
             while time.thread_time() - ran < BURST_S:
                 pass
             self._took_s += time.monotonic() - began

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from tests.support.browser import Visitor
 from tests.support.node_process import NodeProcess
 from tests.support.pace import Pace
-from tests.support.pauses import Pauses
+from tests.support.pauses import is_any_child_paused
 from tests.support.public import PublicNode
 from tests.support.wallet import dev_account
 
@@ -50,15 +50,14 @@ class Figures:
 class Reader(Visitor):
     """Opens views from nothing and keeps what it took."""
 
-    def __init__(self, browser: Browser, url: str, pace: Pace, pauses: Pauses) -> None:
+    def __init__(self, browser: Browser, url: str, pace: Pace) -> None:
         super().__init__(browser, url)
         self._pace = pace
-        self._pauses = pauses
         self.page.add_init_script(WATCH_TASKS)
 
     def limit_ms(self, limit_s: float) -> float:
         """What a limit comes to on this machine; the browser may have been paused as well."""
-        return 1_000 * (self._pace.stretch(limit_s) + self._pauses.total_s)
+        return 1_000 * self._pace.stretch(limit_s)
 
     def measure(self, route: str) -> Figures:
         page = self.open(route)
@@ -90,8 +89,8 @@ def node() -> Iterator[PublicNode]:
 
 @pytest.fixture
 def reader(browser: Browser, node: PublicNode) -> Iterator[Reader]:
-    with Pace() as pace, Pauses() as pauses:
-        visitor = Reader(browser, node.url, pace, pauses)
+    with Pace(is_any_child_paused) as pace:
+        visitor = Reader(browser, node.url, pace)
         yield visitor
         visitor.close()
     assert visitor.complaints == []
