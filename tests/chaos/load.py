@@ -3,16 +3,15 @@
 import asyncio
 import json
 import random
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from tests.chaos.crowd import Crowd
 from tests.chaos.ledger import Ledger, Transfer
 from tests.support.pace import PATIENCE_S
 
@@ -182,52 +181,20 @@ def finish_all(senders: list[Sender], url: str) -> None:
     asyncio.run(finish())
 
 
-class Load:
-    """Every sender at once, in a thread of its own, through whatever happens to the node, until the block is left."""
+class Load(Crowd):
+    """Every sender at once, through whatever happens to the node. An answer must be 200 or 503."""
 
     def __init__(self, senders: list[Sender], url: str, pause_s: float) -> None:
         """`pause_s` is how long a sender rests between two bursts, on average."""
+        super().__init__()
         self._senders = senders
         self._url = url
         self._pause_s = pause_s
-        self._ended = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
-    def check(self) -> None:
-        """Raises what went wrong with a sender: an answer that is neither 200 nor 503."""
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._send())
-        except BaseException as failure:
-            self._failure = failure
-
-    async def _send(self) -> None:
-        sending = [asyncio.create_task(self._keep_sending(sender)) for sender in self._senders]
-        while not self._ended.is_set() and not any(task.done() for task in sending):
-            await asyncio.sleep(0.05)
-        for task in sending:
-            task.cancel()
-        for result in await asyncio.gather(*sending, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
+    def clients(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._keep_sending(sender) for sender in self._senders]
 
     async def _keep_sending(self, sender: Sender) -> None:
         while True:
             await sender.run(self._url, self._pause_s)
             await asyncio.sleep(RECONNECT_S)
-
-    def __enter__(self) -> "Load":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        if kind is None:
-            self.check()

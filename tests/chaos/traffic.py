@@ -3,16 +3,15 @@
 import asyncio
 import json
 import random
-import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from tests.chaos.crowd import Crowd
 from tests.chaos.ledger import Ledger
 from tests.chaos.load import ANSWER_S, LOST, RECONNECT_S
 
@@ -28,38 +27,23 @@ EXPECTED = {200, 404, 503}
 """404 of a hash that nobody signed, and of one that is on its way; 503 while a process is gone."""
 
 
-class Traffic:
-    """Runs in a thread of its own until the block is left. What a client must never see is raised then."""
+class Traffic(Crowd):
+    """Readers and sockets."""
 
     def __init__(self, url: str, ledger: Ledger, seed_number: int) -> None:
+        super().__init__()
         self._host, _, self._port = url.removeprefix("http://").partition(":")
         self._ws_url = "ws" + url.removeprefix("http")
         self._ledger = ledger
         self._seed_number = seed_number
-        self._ended = threading.Event()
-        self._failure: BaseException | None = None
         self.answers: Counter[int] = Counter()
         """By status."""
         self.sockets = 0
         self.events = 0
-        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._come_and_go())
-        except BaseException as failure:
-            self._failure = failure
-
-    async def _come_and_go(self) -> None:
-        clients = [asyncio.create_task(self._keep(self._read, number)) for number in range(READERS)]
-        clients += [asyncio.create_task(self._keep(self._listen, number)) for number in range(SOCKETS)]
-        while not self._ended.is_set() and not any(client.done() for client in clients):
-            await asyncio.sleep(0.05)
-        for client in clients:
-            client.cancel()
-        for result in await asyncio.gather(*clients, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
+    def clients(self) -> list[Coroutine[Any, Any, None]]:
+        readers = [self._keep(self._read, number) for number in range(READERS)]
+        return readers + [self._keep(self._listen, number) for number in range(SOCKETS)]
 
     async def _keep(self, live: Callable[[random.Random], Any], number: int) -> None:
         """One client after the other."""
@@ -166,19 +150,3 @@ class Traffic:
         """Whether each kind of client had an answer."""
         self.check()
         return bool(self.answers[200] and self.sockets and self.events)
-
-    def check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def __enter__(self) -> "Traffic":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        if kind is None:
-            self.check()
