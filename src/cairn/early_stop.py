@@ -1,28 +1,26 @@
 """A stop that comes before there is a supervisor to act on it."""
 
 import signal
-import sys
 from types import FrameType
 
 _told: list[int] = []
 
 
-def leave_when_told() -> None:
-    """Until the supervisor takes over there is nothing to drain: a stop just leaves, cleaning up on its way."""
+def note_stops() -> None:
+    """Until the supervisor takes over, a stop is only noted; the supervisor then stops at once.
+
+    A handler that raised would not always end the program: in the callbacks of weak references, of which every import
+    calls some, what it raises is lost, and a class that is being made turns it into another error.
+    """
     _told.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+        signal.signal(number, _note)
 
 
 def told() -> bytes:
-    """The signals that came, for the case that none of them made the program leave.
-
-    What a handler raises is lost in places where Python cannot pass it on, such as the callbacks of weak references, of
-    which every import calls some.
-    """
+    """The signals that came."""
     return bytes(_told)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _note(number: int, frame: FrameType | None) -> None:
     _told.append(number)
-    sys.exit(0)

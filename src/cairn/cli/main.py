@@ -26,7 +26,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
-from cairn.early_stop import leave_when_told
+from cairn.early_stop import note_stops
 from cairn.store.discard import discard_journal
 from cairn.temporary import temporary_directory
 
@@ -68,7 +68,7 @@ def dev(
     **flags: Any,
 ) -> None:
     """Run a chain for development: ten funded accounts that the node itself signs for."""
-    leave_when_told()
+    note_stops()
     with reported_errors():
         settings = load_settings(environ=os.environ, flags=flags_given(flags))
         if settings.engine != "embedded":
@@ -89,7 +89,7 @@ def run(
     **flags: Any,
 ) -> None:
     """Run a node of the chain in a home directory. It never holds a key."""
-    leave_when_told()
+    note_stops()
     with reported_errors():
         place = Home(home)
         genesis = place.read_genesis()
