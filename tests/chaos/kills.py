@@ -12,6 +12,7 @@ reports/kills.md.
 import argparse
 import asyncio
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_senders
-from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
+from tests.chaos.report import facts, failure_of, table, write_report
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
@@ -46,8 +47,8 @@ class KillRun:
     ledger: Ledger = field(default_factory=dev_ledger)
     ended: threading.Event = field(default_factory=threading.Event)
     """Set from outside: the life that runs is the last that is killed."""
-    is_abandoned: bool = False
-    """Set beside it: nobody waits for what would come of it."""
+    abandoned_by: int = 0
+    """The signal, set before it: nobody waits for what would come of it."""
     kills: int = 0
     killed_starts: int = 0
     slowest_start_s: float = 0.0
@@ -75,7 +76,7 @@ def run_kills(
             run.kills += 1
             if run.kills % SHOWN_EVERY == 0:
                 print(f"{run.kills} kills, {len(run.ledger.accepted)} accepted", flush=True)
-        if run.is_abandoned:
+        if run.abandoned_by:
             return
         with started(data_dir, 2, run) as process:
             finish(process, senders, run.ledger, at_end)
@@ -123,7 +124,7 @@ async def load_until_killed(node: NodeProcess, senders: list[Sender], run: KillR
     async with asyncio.TaskGroup() as group:
         for sender in senders:
             group.create_task(keep_sending(sender, node))
-        while len(ledger.accepted) < enough and node.is_running and not run.is_abandoned:
+        while len(ledger.accepted) < enough and node.is_running and not run.abandoned_by:
             assert time.monotonic() < deadline, f"the node accepts hardly any transfers: {ledger.refused} were 503"
             await asyncio.sleep(0.005)
         await asyncio.sleep(dice.uniform(0, LONGEST_SILENCE_S))
@@ -166,17 +167,8 @@ def kill_at_once(runs: list[KillRun], kills: int, directory: Path) -> str | None
         threads.append(Killing(run, share, directory / f"chain{number}"))
     for thread in threads:
         thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException:
-        # Each ends the node that it runs.
-        for run in runs:
-            run.is_abandoned = True
-            run.ended.set()
-        for thread in threads:
-            thread.join()
-        raise
+    for thread in threads:
+        thread.join()
     failures = [thread.failure for thread in threads if thread.failure is not None]
     return "\n".join(failures) or None
 
@@ -185,6 +177,18 @@ def make_runs(seed_number: int, nodes: int) -> list[KillRun]:
     """The first has the seed itself: a run of one node is repeated by it alone."""
     ended = threading.Event()
     return [KillRun(seed_number + number, ended=ended) for number in range(nodes)]
+
+
+def abandon_on_signals(runs: list[KillRun]) -> None:
+    """Each thread ends the node that it runs. Nothing is raised: it would break off the wait for them."""
+
+    def abandon(number: int, frame: object) -> None:
+        for run in runs:
+            run.abandoned_by = number
+            run.ended.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, abandon)
 
 
 def sections(runs: list[KillRun], seed_number: int, failure: str | None) -> list[str]:
@@ -220,11 +224,13 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
-    end_on_sigterm()
-    print(f"kills: SEED={options.seed}", flush=True)
     runs = make_runs(options.seed, options.nodes)
+    abandon_on_signals(runs)
+    print(f"kills: SEED={options.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="cairn-kills-") as directory:
         told = kill_at_once(runs, options.kills, Path(directory))
+    if runs[0].abandoned_by:
+        sys.exit(128 + runs[0].abandoned_by)
     command = f"make kills KILLS={options.kills} NODES={options.nodes} SEED={options.seed}"
     report = write_report("kills", "Kills in a row, under load", command, sections(runs, options.seed, told), told)
     print(report.read_text())
