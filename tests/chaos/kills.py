@@ -183,6 +183,8 @@ def abandon_on_signals(runs: list[KillRun]) -> None:
     """Each thread ends the node that it runs. Nothing is raised: it would break off the wait for them."""
 
     def abandon(number: int, frame: object) -> None:
+        # Python takes its handlers back at its end: the next signal would then be what it ended by.
+        signal.signal(number, signal.SIG_IGN)
         for run in runs:
             run.abandoned_by = number
             run.ended.set()
