@@ -1,7 +1,6 @@
 """How a command says what went wrong: a line on standard error that says what to do next, and an exit code."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import ClassVar
 
 import typer
 
-from cairn.cli.screen import printable
+from cairn.cli.screen import drop_output, printable
 from cairn.config import EXIT_FATAL
 from cairn.domain.errors import InvalidConfig
 
@@ -85,8 +84,8 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read along has seen enough (`cairn watch | head`). Python must not try to write the rest at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read along has seen enough (`cairn watch | head`).
+        drop_output()
         raise typer.Exit(ExitCode.DONE) from None
 
 

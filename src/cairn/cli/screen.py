@@ -22,7 +22,12 @@ class Output(Console):
 
     def on_broken_pipe(self) -> None:
         """Whoever read along has seen enough (`cairn dev | head`); the command itself goes on."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
+
+
+def drop_output() -> None:
+    """Nobody reads standard output any more. Python must not fail at its end when it writes the rest."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_lines(lines: Iterable[Line]) -> None:

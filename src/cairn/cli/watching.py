@@ -22,7 +22,7 @@ from cairn.cli.keystore import Keystore
 from cairn.cli.lookups import Names, collected
 from cairn.cli.nonces import find_queued
 from cairn.cli.remote import connect, explained_errors
-from cairn.cli.screen import ago, print_json
+from cairn.cli.screen import ago, drop_output, print_json
 from cairn.client import AsyncClient
 from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnreachable
 from cairn.client.models import Block, Chain, MempoolItem
@@ -98,7 +98,13 @@ def stop_when_unread(stopping: asyncio.Event) -> None:
         out = sys.stdout.fileno()
         if stat.S_ISFIFO(os.fstat(out).st_mode):
             # Nothing can be read from this end, so all that can happen to it is its end.
-            asyncio.get_running_loop().add_reader(out, stopping.set)
+            asyncio.get_running_loop().add_reader(out, _end_unread, stopping)
+
+
+def _end_unread(stopping: asyncio.Event) -> None:
+    # What could not be written may still be there when everything has stopped.
+    drop_output()
+    stopping.set()
 
 
 async def until(stopping: asyncio.Event, endless: Sequence[Awaitable[None]]) -> None:
