@@ -263,10 +263,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             head=ref("ChainHead"),
             mempool=ref("MempoolLevel"),
             lastRevert=ref("LastRevert"),
-            refusedFromPeers=integer(
-                "What other nodes sent since this one started, and it refused. Left out where there is none.", minimum=1
-            ),
-            optional=("lastRevert", "refusedFromPeers"),
+            optional=("lastRevert",),
         ),
         "ChainHead": record("The newest block.", blockHeight=HEIGHT, hash=HASH, timestamp=TIME),
         "LastRevert": record(

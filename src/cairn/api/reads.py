@@ -284,7 +284,6 @@ class Reads:
                 head=HeadView(header.height, hex_text(block_hash), header.timestamp),
                 mempool=MempoolView(status.pending, status.queued, status.limit),
                 lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
-                refusedFromPeers=status.refused_from_peers or msgspec.UNSET,
             )
         )
 

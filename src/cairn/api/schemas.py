@@ -85,7 +85,6 @@ class ChainSummary(msgspec.Struct, frozen=True):
     head: HeadView
     mempool: MempoolView
     lastRevert: RevertView | msgspec.UnsetType = msgspec.UNSET
-    refusedFromPeers: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class AccountView(msgspec.Struct, frozen=True):

@@ -155,8 +155,6 @@ class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     mempool: MempoolSize
     last_revert: Revert | None = None
     """Of a dev chain that was reverted; None on any other."""
-    refused_from_peers: int = 0
-    """What other nodes sent since this one started, and it refused."""
 
 
 class AccountState(msgspec.Struct, frozen=True, rename="camel"):

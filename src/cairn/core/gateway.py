@@ -105,8 +105,6 @@ class Status(msgspec.Struct, frozen=True):
     limit: int
     now: int
     """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
-    refused_from_peers: int = 0
-    """What other nodes sent since the core's start that was refused, or turned away unread."""
 
 
 class Checks(msgspec.Struct, frozen=True):

@@ -428,7 +428,6 @@ class Core:
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
             now=int(time.time() if self._dev is None else self._dev.now),
-            refused_from_peers=self.engine.refused_from_peers,
         )
 
     async def validators(self) -> ValidatorSet:

@@ -61,11 +61,6 @@ class EmbeddedEngine:
         """Always well: a failure ends `run`."""
         return OK
 
-    @property
-    def refused_from_peers(self) -> int:
-        """It has none."""
-        return 0
-
     def adopt(self, tx_hash: TxHash) -> bool:
         """Nobody else hands anything in."""
         return False

@@ -24,9 +24,5 @@ class Engine(Protocol):
     def condition(self) -> str:
         """`ok`, or why no blocks are to be expected just now."""
 
-    @property
-    def refused_from_peers(self) -> int:
-        """What other nodes sent since the start that was refused, or turned away unread."""
-
     def adopt(self, tx_hash: TxHash) -> bool:
         """Take charge of a transaction that the pool holds; True when only others had answered for it so far."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cairn.engine.network.refusals import NOTICE_INTERVAL_S
 from tests.support import altered_node, flood
 from tests.support.cometbft import CometBFT
 from tests.support.flood import Flood, Items, forged_bundles, mixed_rubbish
@@ -27,7 +28,6 @@ ROUNDS = 3
 PER_SECOND = 25
 """Transfers through each validator."""
 LONGEST_GAP_S = 5
-QUIET_S = 1
 NOTICE = "peers send transactions that are refused"
 
 
@@ -60,8 +60,6 @@ class Round(NamedTuple):
     longest_allowed_s: float
     """Without a block, on a machine as fast as it was meanwhile."""
     sent_bytes: int
-    refused: list[int]
-    """By each validator."""
 
     @property
     def is_borne(self) -> bool:
@@ -90,7 +88,6 @@ def play_round(network: Network, items: Items) -> Round:
     """Nothing that was accepted meanwhile is lost or doubled."""
     *validators, peer = network.nodes
     await_quiet(validators)
-    refused = refused_by(validators)
     with Follower(validators[0].url) as follower:
         follower.await_height(validators[0].height())
         with Pace(network.is_paused) as pace, SteadyLoad([node.url for node in validators], PER_SECOND) as load:
@@ -98,12 +95,11 @@ def play_round(network: Network, items: Items) -> Round:
             calm = observe(validators[0], follower, CALM_S, least_blocks=2)
             with Flood(peer.home / "rpc.sock", items) as flooding:
                 flooded = observe(validators[0], follower, SECONDS)
-        in_vain = [after - before for after, before in zip(refused_by(validators), refused, strict=True)]
         for tx_hash in load.accepted:
             follower.follow(tx_hash)
         follower.await_confirmed(load.accepted)
     assert_each_once(assert_agreement(validators), load.accepted)
-    return Round(calm, flooded, pace.stretch(LONGEST_GAP_S), flooding.sent_bytes, in_vain)
+    return Round(calm, flooded, pace.stretch(LONGEST_GAP_S), flooding.sent_bytes)
 
 
 def observe(node: NetworkNode, follower: Follower, seconds: float, least_blocks: int = 0) -> Window:
@@ -119,20 +115,16 @@ def observe(node: NetworkNode, follower: Follower, seconds: float, least_blocks:
 
 
 def await_quiet(nodes: Sequence[NetworkNode]) -> None:
-    """Return once nothing of an earlier flood is under way any more."""
-    seen = [refused_by(nodes)]
+    """Return once nothing of an earlier flood is under way any more: while it is, every node notices it again."""
+    seen = [sum(map(count_notices, nodes))]
 
     def is_quiet() -> bool:
-        time.sleep(QUIET_S)
-        seen.append(refused_by(nodes))
+        time.sleep(NOTICE_INTERVAL_S + 1)
+        seen.append(sum(map(count_notices, nodes)))
         return seen[-1] == seen[-2]
 
-    wait_until(is_quiet, PATIENCE_S, "the end of a flood")
-
-
-def refused_by(nodes: Sequence[NetworkNode]) -> list[int]:
-    """As each of them shows it."""
-    return [node.public.get("/chain").json().get("refusedFromPeers", 0) for node in nodes]
+    if seen[0]:
+        wait_until(is_quiet, PATIENCE_S, "the end of a flood")
 
 
 def count_notices(node: NetworkNode) -> int:

@@ -132,10 +132,6 @@ class NetworkEngine:
     def condition(self) -> str:
         return self._watch.condition()
 
-    @property
-    def refused_from_peers(self) -> int:
-        return self._refusals.total
-
     def adopt(self, tx_hash: TxHash) -> bool:
         entry = self._pool.find(tx_hash)
         if entry is None or entry.local:

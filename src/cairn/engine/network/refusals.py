@@ -26,8 +26,6 @@ class Refusals:
         self._left = float(READ_AT_ONCE)
         self._counted_at = clock()
         self._next_notice_at = self._counted_at
-        self.total = 0
-        """Refused or turned away since the start."""
         self._since = self._counted_at
         self._refused = self._read = self._unread = 0
         """Since that moment."""
@@ -53,7 +51,6 @@ class Refusals:
         self._count(unread=1)
 
     def _count(self, refused: int = 0, read: int = 0, unread: int = 0) -> None:
-        self.total += 1
         now = self._clock()
         if not self._is_news and now - self._since >= NOTICE_INTERVAL_S:
             self._begin(now)
