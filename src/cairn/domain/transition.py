@@ -14,7 +14,8 @@ from cairn.domain.errors import InvalidBlock, TxRejected
 from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.rules import check_tx, validate_tx
+from cairn.domain.rules import validate_tx
+from cairn.domain.sender_queue import SenderQueue
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
 
 
@@ -25,6 +26,8 @@ class StateView(Protocol):
         """The account at `address`; an empty one if there is none."""
 
 
+AccountChange = tuple[Address, Account, Account]
+"""Whose it is, its value before a block and its value after it."""
 GovernanceChange = tuple[Governance, Governance]
 """The governance before a block and after it."""
 
@@ -45,6 +48,58 @@ class BlockOutcome(msgspec.Struct, frozen=True):
     def changes_state(self) -> bool:
         """Whether the state after the block differs from the one before."""
         return bool(self.block.txs) or self.governance is not None or bool(self.balances)
+
+
+class _BlockQueue(SenderQueue, kw_only=True):
+    """What a block holds of one sender; nothing, where an account only receives."""
+
+    before: Account
+
+
+class Ledger:
+    """Accounts as a block in the making leaves them. Fees reach the proposer only after the block."""
+
+    def __init__(self, view: StateView, rules: Rules) -> None:
+        self._view = view
+        self._rules = rules
+        self._queues: dict[Address, _BlockQueue] = {}
+        """Of each account that the block touches."""
+        self._fees = 0
+        self._room = rules.block_gas_limit // TRANSFER_GAS
+
+    @property
+    def is_full(self) -> bool:
+        return self._room == 0
+
+    def apply(self, tx: Tx) -> None:
+        """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when the block is full."""
+        if self._room == 0:
+            raise InvalidBlock(f"the block's gas limit of {self._rules.block_gas_limit} is used up")
+        validate_tx(tx, self._rules)
+        queues = self._queues
+        sender = queues.get(tx.sender) or self._load(tx.sender)
+        # Taken before it is given: a transfer to oneself then needs no case of its own.
+        if not sender.take(tx):
+            raise sender.refusal(tx)
+        recipient = queues.get(tx.to) or self._load(tx.to)
+        recipient.balance += tx.value
+        self._fees += TRANSFER_GAS * tx.gas_price
+        self._room -= 1
+
+    def close(self, proposer: Address) -> list[AccountChange]:
+        """Pay the fees, and list the accounts that differ now."""
+        if self._fees:
+            (self._queues.get(proposer) or self._load(proposer)).balance += self._fees
+        return [
+            (address, queue.before, after)
+            for address, queue in self._queues.items()
+            if (after := queue.account) != queue.before
+        ]
+
+    def _load(self, address: Address) -> _BlockQueue:
+        account = self._view.account(address)
+        queue = self._queues[address] = _BlockQueue(account.balance, account.nonce, account.nonce, before=account)
+        return queue
 
 
 def build_block(
@@ -116,8 +171,8 @@ def verify_block(
     return outcome
 
 
-def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[tuple[Address, Account, Account]]:
-    """The accounts that change, with their old and new values; nonces stay."""
+def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[AccountChange]:
+    """Nonces stay."""
     changes = []
     for address, balance in balances.items():
         account = view.account(address)
@@ -126,54 +181,16 @@ def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[tupl
     return changes
 
 
-def _apply_txs(
-    height: int, view: StateView, txs: Sequence[Tx], proposer: Address, rules: Rules
-) -> list[tuple[Address, Account, Account]]:
-    """The accounts that change, with their old and new values."""
-    old: dict[Address, Account] = {}
-    # Balance and nonce of each account touched, changed in place: a new Account per step would double the cost.
-    live: dict[Address, list[int]] = {}
-
-    def load(address: Address) -> list[int]:
-        account = old[address] = view.account(address)
-        entry = live[address] = [account.balance, account.nonce]
-        return entry
-
-    fees = 0
+def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], proposer: Address, rules: Rules) -> list[AccountChange]:
+    ledger = Ledger(view, rules)
     for tx in txs:
-        sender = live.get(tx.sender) or load(tx.sender)
-        fee = TRANSFER_GAS * tx.gas_price
-        cost = fee + tx.value
-        if (
-            tx.nonce != sender[1]
-            or sender[0] < cost
-            or not TRANSFER_GAS <= tx.gas <= rules.block_gas_limit
-            or tx.gas_price < rules.gas_price
-        ):
-            raise _refusal(height, tx, Account(sender[0], sender[1]), rules)
-        # Taken before it is given: a transfer to oneself then needs no case of its own.
-        sender[0] -= cost
-        sender[1] += 1
-        recipient = live.get(tx.to) or load(tx.to)
-        recipient[0] += tx.value
-        fees += fee
-    if fees:
-        (live.get(proposer) or load(proposer))[0] += fees
-    return [
-        (address, account, Account(balance, nonce))
-        for (address, account), (balance, nonce) in zip(old.items(), live.values(), strict=True)
-        if account.balance != balance or account.nonce != nonce
-    ]
-
-
-def _refusal(height: int, tx: Tx, account: Account, rules: Rules) -> InvalidBlock:
-    where = f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied"
-    try:
-        validate_tx(tx, rules)
-        check_tx(account, tx)
-    except TxRejected as error:
-        return InvalidBlock(f"{where}: {error.detail}")
-    return InvalidBlock(f"{where}: nonce is {tx.nonce}, expected {account.nonce}")
+        try:
+            ledger.apply(tx)
+        except TxRejected as refusal:
+            raise InvalidBlock(
+                f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied: {refusal.detail}"
+            ) from refusal
+    return ledger.close(proposer)
 
 
 def _shown(field: object) -> str:

@@ -1,10 +1,13 @@
 """One sender's transactions: those that can be mined in a row, and those that wait for a missing nonce."""
 
+import msgspec
+
+from cairn.domain.sender_queue import SenderQueue
 from cairn.domain.types import Address
 from cairn.mempool.entry import Entry
 
 
-class Lane:
+class Lane(SenderQueue, gc=True, kw_only=True):
     """Holds the nonces like this:
 
     nonce             next_nonce
@@ -12,31 +15,40 @@ class Lane:
       [ ready: no holes  ] hole [ waiting ] hole [ waiting ]
     """
 
-    __slots__ = ("arrival", "cost", "nonce", "ready", "sender", "waiting")
-
-    def __init__(self, sender: Address, nonce: int, arrival: int) -> None:
-        self.sender = sender
-        self.nonce = nonce
-        """The account's confirmed one: what the first of `ready` carries."""
-        self.arrival = arrival
-        """Order of arrival among the senders."""
-        self.ready: list[Entry] = []
-        self.waiting: dict[int, Entry] = {}
-        self.cost = 0
-        """Of all in the lane. While the balance covers it, each can be paid for after those before it."""
+    sender: Address
+    arrival: int
+    """Order of arrival among the senders."""
+    ready: list[Entry] = msgspec.field(default_factory=list)
+    waiting: dict[int, Entry] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ready) + len(self.waiting)
 
-    @property
-    def next_nonce(self) -> int:
-        return self.nonce + len(self.ready)
-
     def find(self, nonce: int) -> Entry | None:
-        position = nonce - self.nonce
-        if 0 <= position < len(self.ready):
-            return self.ready[position]
+        if self.nonce <= nonce < self.next_nonce:
+            return self.ready[nonce - self.nonce]
         return self.waiting.get(nonce)
+
+    def append(self, entry: Entry) -> None:
+        """Make the one with `next_nonce` ready."""
+        self.ready.append(entry)
+        self.next_nonce += 1
+
+    def cut(self, nonce: int) -> list[Entry]:
+        """Take out what is ready from `nonce` on."""
+        position = nonce - self.nonce
+        taken = self.ready[position:]
+        del self.ready[position:]
+        self.next_nonce = nonce
+        return taken
+
+    def advance(self, nonce: int) -> list[Entry]:
+        """The account's next confirmed one is `nonce` now: take out what is ready before it."""
+        passed = self.ready[: nonce - self.nonce]
+        del self.ready[: len(passed)]
+        self.nonce = nonce
+        self.next_nonce = nonce + len(self.ready)
+        return passed
 
     def entries_from(self, nonce: int) -> list[Entry]:
         """Those with `nonce` and later ones, by nonce: all that waits comes after all that is ready."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import takewhile
 
-from cairn.domain.types import Address
+from cairn.domain.types import Account, Address
 from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.lane import Lane
 from cairn.mempool.ranking import Ranking
@@ -34,10 +34,10 @@ class Order:
     def lane_of(self, entry: Entry) -> Lane:
         return self._lanes[entry.tx.sender]
 
-    def new_lane(self, sender: Address, nonce: int) -> Lane:
+    def new_lane(self, sender: Address, account: Account) -> Lane:
         """A lane that counts only once something is added to it."""
         self._arrivals += 1
-        return Lane(sender, nonce, self._arrivals)
+        return Lane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
 
     # The order over all lanes.
 
@@ -77,18 +77,19 @@ class Order:
 
     def add(self, lane: Lane, entry: Entry) -> None:
         self._lanes[lane.sender] = lane
-        lane.cost += entry.tx.cost
+        lane.reserve(entry.tx)
         if entry.tx.nonce != lane.next_nonce:
             self._queue(lane, entry)
         else:
             first = len(lane.ready)
-            lane.ready.append(entry)
+            lane.append(entry)
             self.ready_count += 1
             self._take_waiting(lane)
             self._lead(lane, first)
 
     def replace(self, lane: Lane, old: Entry, new: Entry) -> None:
-        lane.cost += new.tx.cost - old.tx.cost
+        lane.release(old.tx)
+        lane.reserve(new.tx)
         if old.lead == WAITING:
             self._unqueue(lane, old)
             self._queue(lane, new)
@@ -100,13 +101,11 @@ class Order:
 
     def remove(self, lane: Lane, entry: Entry, up_s: int) -> None:
         """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
-        lane.cost -= entry.tx.cost
+        lane.release(entry.tx)
         if entry.lead == WAITING:
             self._unqueue(lane, entry)
         else:
-            position = entry.tx.nonce - lane.nonce
-            cut = lane.ready[position:]
-            del lane.ready[position:]
+            cut = lane.cut(entry.tx.nonce)
             self.ready_count -= len(cut)
             for successor in cut:
                 self._unlead(successor)
@@ -117,12 +116,10 @@ class Order:
 
     def advance(self, lane: Lane, nonce: int) -> list[Entry]:
         """Take out all before `nonce`, which is the sender's next confirmed one."""
-        departed = lane.ready[: nonce - lane.nonce]
-        del lane.ready[: len(departed)]
+        departed = lane.advance(nonce)
         self.ready_count -= len(departed)
         for entry in departed:
             self._unlead(entry)
-        lane.nonce = nonce
         if lane.waiting:
             overtaken = [entry for entry in lane.waiting.values() if entry.tx.nonce < nonce]
             for entry in overtaken:
@@ -130,7 +127,7 @@ class Order:
             departed += overtaken
             self._take_waiting(lane)
         for entry in departed:
-            lane.cost -= entry.tx.cost
+            lane.release(entry.tx)
         self._lead(lane, 0)
         self._close_if_empty(lane)
         return departed
@@ -165,7 +162,7 @@ class Order:
             if entry is None:
                 return
             self._unqueue(lane, entry)
-            lane.ready.append(entry)
+            lane.append(entry)
             self.ready_count += 1
 
     def _queue(self, lane: Lane, entry: Entry) -> None:

@@ -8,19 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from cairn.domain.errors import (
-    InsufficientFunds,
-    InvalidQuery,
-    MempoolFull,
-    NonceTooHigh,
-    NonceTooLow,
-    ReplacementUnderpriced,
-    SenderLimit,
-    TxRejected,
-)
+from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit, TxRejected
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
-from cairn.domain.types import TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
+from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
 from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more
 from cairn.mempool.lane import Lane
@@ -194,7 +185,7 @@ class Mempool:
         It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
         is when it began to wait, if it did before the restart.
         """
-        return self._admit(tx, received_at, self.up_s if waits_since is None else waits_since, None)
+        return self._admit(tx, received_at, self.up_s if waits_since is None else waits_since, MAX_UINT64)
 
     def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
         """Take in what another node answers for, and what its sender's account has still to come to.
@@ -221,7 +212,7 @@ class Mempool:
             with contextlib.suppress(TxRejected, MempoolFull):
                 self._admit(tx, received_at, up_s, self._limits.nonce_gap, local=False)
 
-    def _admit(self, tx: Tx, received_at: int, up_s: int, nonce_gap: int | None, local: bool = True) -> Admitted:
+    def _admit(self, tx: Tx, received_at: int, up_s: int, nonce_gap: int, local: bool = True) -> Admitted:
         """`up_s` is since when it waits, if it has to."""
         if tx.sender in self._noted:
             self._list([tx.sender])
@@ -232,9 +223,12 @@ class Mempool:
         account = self._state.account(tx.sender)
         lane = self._order.find_lane(tx.sender)
         if lane is None:
-            lane = self._order.new_lane(tx.sender, account.nonce)
+            lane = self._order.new_lane(tx.sender, account)
+        else:
+            # It may have received something since.
+            lane.balance = account.balance
         old = lane.find(tx.nonce)
-        self._check(tx, account, lane, old, nonce_gap)
+        self._check(tx, lane, None if old is None else old.tx, nonce_gap)
         if old is None and self.held_count >= self._limits.size:
             # Before the newcomer gets its number: each of these takes one too.
             self.list_noted()
@@ -252,30 +246,12 @@ class Mempool:
         self._dropped.pop(tx.hash, None)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
-    def _check(self, tx: Tx, account: Account, lane: Lane, old: Entry | None, nonce_gap: int | None) -> None:
+    def _check(self, tx: Tx, lane: Lane, old: Tx | None, nonce_gap: int) -> None:
         limits = self._limits
-        if tx.nonce < account.nonce:
-            raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
-        if nonce_gap is not None and tx.nonce > lane.next_nonce + nonce_gap:
-            raise NonceTooHigh(
-                f"nonce is {tx.nonce}; the next one is {lane.next_nonce}, and {nonce_gap} ahead is the most"
-            )
-        cost = lane.cost + tx.cost
-        if old is not None:
-            cost -= old.tx.cost
-            least_price = -(-old.tx.gas_price * (100 + limits.price_bump_percent) // 100)
-            # Where transactions are free, ten per cent more than nothing would be nothing.
-            if tx.gas_price < max(least_price, old.tx.gas_price + 1):
-                raise ReplacementUnderpriced(
-                    f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.tx.gas_price}, "
-                    f"and a replacement must pay {limits.price_bump_percent} % more"
-                )
-        elif len(lane) >= limits.per_sender:
+        lane.check_place(tx, old, limits.price_bump_percent, nonce_gap)
+        if old is None and len(lane) >= limits.per_sender:
             raise SenderLimit(f"{limits.per_sender} transactions of this sender are pending, as many as are held")
-        if cost > account.balance:
-            raise InsufficientFunds(
-                f"the account holds {account.balance}; the sender's pending transactions and this one cost {cost}"
-            )
+        lane.check_funds(tx, old)
 
     def _make_room(self, lane: Lane, newcomer: Entry) -> Drop:
         """Drop the worst that waits, or else the last in mining order; the newcomer must be better than it."""
@@ -324,13 +300,17 @@ class Mempool:
     def _settle(self, lane: Lane, account: Account) -> list[Drop]:
         departed = self._order.advance(lane, account.nonce)
         dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]
-        if lane.cost > account.balance:
-            # Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole.
-            for entry in reversed(lane.entries_from(lane.nonce)):
-                self._remove(entry)
-                dropped.append(self._forget(entry, "evicted"))
-                if lane.cost <= account.balance:
-                    break
+        lane.balance = account.balance
+        return dropped + self._drop_unpaid(lane) if lane.is_overdrawn else dropped
+
+    def _drop_unpaid(self, lane: Lane) -> list[Drop]:
+        """Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole."""
+        dropped = []
+        for entry in reversed(lane.entries_from(lane.nonce)):
+            if not lane.is_overdrawn:
+                break
+            self._remove(entry)
+            dropped.append(self._forget(entry, "evicted"))
         return dropped
 
     def remove(self, tx_hash: TxHash) -> list[Drop]:

@@ -146,7 +146,7 @@ def test_a_block_takes_exactly_its_gas_limit() -> None:
 @pytest.mark.parametrize(
     ("txs", "why"),
     [
-        ([transfer(ALICE, BOB, 1, nonce=1)], "nonce is 1, expected 0"),
+        ([transfer(ALICE, BOB, 1, nonce=1)], "nonce is 1; the account's next one is 0"),
         ([transfer(ALICE, BOB, 1), transfer(ALICE, CAROL, 1)], "nonce is 0; the account's next one is 1"),
         ([transfer(ALICE, BOB, FUNDS - FEE + 1)], "the account holds 1000000000"),
         ([transfer(CAROL, BOB, 0)], "the account holds 0"),

@@ -10,9 +10,10 @@ def entry(nonce: int) -> Entry:
 
 
 def some_lane() -> tuple[Lane, dict[int, Entry]]:
-    lane = Lane(address(1), nonce=5, arrival=1)
+    lane = Lane(0, nonce=5, next_nonce=5, sender=address(1), arrival=1)
     entries = {nonce: entry(nonce) for nonce in (5, 6, 9, 8)}
-    lane.ready = [entries[5], entries[6]]
+    lane.append(entries[5])
+    lane.append(entries[6])
     lane.waiting = {9: entries[9], 8: entries[8]}
     return lane, entries
 
@@ -31,3 +32,19 @@ def test_lists_from_a_nonce_in_order() -> None:
     lane, _ = some_lane()
     for nonce, expected in [(0, [5, 6, 8, 9]), (5, [5, 6, 8, 9]), (6, [6, 8, 9]), (7, [8, 9]), (9, [9]), (10, [])]:
         assert [found.tx.nonce for found in lane.entries_from(nonce)] == expected
+
+
+def test_cut_from_a_nonce() -> None:
+    lane, entries = some_lane()
+    assert lane.cut(6) == [entries[6]]
+    assert (lane.ready, lane.nonce, lane.next_nonce) == ([entries[5]], 5, 6)
+    assert lane.find(6) is None
+
+
+def test_advances_within_what_is_ready_and_beyond_it() -> None:
+    lane, entries = some_lane()
+    assert lane.advance(6) == [entries[5]]
+    assert (lane.ready, lane.nonce, lane.next_nonce) == ([entries[6]], 6, 7)
+    assert lane.advance(6) == []
+    assert lane.advance(8) == [entries[6]]
+    assert (lane.ready, lane.nonce, lane.next_nonce) == ([], 8, 8)

@@ -3,7 +3,7 @@
 import heapq
 import random
 
-from cairn.domain.types import Address
+from cairn.domain.types import EMPTY_ACCOUNT, Address
 from cairn.mempool.entry import Entry, bid_of
 from cairn.mempool.order import Order
 from tests.support.transfers import address, transfer
@@ -39,7 +39,7 @@ class Filled:
         for _ in range(count):
             sender = self.random.randrange(1, 41)
             chain = self.chains[address(sender)]
-            lane = self.order.find_lane(address(sender)) or self.order.new_lane(address(sender), 0)
+            lane = self.order.find_lane(address(sender)) or self.order.new_lane(address(sender), EMPTY_ACCOUNT)
             entry = self.entry(sender, lane.next_nonce)
             self.order.add(lane, entry)
             chain.append(entry)

@@ -6,18 +6,14 @@ After a commit it is empty, and CometBFT checks all that its mempool still holds
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cairn.domain.errors import (
-    InsufficientFunds,
-    NonceTooHigh,
-    NonceTooLow,
-    Rejected,
-    ReplacementUnderpriced,
-    UpdateRefused,
-)
+import msgspec
+
+from cairn.domain.errors import Rejected, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.rules import validate_tx
+from cairn.domain.sender_queue import SenderQueue
 from cairn.domain.transition import StateView
-from cairn.domain.types import Account, Address, Rules, Tx, TxHash
+from cairn.domain.types import Address, Rules, Tx, TxHash
 
 
 class Takings(NamedTuple):
@@ -27,22 +23,20 @@ class Takings(NamedTuple):
     refused: list[tuple[Tx, Rejected]]
 
 
-class _Lane:
+class _Lane(SenderQueue, gc=True):
     """One sender's transactions, without a hole, from the confirmed nonce on."""
 
-    __slots__ = ("account", "cost", "txs")
-
-    def __init__(self, account: Account) -> None:
-        self.account = account
-        """As confirmed: what the first one's nonce and the cost of all are held against."""
-        self.txs: list[Tx] = []
-        self.cost = 0
+    txs: list[Tx] = msgspec.field(default_factory=list)
 
     def copy(self) -> "_Lane":
-        lane = _Lane(self.account)
-        lane.txs = self.txs.copy()
-        lane.cost = self.cost
-        return lane
+        return _Lane(self.balance, self.nonce, self.next_nonce, self.cost, self.txs.copy())
+
+    def find(self, nonce: int) -> Tx | None:
+        return self.txs[nonce - self.nonce] if self.nonce <= nonce < self.next_nonce else None
+
+    def holds(self, tx: Tx) -> bool:
+        held = self.find(tx.nonce)
+        return held is not None and held.hash == tx.hash
 
 
 class Overlay:
@@ -81,17 +75,13 @@ class Overlay:
         lanes, lane_of = self._lanes, self._lane_of
         for tx in txs:
             lane = lanes.get(tx.sender) or lane_of(tx.sender)
-            held = lane.txs
-            place = tx.nonce - lane.account.nonce
-            if place < 0 or (place < len(held) and held[place].hash == tx.hash):
+            if tx.nonce < lane.next_nonce and (tx.nonce < lane.nonce or lane.holds(tx)):
                 continue
             try:
                 validate_tx(tx, rules)
-                cost = lane.cost + tx.cost
                 # Nearly all of them are their senders' next ones.
-                if place == len(held) and cost <= lane.account.balance:
-                    held.append(tx)
-                    lane.cost = cost
+                if lane.take(tx):
+                    lane.txs.append(tx)
                     lanes[tx.sender] = lane
                 else:
                     self.check(tx)
@@ -107,10 +97,7 @@ class Overlay:
         if tx.hash in self._before:
             return True
         lane = self._lanes.get(tx.sender)
-        if lane is None:
-            return False
-        place = tx.nonce - lane.account.nonce
-        return 0 <= place < len(lane.txs) and lane.txs[place].hash == tx.hash
+        return lane is not None and lane.holds(tx)
 
     def let_go(self, tx: Tx) -> None:
         """CometBFT's mempool refused it or threw it out."""
@@ -118,55 +105,41 @@ class Overlay:
 
     def is_past(self, tx: Tx) -> bool:
         """Whether its nonce is used: it was confirmed, or another one in its place."""
-        return tx.nonce < self._lane_of(tx.sender).account.nonce
+        return tx.nonce < self._lane_of(tx.sender).nonce
 
     def check(self, tx: Tx) -> None:
         """Raise `TxRejected` unless `tx` is its sender's next one, or a better paid one in place of another."""
         lane = self._lane_of(tx.sender)
-        account, held = lane.account, lane.txs
-        place = tx.nonce - account.nonce
-        if place < 0:
-            raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
-        if place > len(held):
-            raise NonceTooHigh(f"nonce is {tx.nonce}; the sender's next one is {account.nonce + len(held)}")
-        cost = lane.cost + tx.cost
-        if place < len(held):
-            old = held[place]
-            cost -= old.cost
-            self._check_replacement(tx, old)
-        if cost > account.balance:
-            raise InsufficientFunds(
-                f"the account holds {account.balance}; the sender's pending transactions and this one cost {cost}"
-            )
-
-    def _check_replacement(self, tx: Tx, old: Tx) -> None:
-        least_price = -(-old.gas_price * (100 + self._price_bump_percent) // 100)
-        if tx.hash != old.hash and tx.gas_price < max(least_price, old.gas_price + 1):
-            raise ReplacementUnderpriced(
-                f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.gas_price}"
-            )
+        old = lane.find(tx.nonce)
+        lane.check_place(tx, old, self._price_bump_percent)
+        lane.check_funds(tx, old)
 
     def add(self, tx: Tx) -> None:
         """Count `tx`, which `check` let pass."""
         lane = self._lane_of(tx.sender)
-        place = tx.nonce - lane.account.nonce
-        if place < len(lane.txs):
-            lane.cost -= lane.txs[place].cost
-            lane.txs[place] = tx
-        else:
+        old = lane.find(tx.nonce)
+        if old is None:
             lane.txs.append(tx)
-        lane.cost += tx.cost
+            lane.next_nonce += 1
+        else:
+            lane.txs[tx.nonce - lane.nonce] = tx
+            lane.release(old)
+        lane.reserve(tx)
         self._lanes[tx.sender] = lane
 
     def _lane_of(self, sender: Address) -> _Lane:
         lane = self._lanes.get(sender)
         if lane is None:
             base = self._base.get(sender)
-            lane = _Lane(self._state.account(sender)) if base is None else base.copy()
+            lane = self._new_lane(sender) if base is None else base.copy()
             # Without money, it is kept only with something in it: anybody can name such senders.
-            if lane.account.balance:
+            if lane.balance:
                 self._lanes[sender] = lane
         return lane
+
+    def _new_lane(self, sender: Address) -> _Lane:
+        account = self._state.account(sender)
+        return _Lane(account.balance, account.nonce, account.nonce)
 
     def check_update(self, update: ValidatorUpdate) -> None:
         """One at a time: the next one builds on its outcome."""

@@ -1,17 +1,13 @@
-"""Which transactions make a block: chosen for a proposal of ours, judged in one of another's. Nothing here has effects.
-
-`Ledger` mirrors `build_block` one transaction at a time; the property tests hold the two against each other.
-"""
+"""Which transactions make a block: chosen for a proposal of ours, judged in another's. Nothing here has effects."""
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from cairn.domain.errors import InvalidBlock, NonceTooHigh, Rejected, TxRejected, UpdateRefused
+from cairn.domain.errors import InvalidBlock, Rejected, TxRejected, UpdateRefused
 from cairn.domain.governance import Governance, ValidatorUpdate
-from cairn.domain.rules import check_tx, validate_tx
-from cairn.domain.transition import StateView
-from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
+from cairn.domain.transition import Ledger, StateView
+from cairn.domain.types import Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
 from cairn.engine.network.senders import Parsed
@@ -29,37 +25,6 @@ class Content(NamedTuple):
     governance: Governance | None
     refusals: list[Rejected | InvalidBlock | None]
     """For each item of the block: why it is left out, or the first of those in it that are; or None."""
-
-
-class Ledger:
-    """Accounts as a block in the making leaves them. Fees reach the proposer only after the block."""
-
-    def __init__(self, view: StateView, rules: Rules) -> None:
-        self._view = view
-        self._rules = rules
-        self._accounts: dict[Address, Account] = {}
-        self._room = rules.block_gas_limit // TRANSFER_GAS
-
-    @property
-    def is_full(self) -> bool:
-        return self._room == 0
-
-    def _account(self, address: Address) -> Account:
-        return self._accounts.get(address) or self._view.account(address)
-
-    def apply(self, tx: Tx) -> None:
-        """Add `tx` to the block. Raises `TxRejected`, or `InvalidBlock` when the block is full."""
-        if self._room == 0:
-            raise InvalidBlock(f"the block's gas limit of {self._rules.block_gas_limit} is used up")
-        validate_tx(tx, self._rules)
-        sender = self._account(tx.sender)
-        check_tx(sender, tx)
-        if tx.nonce != sender.nonce:
-            raise NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {sender.nonce}")
-        self._accounts[tx.sender] = Account(sender.balance - tx.cost, sender.nonce + 1)
-        recipient = self._account(tx.to)
-        self._accounts[tx.to] = Account(recipient.balance + tx.value, recipient.nonce)
-        self._room -= 1
 
 
 def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[list[Tx], Governance | None]:

@@ -1,11 +1,13 @@
 """What CometBFT's mempool may hold: each sender's transactions in a row, and paid for."""
 
+from unittest.mock import ANY
+
 import pytest
 
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
 from cairn.domain.governance import Validator, ValidatorUpdate
 from cairn.engine.network.overlay import Overlay
-from tests.support.transfers import Accounts, address, transfer
+from tests.support.transfers import RULES, Accounts, address, transfer
 
 
 @pytest.fixture
@@ -77,6 +79,42 @@ def test_all_of_a_sender_must_be_paid_for(overlay: Overlay, state: Accounts) -> 
     # In place of the old one it is counted once, and it costs more.
     with pytest.raises(InsufficientFunds):
         overlay.check(transfer(1, 4, gas_price=11))
+
+
+def test_a_replacement_gives_back_what_the_old_one_cost(overlay: Overlay, state: Accounts) -> None:
+    first, second = transfer(1, 3, value=500_000), transfer(1, 4)
+    better = transfer(1, 3, gas_price=11, value=0)
+    state.put(address(1), balance=first.cost + second.cost, nonce=3)
+    for tx in (first, second, better):
+        overlay.check(tx)
+        overlay.add(tx)
+    left = first.cost - better.cost
+    fee = second.fee
+    with pytest.raises(InsufficientFunds):
+        overlay.check(transfer(1, 5, value=left - fee + 1))
+    overlay.check(transfer(1, 5, value=left - fee))
+
+
+def test_many_at_once_give_back_what_they_replace(overlay: Overlay, state: Accounts) -> None:
+    dear, better, last = transfer(1, 3, value=500_000), transfer(1, 3, gas_price=11, value=0), transfer(1, 4)
+    state.put(address(1), balance=dear.cost, nonce=3)
+    assert overlay.take([dear, last], RULES).taken == [dear]
+    assert overlay.take([better, last, dear, better], RULES) == ([better, last], [(dear, ANY)])
+    assert overlay.take([transfer(1, 2)], RULES) == ([], [])
+
+
+def test_a_trial_leaves_what_it_started_from(overlay: Overlay) -> None:
+    add(overlay, 3)
+    trial = overlay.branch()
+    better, last = transfer(1, 3, gas_price=11), transfer(1, 4)
+    assert trial.take([better, last], RULES).taken == [better, last]
+    assert overlay.holds(transfer(1, 3))
+    with pytest.raises(NonceTooHigh, match="the sender's next one is 4"):
+        overlay.check(transfer(1, 5))
+    overlay.merge(trial)
+    assert overlay.holds(better)
+    assert overlay.holds(last)
+    overlay.check(transfer(1, 5))
 
 
 def test_holds_nothing_of_strangers(overlay: Overlay) -> None:

@@ -1,0 +1,148 @@
+"""Which transaction of a sender may be next, at and beside each bound."""
+
+import pytest
+
+from cairn.domain.errors import (
+    InsufficientFunds,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    TxRejected,
+)
+from cairn.domain.sender_queue import SenderQueue, least_replacement_price
+from cairn.domain.types import MAX_UINT256, Account
+from tests.support.transfers import transfer
+
+COST = transfer(1, 0).cost
+
+
+def queue_of(balance: int, nonce: int = 3) -> SenderQueue:
+    return SenderQueue(balance, nonce, nonce)
+
+
+def filled(count: int, balance: int) -> SenderQueue:
+    queue = queue_of(balance)
+    assert all(queue.take(transfer(1, 3 + number)) for number in range(count))
+    return queue
+
+
+# What is taken.
+
+
+def test_takes_the_next_ones_down_to_the_last_coin() -> None:
+    queue = filled(2, balance=2 * COST)
+    assert (queue.nonce, queue.next_nonce, queue.cost) == (3, 5, 2 * COST)
+    assert queue.account == Account(0, 5)
+
+
+@pytest.mark.parametrize("balance", [0, COST - 1])
+def test_takes_nothing_that_cannot_be_paid_for(balance: int) -> None:
+    queue = filled(1, balance=COST + balance)
+    assert not queue.take(transfer(1, 4))
+    assert queue.account == Account(balance, 4)
+
+
+@pytest.mark.parametrize("nonce", [2, 3, 5])
+def test_takes_no_other_nonce(nonce: int) -> None:
+    queue = filled(1, balance=10 * COST)
+    assert not queue.take(transfer(1, nonce))
+    assert queue.account == Account(9 * COST, 4)
+
+
+def test_what_is_received_can_be_spent() -> None:
+    queue = filled(1, balance=COST)
+    queue.balance += COST
+    assert queue.take(transfer(1, 4))
+    assert queue.account == Account(0, 5)
+
+
+# Why not, in a block.
+
+
+@pytest.mark.parametrize(
+    ("nonce", "left", "kind", "words"),
+    [
+        (3, 10 * COST, NonceTooLow, "nonce is 3; the account's next one is 4"),
+        (4, COST - 1, InsufficientFunds, f"the transfer costs {COST} with its fee; the account holds {COST - 1}"),
+        (5, COST, NonceTooHigh, "nonce is 5; the account's next one is 4"),
+        # Of two reasons, on every node the same one.
+        (3, 0, NonceTooLow, "nonce is 3"),
+        (5, COST - 1, InsufficientFunds, f"the account holds {COST - 1}"),
+    ],
+)
+def test_the_first_reason_in_a_block(nonce: int, left: int, kind: type[TxRejected], words: str) -> None:
+    queue = filled(1, balance=COST + left)
+    refusal = queue.refusal(transfer(1, nonce))
+    assert type(refusal) is kind
+    assert words in refusal.detail
+
+
+def test_a_cost_beyond_256_bits_is_just_not_affordable() -> None:
+    queue = queue_of(MAX_UINT256)
+    dearest = transfer(1, 3, gas_price=MAX_UINT256, value=MAX_UINT256)
+    assert not queue.take(dearest)
+    assert isinstance(queue.refusal(dearest), InsufficientFunds)
+
+
+# Where one may stand.
+
+
+def test_a_used_nonce_has_no_place() -> None:
+    with pytest.raises(NonceTooLow, match="nonce is 2; the account's next one is 3"):
+        filled(2, 10 * COST).check_place(transfer(1, 2), None, 10)
+
+
+def test_only_so_many_nonces_may_be_missing() -> None:
+    queue = filled(2, 10 * COST)
+    queue.check_place(transfer(1, 5), None, 10)
+    with pytest.raises(NonceTooHigh, match="nonce is 6; the sender's next one is 5"):
+        queue.check_place(transfer(1, 6), None, 10)
+    queue.check_place(transfer(1, 8), None, 10, nonce_gap=3)
+    with pytest.raises(NonceTooHigh, match="nonce is 9; the next one is 5, and 3 ahead is the most"):
+        queue.check_place(transfer(1, 9), None, 10, nonce_gap=3)
+
+
+@pytest.mark.parametrize(
+    ("price", "percent", "least"),
+    [(10, 10, 11), (11, 10, 13), (19, 10, 21), (20, 10, 22), (0, 10, 1), (1, 10, 2), (10, 0, 11), (10, 200, 30)],
+)
+def test_what_a_replacement_must_pay(price: int, percent: int, least: int) -> None:
+    old = transfer(1, 3, gas_price=price)
+    assert least_replacement_price(old, percent) == least
+    queue = filled(1, 10 * COST)
+    queue.check_place(transfer(1, 3, gas_price=least), old, percent)
+    with pytest.raises(ReplacementUnderpriced, match=f"pays {price}, and a replacement must pay {percent} % more"):
+        queue.check_place(transfer(1, 3, gas_price=least - 1, value=2), old, percent)
+
+
+def test_the_same_one_again_is_no_replacement() -> None:
+    filled(1, 10 * COST).check_place(transfer(1, 3), transfer(1, 3), 10)
+
+
+# Whether all can be paid for.
+
+
+def test_all_that_is_queued_must_be_paid_for() -> None:
+    queue = filled(2, balance=3 * COST)
+    queue.check_funds(transfer(1, 5))
+    with pytest.raises(InsufficientFunds, match=f"holds {3 * COST}; .* and this one cost {3 * COST + 1}"):
+        queue.check_funds(transfer(1, 5, value=2))
+
+
+def test_what_is_replaced_need_not_be_paid_for() -> None:
+    queue = filled(2, balance=2 * COST)
+    queue.check_funds(transfer(1, 4, value=1), transfer(1, 4))
+    with pytest.raises(InsufficientFunds):
+        queue.check_funds(transfer(1, 4, value=2), transfer(1, 4))
+
+
+def test_a_block_of_others_can_overdraw_a_queue() -> None:
+    queue = filled(2, balance=2 * COST)
+    seen = [queue.is_overdrawn]
+    queue.balance -= 1
+    seen.append(queue.is_overdrawn)
+    queue.release(transfer(1, 4))
+    seen.append(queue.is_overdrawn)
+    queue.reserve(transfer(1, 4))
+    seen.append(queue.is_overdrawn)
+    assert seen == [False, True, False, True]
