@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from cairn.domain.codec import block_hash
-from cairn.domain.errors import InvalidBlock
+from cairn.domain.errors import InvalidBlock, NonceTooHigh
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
-from cairn.domain.transition import BlockOutcome, build_block, verify_block
+from cairn.domain.transition import BlockOutcome, Ledger, build_block, verify_block
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     MAX_UINT256,
@@ -141,6 +141,24 @@ def test_a_block_takes_exactly_its_gas_limit() -> None:
     assert build(txs).block.header.gas_used == GENESIS.block_gas_limit
     with pytest.raises(InvalidBlock, match="block 1 uses 126000 gas; its limit is 105000"):
         build([*txs, transfer(ALICE, BOB, 1, 5)])
+
+
+def test_a_ledger_is_full_after_as_many_as_the_gas_limit_holds() -> None:
+    ledger = Ledger(View(START.accounts), GENESIS.rules)
+    with pytest.raises(NonceTooHigh, match="nonce is 1; the account's next one is 0"):
+        ledger.apply(transfer(ALICE, BOB, 1, nonce=1))
+    for nonce in range(5):
+        assert not ledger.is_full
+        ledger.apply(transfer(ALICE, BOB, 1, nonce))
+    assert ledger.is_full
+    with pytest.raises(InvalidBlock, match="the block's gas limit of 105000 is used up"):
+        ledger.apply(transfer(ALICE, BOB, 1, 5))
+    # What was refused left nothing behind.
+    assert ledger.close(PROPOSER) == [
+        (ALICE, Account(FUNDS), Account(FUNDS - 5 - 5 * FEE, 5)),
+        (BOB, Account(FUNDS), Account(FUNDS + 5)),
+        (PROPOSER, Account(FUNDS), Account(FUNDS + 5 * FEE)),
+    ]
 
 
 @pytest.mark.parametrize(
