@@ -86,7 +86,7 @@ class Clients:
             return
         self.tally.count("transfers submitted")
         try:
-            answer = process.submit(tx)
+            answer = process.accepting().submit(tx)
         except Unavailable:
             return
 

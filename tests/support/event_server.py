@@ -8,7 +8,9 @@ from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 import uvicorn
 import uvloop
 from starlette.applications import Starlette
@@ -18,21 +20,13 @@ from cairn.api.hub import EventHub
 from cairn.api.websocket import EventsEndpoint
 from cairn.api.ws_protocol import EventsProtocol
 from cairn.config import Settings
-from cairn.core.gateway import (
-    Admission,
-    Checks,
-    CoreGateway,
-    FilterChanges,
-    FilterKind,
-    PendingPage,
-    Standing,
-    Status,
-    ValidatorSet,
-)
+from cairn.core.calls import Method
+from cairn.core.gateway import Admission, CoreGateway, Standing
 from cairn.domain.errors import Fatal, StoreUnavailable
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.types import Address, BlockHash, Draft, Tx, TxHash
+from cairn.domain.types import BlockHash, Tx, TxHash
 from tests.support.virtual_time import run_virtual
+
+_A = TypeVar("_A")
 
 
 def tx_hash_of(number: int) -> TxHash:
@@ -103,37 +97,10 @@ class KnownStandings(CoreGateway):
     def submit(self, tx: Tx) -> "Future[Admission]":
         raise StoreUnavailable("not here")
 
-    async def submit_draft(self, draft: Draft) -> Admission:
-        raise StoreUnavailable("not here")
-
-    async def next_nonce(self, sender: Address) -> int:
-        raise StoreUnavailable("not here")
-
-    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        raise StoreUnavailable("not here")
-
     def watch_arrivals(self, on: bool) -> None:
         raise StoreUnavailable("not here")
 
-    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        raise StoreUnavailable("not here")
-
-    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        raise StoreUnavailable("not here")
-
-    async def remove_filter(self, filter_name: str) -> bool:
-        raise StoreUnavailable("not here")
-
-    async def status(self) -> Status:
-        raise StoreUnavailable("not here")
-
-    async def validators(self) -> ValidatorSet:
-        raise StoreUnavailable("not here")
-
-    async def submit_update(self, update: ValidatorUpdate) -> None:
-        raise StoreUnavailable("not here")
-
-    async def check(self) -> Checks:
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
         raise StoreUnavailable("not here")
 
 

@@ -2,26 +2,29 @@
 
 import asyncio
 from asyncio import Future
+from typing import TypeVar
 
+import msgspec
+
+from cairn.core.calls import Method, methods_of
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
     Checks,
     CoreGateway,
-    FilterChanges,
-    FilterKind,
+    DevCalls,
     PendingPage,
     Standing,
-    Status,
-    ValidatorSet,
+    not_dev_chain,
 )
 from cairn.domain.errors import NodeError, StoreUnavailable
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.types import Address, Draft, Tx, TxHash
+from cairn.domain.types import Address, Tx, TxHash
 
 INFO = ChainInfo(
     chain_id=1337, gas_price=10**9, block_gas_limit=210_000_000, engine="embedded", store_path="", signs_for=[]
 )
+DEV_METHODS = list(methods_of(DevCalls))
+_A = TypeVar("_A")
 
 
 class ScriptedGateway(CoreGateway):
@@ -46,11 +49,10 @@ class ScriptedGateway(CoreGateway):
             if not future.done():
                 future.set_result(Admission(tx.hash))
 
-    async def validators(self) -> ValidatorSet:
-        raise StoreUnavailable("not here")
-
-    async def submit_update(self, update: ValidatorUpdate) -> None:
-        raise StoreUnavailable("not here")
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        if method in DEV_METHODS:
+            raise not_dev_chain()
+        raise StoreUnavailable("scripted: not here")
 
     async def check(self) -> Checks:
         self.checked += 1
@@ -58,12 +60,6 @@ class ScriptedGateway(CoreGateway):
         if isinstance(self.checks, NodeError):
             raise self.checks
         return self.checks
-
-    async def submit_draft(self, draft: Draft) -> Admission:
-        raise StoreUnavailable("scripted: not here")
-
-    async def next_nonce(self, sender: Address) -> int:
-        raise StoreUnavailable("scripted: not here")
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
         return self.standing
@@ -73,15 +69,3 @@ class ScriptedGateway(CoreGateway):
 
     def watch_arrivals(self, on: bool) -> None:
         self.is_watched = on
-
-    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        raise StoreUnavailable("not here")
-
-    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        raise StoreUnavailable("not here")
-
-    async def remove_filter(self, filter_name: str) -> bool:
-        raise StoreUnavailable("not here")
-
-    async def status(self) -> Status:
-        raise StoreUnavailable("scripted: not here")

@@ -1,14 +1,20 @@
 """What the API needs from the core, and the values that pass between them.
 
-`Core` answers these calls in process; `LinkClient` answers them over the unix socket.
+A call is declared here and answered by a part of the core; nothing in between names it. `Core` answers in process,
+`LinkClient` over the unix socket.
 """
 
+# A declared call has no body: `call` gives it one.
+# mypy: disable-error-code="empty-body"
+
+from abc import ABC, abstractmethod
 from asyncio import Future
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
+from cairn.core.calls import Calls, call
 from cairn.domain.errors import NotDevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import Admins, Governance, ValidatorUpdate
@@ -124,91 +130,116 @@ class ValidatorSet(msgspec.Struct, frozen=True):
     admins: Admins | None
 
 
-class DevGateway(Protocol):
-    """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
-
-    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        """Make blocks now, `interval_s` of the chain's time apart; the first one at `timestamp`.
-
-        There may be `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
-        """
-        raise not_dev_chain()
-
-    async def snapshot(self) -> int:
-        """Keep the chain, its clock and its mempool as they are now. Returns the snapshot's number."""
-        raise not_dev_chain()
-
-    async def revert(self, snapshot: int) -> bool:
-        """Go back to a snapshot, which is used up by it, as are all later ones; False when there is none such."""
-        raise not_dev_chain()
-
-    async def set_balance(self, address: Address, balance: int) -> int:
-        """Set a balance by a block of its own. Returns that block's height. Raises `InvalidField`."""
-        raise not_dev_chain()
-
-    async def increase_time(self, seconds: int) -> int:
-        """Move the chain's clock ahead. Returns how far ahead it is in all. Raises `InvalidField`."""
-        raise not_dev_chain()
-
-    async def set_next_timestamp(self, timestamp: int) -> None:
-        """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
-        raise not_dev_chain()
-
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
-        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
-        raise not_dev_chain()
-
-
-def not_dev_chain() -> NotDevChain:
-    return NotDevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
-
-
-class CoreGateway(DevGateway, Protocol):
-    """Every call may raise `Unavailable`."""
-
-    def submit(self, tx: Tx) -> "Future[Admission]":
-        """Admit a checked transaction and put it on disk. The future may raise `TxRejected`."""
-
+class SubmissionCalls(Calls):
+    @call("ready")
     async def submit_draft(self, draft: Draft) -> Admission:
         """Sign with a key that the node holds, and submit. Raises `InvalidField` if it holds none."""
 
+
+class MempoolCalls(Calls):
+    @call("memory", is_question=True)
     async def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed and pending transactions."""
 
+    @call("memory", is_question=True)
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
         """Where a transaction stands, for one that the caller's store does not show as confirmed."""
 
+    @call("memory", is_question=True)
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
         """A page of the mempool. Raises `InvalidQuery` when `after` is not a cursor of ours."""
 
-    def watch_arrivals(self, on: bool) -> None:
-        """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
+class FilterCalls(Calls):
+    @call("open")
     async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         """Begin to remember what is new, for a client that will ask for it.
 
         Returns the filter's name; None when there are too many, or too many of this client.
         """
 
+    @call("open", is_question=True)
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         """What is new since the filter was asked for the last time; None when there is no such filter.
 
         Blocks above `shown`, which the caller cannot read yet, are left for the next time.
         """
 
+    @call("open")
     async def remove_filter(self, filter_name: str) -> bool:
         """False when there is no such filter."""
 
+
+class ChainCalls(Calls):
+    @call("memory", is_question=True)
     async def status(self) -> Status: ...
 
+    @call("open")
     async def check(self) -> Checks:
         """Try the store and the mempool's journal for real."""
 
+    @call("open", is_question=True)
     async def validators(self) -> ValidatorSet:
         """Raises `NotFound` on a chain that has none."""
 
+    @call("ready")
     async def submit_update(self, update: ValidatorUpdate) -> None:
         """Check an update and hand it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
+
+
+class DevCalls(Calls):
+    """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
+
+    @call("ready")
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        """Make blocks now, `interval_s` of the chain's time apart; the first one at `timestamp`.
+
+        There may be `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
+        """
+
+    @call("ready")
+    async def snapshot(self) -> int:
+        """Keep the chain, its clock and its mempool as they are now. Returns the snapshot's number."""
+
+    @call("ready")
+    async def revert(self, snapshot: int) -> bool:
+        """Go back to a snapshot, which is used up by it, as are all later ones; False when there is none such."""
+
+    @call("ready")
+    async def set_balance(self, address: Address, balance: int) -> int:
+        """Set a balance by a block of its own. Returns that block's height. Raises `InvalidField`."""
+
+    @call("ready")
+    async def increase_time(self, seconds: int) -> int:
+        """Move the chain's clock ahead. Returns how far ahead it is in all. Raises `InvalidField`."""
+
+    @call("ready")
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
+
+    @call("ready")
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
+
+
+def not_dev_chain() -> NotDevChain:
+    return NotDevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
+
+
+class CoreCalls(SubmissionCalls, MempoolCalls, FilterCalls, ChainCalls, DevCalls):
+    """Every call may raise `Unavailable`."""
+
+
+class CoreGateway(CoreCalls, ABC):
+    """The calls, and what is too frequent or too simple to be one."""
+
+    @abstractmethod
+    def submit(self, tx: Tx) -> "Future[Admission]":
+        """Admit a checked transaction and put it on disk. Raises `Unavailable`; the future may raise `TxRejected`."""
+
+    @abstractmethod
+    def watch_arrivals(self, on: bool) -> None:
+        """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
 
 class CoreListener(Protocol):

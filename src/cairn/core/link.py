@@ -5,26 +5,15 @@ import math
 from pathlib import Path
 from typing import TypeVar, cast
 
+import msgspec
 import structlog
 
 from cairn.core import wire
-from cairn.core.gateway import (
-    Admission,
-    ChainInfo,
-    Checks,
-    CoreListener,
-    FilterChanges,
-    FilterKind,
-    PendingPage,
-    Phase,
-    Standing,
-    Status,
-    ValidatorSet,
-)
+from cairn.core.calls import Method
+from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener, Phase
 from cairn.domain.codec import decode_records, encode_record
 from cairn.domain.errors import Starting, StoreUnavailable
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.types import Address, Draft, Tx, TxHash
+from cairn.domain.types import Tx, TxHash
 
 RETRY_S = 0.05
 SILENCE_S = 10.0
@@ -33,11 +22,11 @@ QUESTION_SILENCE_S = 5.0
 """The same for a question, which changes nothing and takes the core no time."""
 WATCH_S = 1.0
 
-_T = TypeVar("_T")
+_A = TypeVar("_A")
 log = structlog.get_logger("cairn.link")
 
 
-class LinkClient:
+class LinkClient(CoreGateway):
     """Answers a worker's calls with the core's; while the core is away every call raises `Unavailable`."""
 
     def __init__(self, path: Path, listener: CoreListener) -> None:
@@ -81,75 +70,14 @@ class LinkClient:
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         return self._connected().submit(tx)
 
-    async def _call(self, call: wire.Call, expected: type[_T]) -> _T:
-        payload = await self._connected().call(call, SILENCE_S)
-        return wire.decode_as(payload, expected)
-
-    async def _ask(self, call: wire.Call, expected: type[_T]) -> _T:
-        """A call that changes nothing and takes no time."""
-        payload = await self._connected().call(call, QUESTION_SILENCE_S)
-        return wire.decode_as(payload, expected)
-
-    async def submit_draft(self, draft: Draft) -> Admission:
-        return await self._call(wire.SubmitDraft(draft), Admission)
-
-    async def next_nonce(self, sender: Address) -> int:
-        return await self._ask(wire.NextNonce(sender), int)
-
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        # A union is no `type` to the type checker, though msgspec decodes it.
-        return await self._ask(wire.FindTx(tx_hash), cast("type[Standing | None]", Standing | None))
-
-    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        return await self._ask(wire.ListPending(limit, after, sender), PendingPage)
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        silence_s = QUESTION_SILENCE_S if method.is_question else SILENCE_S
+        return method.answer.decode(await self._connected().call(request, silence_s))
 
     def watch_arrivals(self, on: bool) -> None:
         self._watches_arrivals = on
         if self._connection is not None and not self._connection.lost.done():
             self._connection.watch_arrivals(on)
-
-    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        return await self._call(wire.CreateFilter(kind, client), cast("type[str | None]", str | None))
-
-    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        expected = cast("type[FilterChanges | None]", FilterChanges | None)
-        return await self._ask(wire.FindChanges(filter_name, shown), expected)
-
-    async def remove_filter(self, filter_name: str) -> bool:
-        return await self._call(wire.RemoveFilter(filter_name), bool)
-
-    async def status(self) -> Status:
-        return await self._ask(wire.GetStatus(), Status)
-
-    async def check(self) -> Checks:
-        return await self._call(wire.RunChecks(), Checks)
-
-    async def validators(self) -> ValidatorSet:
-        return await self._ask(wire.GetValidators(), ValidatorSet)
-
-    async def submit_update(self, update: ValidatorUpdate) -> None:
-        return await self._call(wire.SubmitUpdate(update), type(None))
-
-    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        return await self._call(wire.Mine(blocks, interval_s, timestamp), int)
-
-    async def snapshot(self) -> int:
-        return await self._call(wire.TakeSnapshot(), int)
-
-    async def revert(self, snapshot: int) -> bool:
-        return await self._call(wire.Revert(snapshot), bool)
-
-    async def set_balance(self, address: Address, balance: int) -> int:
-        return await self._call(wire.SetBalance(address, balance), int)
-
-    async def increase_time(self, seconds: int) -> int:
-        return await self._call(wire.IncreaseTime(seconds), int)
-
-    async def set_next_timestamp(self, timestamp: int) -> None:
-        return await self._call(wire.SetNextTimestamp(timestamp), type(None))
-
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
-        return await self._call(wire.AskFaucet(address, amount), Admission)
 
 
 class _Connection(asyncio.Protocol):
@@ -213,14 +141,14 @@ class _Connection(asyncio.Protocol):
         self._flush_soon()
         return future
 
-    def call(self, call: wire.Call, silence_s: float) -> asyncio.Future[bytes]:
+    def call(self, request: msgspec.Struct, silence_s: float) -> asyncio.Future[bytes]:
         request_id = self._next_call_id
         self._next_call_id = wire.id_after(request_id, 1)
         future: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[request_id] = (future, self._now + silence_s)
         # What was submitted before is handed over before: a draft's nonce may depend on it.
         self._take_records()
-        self._out.append(wire.frame_of(request_id, wire.CALL, call))
+        self._out.append(wire.frame_of(request_id, wire.CALL, request))
         self._flush_soon()
         return future
 

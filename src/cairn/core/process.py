@@ -8,25 +8,16 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import structlog
 import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
-from cairn.core.gateway import (
-    Admission,
-    ChainInfo,
-    Checks,
-    FilterChanges,
-    FilterKind,
-    PendingPage,
-    Phase,
-    Standing,
-    Status,
-    ValidatorSet,
-)
-from cairn.core.server import LinkServer
+from cairn.core.calls import Method, Needs
+from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
+from cairn.core.server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
@@ -39,12 +30,12 @@ from cairn.domain.errors import (
     Unavailable,
 )
 from cairn.domain.genesis import Genesis
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.types import Address, Draft, Tx, TxHash
+from cairn.domain.types import Address, TxHash
 from cairn.store.seen import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
 
+_A = TypeVar("_A")
 log = structlog.get_logger("cairn.core")
 
 
@@ -72,7 +63,7 @@ def run_core(
     return 0
 
 
-class CoreProcess:
+class CoreProcess(Answering):
     """The core in whatever phase it is: what the workers are connected to."""
 
     def __init__(
@@ -196,15 +187,6 @@ class CoreProcess:
             return self._phase, self._reason, None, 0
         return self._phase, self._reason, core.info(), core.head
 
-    def _open_core(self) -> Core:
-        if self._core is None:
-            raise self._why_not()
-        return self._core
-
-    def _remembering(self) -> Core:
-        """The open core, or the one that ended: for questions that its memory answers."""
-        return self._ended or self._open_core()
-
     def answered_with(self, error: NodeError) -> None:
         if self._core is not None and isinstance(error, Fatal | StoreUnavailable):
             self._core.fail(error)
@@ -217,7 +199,12 @@ class CoreProcess:
             self._core.fail(failure)
 
     def accepting(self) -> Core:
-        if self._core is None or self._phase != "ready":
+        return self._core_for("ready")
+
+    def _core_for(self, needs: Needs) -> Core:
+        if needs == "memory" and self._ended is not None:
+            return self._ended
+        if self._core is None or (needs == "ready" and self._phase != "ready"):
             raise self._why_not()
         return self._core
 
@@ -228,37 +215,20 @@ class CoreProcess:
             return Starting(self._reason)
         return StoreUnavailable(self._reason)
 
-    def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        return self.accepting().submit(tx)
-
-    async def submit_draft(self, draft: Draft) -> Admission:
-        return await self.accepting().submit_draft(draft)
-
-    async def next_nonce(self, sender: Address) -> int:
-        return await self._remembering().next_nonce(sender)
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        return await method.ask(self._core_for(method.needs), request)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        standing = await self._remembering().find_tx(tx_hash)
+        """Of a core that has ended, only what its memory knows: then None says nothing."""
+        standing = await self._core_for("memory").find_tx(tx_hash)
         if standing is None and self._ended is not None:
             raise self._why_not()
         return standing
-
-    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        return await self._remembering().list_pending(limit, after, sender)
 
     def watch_arrivals(self, on: bool) -> None:
         self._arrivals_watched = on
         if self._core is not None:
             self._core.watch_arrivals(on)
-
-    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        return await self._open_core().create_filter(kind, client)
-
-    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        return await self._open_core().find_changes(filter_name, shown)
-
-    async def remove_filter(self, filter_name: str) -> bool:
-        return await self._open_core().remove_filter(filter_name)
 
     async def status(self) -> Status:
         core = self._ended or self._core
@@ -270,20 +240,6 @@ class CoreProcess:
         if self._core is None:
             return self._failed_checks
         return await self._core.check()
-
-    async def validators(self) -> ValidatorSet:
-        return await self._open_core().validators()
-
-    async def submit_update(self, update: ValidatorUpdate) -> None:
-        await self.accepting().submit_update(update)
-
-    # What the developer of a dev chain brings about.
-
-    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        return await self.accepting().mine(blocks, interval_s, timestamp)
-
-    async def snapshot(self) -> int:
-        return await self.accepting().snapshot()
 
     async def revert(self, snapshot: int) -> bool:
         """Answered once no worker shows anything of what was reverted."""
@@ -304,18 +260,6 @@ class CoreProcess:
             reverted.set_exception(failure)
         elif reverted is not None:
             reverted.set_result(None)
-
-    async def set_balance(self, address: Address, balance: int) -> int:
-        return await self.accepting().set_balance(address, balance)
-
-    async def increase_time(self, seconds: int) -> int:
-        return await self.accepting().increase_time(seconds)
-
-    async def set_next_timestamp(self, timestamp: int) -> None:
-        await self.accepting().set_next_timestamp(timestamp)
-
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
-        return await self.accepting().faucet(address, amount)
 
 
 def checks_after(failure: StoreUnavailable) -> Checks:

@@ -1,15 +1,18 @@
 """The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
+import msgspec
 import structlog
 
 from cairn.core import wire
-from cairn.core.gateway import Admission, ChainInfo, CoreGateway, Phase
+from cairn.core.calls import Method
+from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
 from cairn.core.service import Core
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError
@@ -20,15 +23,21 @@ SETTLE_TIMEOUT_S = 5.0
 log = structlog.get_logger("cairn.link")
 
 
-class Answering(CoreGateway, Protocol):
+class Answering(CoreCalls, ABC):
     """The core as the link sees it, in whatever phase it is."""
 
+    @abstractmethod
     def accepting(self) -> Core:
         """The core, when it takes submissions. Raises `Unavailable` otherwise."""
 
+    @abstractmethod
+    def watch_arrivals(self, on: bool) -> None: ...
+
+    @abstractmethod
     def answered_with(self, error: NodeError) -> None:
         """Told of every refused call: one that is our own failure must not pass as an answer."""
 
+    @abstractmethod
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
         """Phase, its reason, and once the store is open the chain's parameters and head."""
 
@@ -163,7 +172,7 @@ class _Connection(asyncio.Protocol):
             elif kind == wire.SETTLED:
                 self._settling.popleft().set_result(None)
             else:
-                task = self._loop.create_task(self._answer(request_id, wire.decode_call(payload)))
+                task = self._loop.create_task(self._answer(request_id, *wire.decode_call(payload)))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
@@ -190,57 +199,11 @@ class _Connection(asyncio.Protocol):
             self._admitted_ids.append(request_id)
             self._flush_soon()
 
-    async def _answer(self, request_id: int, call: wire.Call) -> None:
+    async def _answer(self, request_id: int, method: Method[object], request: msgspec.Struct) -> None:
         try:
-            result = await self._perform(call)
+            result = await method.ask(self._core, request)
         except NodeError as error:
             self._core.answered_with(error)
             self.write(wire.error_frame(request_id, wire.ERROR, error))
         else:
             self.write(wire.frame_of(request_id, wire.RESULT, result))
-
-    async def _perform(self, call: wire.Call) -> object:
-        match call:
-            case wire.SubmitDraft():
-                return await self._core.submit_draft(call.draft)
-            case wire.NextNonce():
-                return await self._core.next_nonce(call.sender)
-            case wire.FindTx():
-                return await self._core.find_tx(call.tx_hash)
-            case wire.ListPending():
-                return await self._core.list_pending(call.limit, call.after, call.sender)
-            case wire.GetStatus():
-                return await self._core.status()
-            case wire.RunChecks():
-                return await self._core.check()
-            case wire.GetValidators():
-                return await self._core.validators()
-            case wire.SubmitUpdate():
-                await self._core.submit_update(call.update)
-                return None
-            case wire.CreateFilter():
-                return await self._core.create_filter(call.kind, call.client)
-            case wire.FindChanges():
-                return await self._core.find_changes(call.filter_name, call.shown)
-            case wire.RemoveFilter():
-                return await self._core.remove_filter(call.filter_name)
-            case _:
-                return await self._perform_dev(call)
-
-    async def _perform_dev(self, call: wire.DevCall) -> object:
-        match call:
-            case wire.Mine():
-                return await self._core.mine(call.blocks, call.interval_s, call.timestamp)
-            case wire.TakeSnapshot():
-                return await self._core.snapshot()
-            case wire.Revert():
-                return await self._core.revert(call.snapshot)
-            case wire.SetBalance():
-                return await self._core.set_balance(call.address, call.balance)
-            case wire.IncreaseTime():
-                return await self._core.increase_time(call.seconds)
-            case wire.SetNextTimestamp():
-                await self._core.set_next_timestamp(call.timestamp)
-                return None
-            case wire.AskFaucet():
-                return await self._core.faucet(call.address, call.amount)

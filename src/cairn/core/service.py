@@ -21,6 +21,7 @@ from cairn.core.gateway import (
     ChainInfo,
     Checks,
     ConfirmedTx,
+    CoreGateway,
     DroppedTx,
     FilterChanges,
     FilterKind,
@@ -75,7 +76,7 @@ GATHER_S = 0.002
 log = structlog.get_logger("cairn.core")
 
 
-class Core:
+class Core(CoreGateway):
     """One opened chain. Built by `Core.open`; after a failed write it is closed and opened anew, never mended."""
 
     def __init__(

@@ -3,8 +3,9 @@
     u32 length of the rest | u32 request id | u8 kind | payload
 
 Calls and their answers share an id; id 0 marks what the core tells unasked. Everything is JSON (rare, small, and exact
-for integers of any size) but submissions, which are the load: all that a worker submits in one turn of its loop goes in
-one frame, and so do the core's answers.
+for integers of any size): a call is an array of its name and its arguments, an answer the value alone. Only submissions
+are not, which are the load: all that a worker submits in one turn of its loop goes in one frame, and so do the core's
+answers.
 
     SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u32 id of each transaction that is on disk now
@@ -23,14 +24,14 @@ taken in everything that it was told before.
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, Union
 
 import msgspec
 
-from cairn.core.gateway import FilterKind, Phase
+from cairn.core.calls import Method, methods_of
+from cairn.core.gateway import CoreCalls, Phase
 from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.types import Address, Draft, DropReason, TxHash
+from cairn.domain.types import DropReason, TxHash
 
 HEAD = struct.Struct(">IIB")
 LENGTH = struct.Struct(">I")
@@ -58,102 +59,6 @@ SETTLE = 36
 ARRIVED = 37
 
 
-class SubmitDraft(msgspec.Struct, frozen=True, tag="submitDraft"):
-    draft: Draft
-
-
-class NextNonce(msgspec.Struct, frozen=True, tag="nextNonce"):
-    sender: Address
-
-
-class FindTx(msgspec.Struct, frozen=True, tag="findTx"):
-    tx_hash: TxHash
-
-
-class ListPending(msgspec.Struct, frozen=True, tag="listPending"):
-    limit: int
-    after: str | None
-    sender: Address | None
-
-
-class CreateFilter(msgspec.Struct, frozen=True, tag="createFilter"):
-    kind: FilterKind
-    client: str
-
-
-class FindChanges(msgspec.Struct, frozen=True, tag="findChanges"):
-    filter_name: str
-    shown: int
-
-
-class RemoveFilter(msgspec.Struct, frozen=True, tag="removeFilter"):
-    filter_name: str
-
-
-class GetStatus(msgspec.Struct, frozen=True, tag="status"):
-    pass
-
-
-class RunChecks(msgspec.Struct, frozen=True, tag="check"):
-    pass
-
-
-class GetValidators(msgspec.Struct, frozen=True, tag="validators"):
-    pass
-
-
-class SubmitUpdate(msgspec.Struct, frozen=True, tag="submitUpdate"):
-    update: ValidatorUpdate
-
-
-class Mine(msgspec.Struct, frozen=True, tag="mine"):
-    blocks: int
-    interval_s: int
-    timestamp: int | None
-
-
-class TakeSnapshot(msgspec.Struct, frozen=True, tag="snapshot"):
-    pass
-
-
-class Revert(msgspec.Struct, frozen=True, tag="revert"):
-    snapshot: int
-
-
-class SetBalance(msgspec.Struct, frozen=True, tag="setBalance"):
-    address: Address
-    balance: int
-
-
-class IncreaseTime(msgspec.Struct, frozen=True, tag="increaseTime"):
-    seconds: int
-
-
-class SetNextTimestamp(msgspec.Struct, frozen=True, tag="setNextTimestamp"):
-    timestamp: int
-
-
-class AskFaucet(msgspec.Struct, frozen=True, tag="faucet"):
-    address: Address
-    amount: int | None
-
-
-DevCall = Mine | TakeSnapshot | Revert | SetBalance | IncreaseTime | SetNextTimestamp | AskFaucet
-FilterCall = CreateFilter | FindChanges | RemoveFilter
-Call = (
-    SubmitDraft
-    | NextNonce
-    | FindTx
-    | ListPending
-    | FilterCall
-    | GetStatus
-    | RunChecks
-    | GetValidators
-    | SubmitUpdate
-    | DevCall
-)
-
-
 class PhaseNotice(msgspec.Struct, frozen=True):
     phase: Phase
     reason: str
@@ -175,7 +80,8 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_call_decoder: msgspec.json.Decoder[Call] = msgspec.json.Decoder(Call)
+_methods = {method.request: method for method in methods_of(CoreCalls)}
+_call_decoder: msgspec.json.Decoder[msgspec.Struct] = msgspec.json.Decoder(Union[tuple(_methods)])  # noqa: UP007
 _T = TypeVar("_T")
 
 
@@ -192,8 +98,9 @@ def frame_of(request_id: int, kind: int, value: object) -> bytes:
     return frame(request_id, kind, _encoder.encode(value))
 
 
-def decode_call(payload: bytes) -> Call:
-    return _call_decoder.decode(payload)
+def decode_call(payload: bytes) -> tuple[Method[object], msgspec.Struct]:
+    request = _call_decoder.decode(payload)
+    return _methods[type(request)], request
 
 
 def decode_as(payload: bytes, expected: type[_T]) -> _T:

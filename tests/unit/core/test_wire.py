@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cairn.core import wire
-from cairn.core.gateway import PendingPage, PendingTx, Standing
+from cairn.core.gateway import PendingPage, PendingTx
 from cairn.domain.errors import (
     InsufficientFunds,
     InvalidField,
@@ -68,18 +68,6 @@ def test_amounts_beyond_64_bits_cross_exactly() -> None:
     page = PendingPage([PendingTx(tx, 5)], 1, None)
     _, _, payload = next(wire.FrameReader().feed(wire.frame_of(1, wire.RESULT, page)))
     assert wire.decode_as(payload, PendingPage) == page
-
-
-@pytest.mark.parametrize(
-    "call", [wire.NextNonce(Address(b"a" * 20)), wire.ListPending(5, None, None), wire.GetStatus()]
-)
-def test_calls_round_trip(call: wire.Call) -> None:
-    _, _, payload = next(wire.FrameReader().feed(wire.frame_of(1, wire.CALL, call)))
-    assert wire.decode_call(payload) == call
-
-
-def test_a_standing_may_be_nothing() -> None:
-    assert wire.decode_as(b"null", Standing | None) is None  # type: ignore[arg-type]
 
 
 def test_ids_wrap_around_and_are_never_zero() -> None:
