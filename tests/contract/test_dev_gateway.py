@@ -20,12 +20,11 @@ from cairn.core.gateway import (
     PendingTx,
 )
 from cairn.core.link import LinkClient
-from cairn.core.service import Core
 from cairn.domain.errors import InsufficientFunds, InvalidField, NotDevChain, StoreUnavailable
 from cairn.domain.genesis import COIN, dev_genesis
 from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
-from tests.support.core_fixtures import ACCOUNTS, KEYS, opened_core, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, open_core, opened_core, signed
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S
 
@@ -278,7 +277,7 @@ CALLS: list[Callable[[DevCalls], Awaitable[object]]] = [
 
 @asynccontextmanager
 async def core_without_keys(directory: Path) -> AsyncIterator[CoreGateway]:
-    core = Core.open(dev_genesis(), directory / "data", settings(), {})
+    core = open_core(directory / "data", keys={})
     core.start()
     try:
         yield core
@@ -308,7 +307,7 @@ def test_a_core_that_has_decided_to_go_back_does_nothing_else(tmp_path: Path) ->
                     await call(core)
             with pytest.raises(StoreUnavailable):
                 await core.failed
-        reopened = Core.open(dev_genesis(), tmp_path / "data", settings(), KEYS)
+        reopened = open_core(tmp_path / "data")
         assert (reopened.head, reopened.info().reverts, reopened.info().reverted_to) == (0, 1, 0)
         reopened.close()
 

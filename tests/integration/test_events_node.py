@@ -46,12 +46,11 @@ class Node:
 async def serve_node(directory: Path) -> AsyncIterator[Node]:
     scratch = directory / "scratch"
     scratch.mkdir(exist_ok=True)
-    async with opened_core(directory / "data") as core:
-        view = ChainView(scratch, CHAIN_ID)
+    view = ChainView(scratch, CHAIN_ID)
+    async with opened_core(directory / "data", listener=view) as core:
         hub = EventHub(view, settings())
         view.subscribe(hub)
         core.feed.subscribe(view.on_commit)
-        core.on_dropped(view.on_dropped)
         listener = socket.create_server(("127.0.0.1", 0))
         server = make_server(core, view, hub, settings())
         port = int(listener.getsockname()[1])

@@ -28,7 +28,7 @@ from cairn.engine.network.codes import code_of
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.abci_node import GENESIS, SECOND, update
 from tests.support.cometbft import FAST, CometBFT
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, Told, settings, signed
 from tests.support.network import scratch_parent
 from tests.support.pace import PATIENCE_S
 
@@ -49,7 +49,7 @@ class Validator:
     @asynccontextmanager
     async def core(self, **changes: object) -> AsyncIterator[Core]:
         chosen = settings(engine="cometbft", cometbft_rpc=f"unix://{self.home}/rpc.sock", **changes)
-        core = Core.open(self.genesis, self.home / "node", chosen, KEYS, self.abci_socket)
+        core = Core.open(self.genesis, self.home / "node", chosen, KEYS, Told(), self.abci_socket)
         core.feed.subscribe(self.announced.append)
         core.start()
         try:

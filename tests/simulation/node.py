@@ -34,20 +34,20 @@ class Link:
         self.idle = asyncio.Event()
         self.idle.set()
 
-    def announce_info(self, info: ChainInfo) -> None:
+    def on_info(self, info: ChainInfo) -> None:
         self._tell("on_info", info)
 
-    def announce_phase(self, phase: Phase, reason: str) -> None:
+    def on_phase(self, phase: Phase, reason: str) -> None:
         self._tell("on_phase", phase, reason)
 
-    def announce_commit(self, height: int) -> None:
+    def on_commit(self, height: int) -> None:
         self._node.announced(height)
         self._tell("on_commit", height)
 
-    def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._tell("on_dropped", tx_hash, reason)
 
-    def announce_arrivals(self, txs: Sequence[Tx]) -> None:
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
         self._tell("on_arrived", txs)
 
     def _tell(self, name: str, *args: object) -> None:
@@ -63,10 +63,8 @@ class Process(CoreProcess):
     """The core's process, without signals and sockets."""
 
     def __init__(self, node: "Node", *args: Any) -> None:
-        super().__init__(*args)
         self.node = node
-        self._stopping = asyncio.Event()
-        self._server = Link(self)  # type: ignore[assignment]
+        super().__init__(*args)
 
     async def simulate(self) -> None:
         try:
@@ -177,8 +175,9 @@ class Node:
 
 
 def _bury_core(core: Core) -> None:
-    core._housekeeping.cancel()
-    core._engine_task.cancel()
+    for pending in (core._housekeeping, core._engine_task):
+        if pending is not None:
+            pending.cancel()
     if isinstance(core.engine, NetworkEngine):
         thread: object = core.engine._snapshots._thread
         if isinstance(thread, Turns):

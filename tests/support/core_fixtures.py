@@ -1,16 +1,17 @@
 """A core on a real directory, with dev keys, for tests that drive it in process."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cairn.config import Settings
+from cairn.core.gateway import MempoolListener
 from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import Draft, DropReason, Tx, TxHash
+from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.embedded import EmbeddedEngine
 
 CHAIN_ID = 1337
@@ -36,15 +37,34 @@ def produce(core: Core) -> BlockOutcome:
     return core.engine.produce()
 
 
-@asynccontextmanager
-async def opened_core(
+class Told:
+    """What a core told of its mempool, in order."""
+
+    def __init__(self) -> None:
+        self.dropped: list[tuple[TxHash, DropReason]] = []
+        self.arrived: list[Tx] = []
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.dropped.append((tx_hash, reason))
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        self.arrived.extend(txs)
+
+
+def open_core(
     directory: Path,
     node_settings: Settings | None = None,
-    on_dropped: Callable[[TxHash, DropReason], None] | None = None,
+    listener: MempoolListener | None = None,
+    keys: Mapping[Address, bytes] = KEYS,
+) -> Core:
+    return Core.open(dev_genesis(), directory, node_settings or settings(), keys, listener or Told())
+
+
+@asynccontextmanager
+async def opened_core(
+    directory: Path, node_settings: Settings | None = None, listener: MempoolListener | None = None
 ) -> AsyncIterator[Core]:
-    core = Core.open(dev_genesis(), directory, node_settings or settings(), KEYS)
-    if on_dropped is not None:
-        core.on_dropped(on_dropped)
+    core = open_core(directory, node_settings, listener)
     core.start()
     try:
         yield core

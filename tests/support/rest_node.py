@@ -64,11 +64,9 @@ async def rest_node(
     scratch = directory / "scratch"
     data = directory / "data"
     scratch.mkdir(exist_ok=True)
-    async with opened_core(data, chosen) as core:
-        view = LateView(scratch) if hears_late else ChainView(scratch)
+    view = LateView(scratch) if hears_late else ChainView(scratch)
+    async with opened_core(data, chosen, view) as core:
         core.feed.subscribe(view.on_commit)
-        core.on_dropped(view.on_dropped)
-        core.on_arrived(view.on_arrived)
         view.on_info(core.info())
         ChainView.on_commit(view, core.head)
         view.on_phase("ready", "")

@@ -1,10 +1,16 @@
 """What a dev chain lets its developer do: make blocks, time and money, go back to a snapshot, and ask for coins."""
 
+import asyncio
 import time
 from collections.abc import Mapping
+from typing import TypeVar
 
-from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE
-from cairn.domain.errors import InsufficientFunds, InvalidField
+import msgspec
+
+from cairn.core.admission import Admissions
+from cairn.core.calls import Method
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE, Admission, DevCalls, not_dev_chain
+from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting, StoreUnavailable
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.mempool.entry import WAITING
@@ -17,6 +23,8 @@ LATEST_TIME = 253_402_300_799
 """The last second of the year 9999: what shows time to people goes no further."""
 HIGHEST_BALANCE = 2**128 - 1
 """However often it is given away, the sum stays far below 2^256, so that no balance can outgrow its 32 bytes."""
+
+_A = TypeVar("_A")
 
 
 class DevClock:
@@ -55,8 +63,8 @@ class DevClock:
         self._next = timestamp
 
 
-class DevControls:
-    """All of it happens at once: nothing here waits between a check and its effect."""
+class DevControls(DevCalls):
+    """Nothing here waits between a check and its effect."""
 
     def __init__(
         self,
@@ -66,6 +74,7 @@ class DevControls:
         kept: DevDirectory,
         clock: DevClock,
         keys: Mapping[Address, bytes],
+        admissions: Admissions,
     ) -> None:
         self._chain = chain
         self._pool = pool
@@ -73,19 +82,30 @@ class DevControls:
         self._kept = kept
         self._clock = clock
         self._keys = keys
+        self._admissions = admissions
 
-    def prepare(self, blocks: int, timestamp: int | None) -> None:
-        """Before so many blocks are made, the first of them at `timestamp`. Raises `InvalidField`."""
+    def _check_alive(self) -> None:
+        """Raises the reason when this core has ended."""
+        if self._admissions.failed.done():
+            raise StoreUnavailable("the store is being opened anew: try again")
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        self._check_alive()
         if not 1 <= blocks <= MOST_BLOCKS_AT_ONCE:
             raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS_AT_ONCE}")
         if timestamp is not None:
-            self.set_next_timestamp(timestamp)
+            self._set_next(timestamp)
+        for number in range(blocks):
+            if number:
+                # Answers go out, and submissions come in, between two blocks.
+                await asyncio.sleep(0)
+                self._check_alive()
+                self._clock.increase(interval_s)
+            self._engine.produce()
+        return self._chain.head_header.height
 
-    def mine_block(self) -> None:
-        """Make one block, now, of what the pool offers."""
-        self._engine.produce()
-
-    def snapshot(self) -> int:
+    async def snapshot(self) -> int:
+        self._check_alive()
         # The oldest first, as they came in: that decides between equal prices.
         pending = reversed(self._pool.entries_since(0))
         entries = (
@@ -94,28 +114,39 @@ class DevControls:
         )
         return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
 
-    def decide_revert(self, snapshot: int) -> bool:
-        """Whether there is such a snapshot. From then on this chain must not go on: the next opening is of that one."""
-        return self._kept.decide_revert(snapshot)
+    async def revert(self, snapshot: int) -> bool:
+        """Decides it and ends this core; whoever runs it must open the chain anew: the next opening is of that one."""
+        self._check_alive()
+        decided = self._kept.decide_revert(snapshot)
+        if decided:
+            # At once: no worker may hear of one more block of the old chain.
+            self._engine.stop()
+            self._admissions.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
+        return decided
 
-    def set_balance(self, address: Address, balance: int) -> int:
-        """Returns the height of the block that does it."""
+    async def set_balance(self, address: Address, balance: int) -> int:
+        self._check_alive()
         if not 0 <= balance <= HIGHEST_BALANCE:
             raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
         outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
         return outcome.block.header.height
 
-    @property
-    def now(self) -> float:
-        return self._clock.now
-
-    def increase_time(self, seconds: int) -> int:
+    async def increase_time(self, seconds: int) -> int:
+        self._check_alive()
         return self._clock.increase(seconds)
 
-    def set_next_timestamp(self, timestamp: int) -> None:
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        self._check_alive()
+        self._set_next(timestamp)
+
+    def _set_next(self, timestamp: int) -> None:
         self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
 
-    def faucet_draft(self, address: Address, amount: int | None) -> Draft:
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        self._check_alive()
+        return await self._admissions.submit_draft(self._faucet_draft(address, amount))
+
+    def _faucet_draft(self, address: Address, amount: int | None) -> Draft:
         """A transfer from the richest of the accounts whose keys the node holds. Raises `InvalidField`."""
         value = FAUCET_DEFAULT if amount is None else amount
         if not 1 <= value <= FAUCET_MOST:
@@ -130,3 +161,10 @@ class DevControls:
 
     def _free_balance(self, address: Address) -> int:
         return self._chain.account(address).balance - self._pool.reserved(address)
+
+
+class NoDevControls(DevCalls):
+    """On any other chain."""
+
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        raise not_dev_chain()

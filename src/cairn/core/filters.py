@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from cairn.core.arrivals import Arrivals
-from cairn.core.gateway import FilterChanges, FilterKind
+from cairn.core.gateway import FilterCalls, FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
@@ -29,7 +29,7 @@ class _Filter:
         self.asked_at = asked_at
 
 
-class Filters:
+class Filters(FilterCalls):
     def __init__(self, head: Callable[[], int], arrivals: Arrivals, clock: Callable[[], float]) -> None:
         self._head = head
         self._arrivals = arrivals
@@ -40,8 +40,7 @@ class Filters:
         self._tx_count = 0
         """How many have come in; the newest of them are in `_txs`."""
 
-    def create(self, kind: FilterKind, client: str) -> str | None:
-        """The new filter's name; None when there are too many in use, or too many of this client."""
+    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         self._expire()
         held = Counter(each.client for each in self._filters.values())
         if held[client] >= MAX_FILTERS - len(self._filters) and not self._make_room(client, held):
@@ -60,20 +59,19 @@ class Filters:
             if each.asked_at > limit:
                 return False
             if held[each.client] >= held[client]:
-                self.remove(name)
+                self._remove(name)
                 return True
         return False
 
-    def find_changes(self, name: str, shown: int) -> FilterChanges | None:
-        """What is new since the last time, as to blocks up to `shown`; None when there is no such filter."""
+    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
         self._expire()
-        found = self._filters.get(name)
+        found = self._filters.get(filter_name)
         if found is None:
             return None
         # Up to this very moment: what was admitted is told from here on.
         self._arrivals.tell()
         found.asked_at = self._clock()
-        self._filters.move_to_end(name)
+        self._filters.move_to_end(filter_name)
         place = found.place
         if found.kind == "blocks":
             # Another worker may have shown more before.
@@ -85,7 +83,10 @@ class Filters:
             return FilterChanges(found.kind, tx_hashes=list(self._txs)[len(self._txs) - fresh :])
         return FilterChanges(found.kind)
 
-    def remove(self, name: str) -> bool:
+    async def remove_filter(self, filter_name: str) -> bool:
+        return self._remove(filter_name)
+
+    def _remove(self, name: str) -> bool:
         removed = self._filters.pop(name, None) is not None
         self._rest()
         return removed

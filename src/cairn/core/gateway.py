@@ -242,7 +242,16 @@ class CoreGateway(CoreCalls, ABC):
         """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
 
 
-class CoreListener(Protocol):
+class MempoolListener(Protocol):
+    """What the core tells of its mempool."""
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        """They are in the mempool; told only to those who asked for it."""
+
+
+class CoreListener(MempoolListener, Protocol):
     """What the core tells a worker without being asked, in order with its answers."""
 
     def on_info(self, info: ChainInfo) -> None:
@@ -252,8 +261,3 @@ class CoreListener(Protocol):
 
     def on_commit(self, height: int) -> None:
         """The block at `height`, and all before it, are on disk."""
-
-    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
-
-    def on_arrived(self, txs: Sequence[Tx]) -> None:
-        """They are in the mempool; told only to those who asked for it."""

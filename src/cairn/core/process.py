@@ -15,6 +15,7 @@ import structlog
 import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
+from cairn.core.admission import Admissions
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
 from cairn.core.server import Answering, LinkServer
@@ -90,10 +91,10 @@ class CoreProcess(Answering):
         self._arrivals_watched = False
         self._reverted: asyncio.Future[None] | None = None
         """Done once the chain is open again after a revert."""
-
-    async def run(self, core_socket: Path, lifeline: int) -> None:
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
+
+    async def run(self, core_socket: Path, lifeline: int) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_failed)
         loop.add_signal_handler(signal.SIGTERM, self._drain)
@@ -118,14 +119,12 @@ class CoreProcess(Answering):
         self._remember(core)
         # First: nobody may hear of a block that the next opening would not miss.
         core.feed.subscribe(lambda height: self._remember(core))
-        core.feed.subscribe(self._server.announce_commit)
-        core.on_dropped(self._server.announce_drop)
-        core.on_arrived(self._server.announce_arrivals)
+        core.feed.subscribe(self._server.on_commit)
         core.watch_arrivals(self._arrivals_watched)
         self._core, self._ended = core, None
         core.start()
-        self._server.announce_info(core.info())
-        self._server.announce_commit(core.head)
+        self._server.on_info(core.info())
+        self._server.on_commit(core.head)
         if not self._stopping.is_set():
             self._enter("ready", "")
         self._end_revert(None)
@@ -152,8 +151,15 @@ class CoreProcess(Answering):
 
     def _open(self) -> Core:
         """Only the first opening of a node's life may start a chain."""
-        seen = self._seen.last()
-        return Core.open(self._genesis, self._data_dir, self._settings, self._dev_keys, self._abci_socket, seen)
+        return Core.open(
+            self._genesis,
+            self._data_dir,
+            self._settings,
+            self._dev_keys,
+            self._server,
+            self._abci_socket,
+            self._seen.last(),
+        )
 
     def _remember(self, core: Core) -> None:
         self._seen.note(core.seen_head())
@@ -173,7 +179,7 @@ class CoreProcess(Answering):
 
     def _enter(self, phase: Phase, reason: str) -> None:
         self._phase, self._reason = phase, reason
-        self._server.announce_phase(phase, reason)
+        self._server.on_phase(phase, reason)
 
     def _drain(self) -> None:
         self._enter("draining", "the node is shutting down")
@@ -189,17 +195,17 @@ class CoreProcess(Answering):
 
     def answered_with(self, error: NodeError) -> None:
         if self._core is not None and isinstance(error, Fatal | StoreUnavailable):
-            self._core.fail(error)
+            self._core.admissions.fail(error)
 
     def _loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback of ours raised: a core that half did something must not go on."""
         loop.default_exception_handler(context)
         failure = context.get("exception")
         if self._core is not None and isinstance(failure, Exception):
-            self._core.fail(failure)
+            self._core.admissions.fail(failure)
 
-    def accepting(self) -> Core:
-        return self._core_for("ready")
+    def accepting(self) -> Admissions:
+        return self._core_for("ready").admissions
 
     def _core_for(self, needs: Needs) -> Core:
         if needs == "memory" and self._ended is not None:
@@ -243,13 +249,13 @@ class CoreProcess(Answering):
 
     async def revert(self, snapshot: int) -> bool:
         """Answered once no worker shows anything of what was reverted."""
-        core = self.accepting()
+        core = self._core_for("ready")
         if not await core.revert(snapshot):
             return False
         self._reverted = asyncio.get_running_loop().create_future()
         self._enter("unavailable", f"the chain goes back to snapshot {snapshot}")
         self._failed_checks = Checks(store=self._reason, mempool=self._reason)
-        self._server.announce_info(core.info())
+        self._server.on_info(core.info())
         await self._reverted
         await self._server.settle()
         return True

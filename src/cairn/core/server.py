@@ -11,9 +11,9 @@ import msgspec
 import structlog
 
 from cairn.core import wire
+from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
-from cairn.core.service import Core
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError
 from cairn.domain.types import DropReason, Tx, TxHash
@@ -27,8 +27,8 @@ class Answering(CoreCalls, ABC):
     """The core as the link sees it, in whatever phase it is."""
 
     @abstractmethod
-    def accepting(self) -> Core:
-        """The core, when it takes submissions. Raises `Unavailable` otherwise."""
+    def accepting(self) -> Admissions:
+        """Where submissions go, while they are taken. Raises `Unavailable` otherwise."""
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None: ...
@@ -75,16 +75,16 @@ class LinkServer:
         if not self._connections:
             self.idle.set()
 
-    def announce_info(self, info: ChainInfo) -> None:
+    def on_info(self, info: ChainInfo) -> None:
         self._broadcast(wire.frame_of(0, wire.INFO, info))
 
-    def announce_phase(self, phase: Phase, reason: str) -> None:
+    def on_phase(self, phase: Phase, reason: str) -> None:
         self._broadcast(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 
-    def announce_commit(self, height: int) -> None:
+    def on_commit(self, height: int) -> None:
         self._broadcast(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(height)))
 
-    def announce_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
 
     def watch_arrivals(self, connection: "_Connection", on: bool) -> None:
@@ -94,7 +94,7 @@ class LinkServer:
         if before != bool(self._watching):
             self._core.watch_arrivals(bool(self._watching))
 
-    def announce_arrivals(self, txs: Sequence[Tx]) -> None:
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
         frame = wire.frame(0, wire.ARRIVED, b"".join(map(encode_record, txs)))
         for connection in self._watching:
             connection.write(frame)

@@ -1,4 +1,4 @@
-"""The core: admits transactions, puts them on disk, and keeps what the engine commits in step with the mempool.
+"""The core: one opened chain, from its opening to its end, and the parts that answer for it.
 
 Everything runs on one event loop and nothing here awaits between a check and its effect, so no lock is needed.
 """
@@ -6,50 +6,28 @@ Everything runs on one event loop and nothing here awaits between a check and it
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import structlog
 
 from cairn.config import Settings
-from cairn.core.arrivals import ArrivalListener, Arrivals
-from cairn.core.dev import DevClock, DevControls
+from cairn.core.admission import Admissions, Drops
+from cairn.core.arrivals import Arrivals
+from cairn.core.calls import Calls, Method, methods_of
+from cairn.core.dev import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
-from cairn.core.gateway import (
-    Admission,
-    ChainInfo,
-    Checks,
-    ConfirmedTx,
-    CoreGateway,
-    DroppedTx,
-    FilterChanges,
-    FilterKind,
-    PendingPage,
-    PendingTx,
-    Phase,
-    Standing,
-    Status,
-    ValidatorSet,
-    not_dev_chain,
-)
+from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, MempoolListener, Phase, Status, ValidatorSet
+from cairn.core.questions import Questions
 from cairn.core.validators import submit_update, validator_set
-from cairn.domain.codec import encode_record
-from cairn.domain.errors import (
-    Corrupt,
-    InvalidField,
-    MempoolFull,
-    NodeError,
-    NonceTooLow,
-    Reverting,
-    StoreUnavailable,
-    TxRejected,
-)
+from cairn.domain.errors import Corrupt, MempoolFull, StoreUnavailable, TxRejected
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import sign_draft
-from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
+from cairn.domain.types import Address, Tx
 from cairn.engine.application import Application
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.network.engine import NetworkEngine
@@ -63,16 +41,9 @@ from cairn.store.journal import Journal
 from cairn.store.rewind import DevDirectory, DevState
 from cairn.store.seen import SeenHead
 
-Reply = Callable[[Admission | NodeError], None]
-Drops = Sequence[tuple[TxHash, DropReason]]
-
 HOUSEKEEPING_INTERVAL_S = 5.0
-UPTIME_INTERVAL_S = 60
-"""How often, while something waits for a missing nonce, it is put on disk how long the node has been up."""
-BUSY_BATCH = 8
-"""When a sync served this many submissions, more are on their way: the next one waits for them a moment."""
-GATHER_S = 0.002
 
+_A = TypeVar("_A")
 log = structlog.get_logger("cairn.core")
 
 
@@ -84,9 +55,9 @@ class Core(CoreGateway):
         chain: ChainStore,
         pool: Mempool,
         journal: Journal,
-        feed: Feed,
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
+        listener: MempoolListener,
         abci_socket: Path | None,
     ) -> None:
         self._chain = chain
@@ -94,43 +65,50 @@ class Core(CoreGateway):
         self._journal = journal
         self._keys = dev_keys
         self._settings = settings
-        self._rules = chain.genesis.rules
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._opened_at = self._loop.time() - pool.up_s
-        self._waiting: list[tuple[Reply, Admission]] = []
-        self._drops: list[tuple[TxHash, DropReason]] = []
         self._arrivals = Arrivals(pool, self._loop)
-        self._arrival_listener: ArrivalListener = lambda txs: None
-        self._filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
-        self._flush_due = False
-        self._closed = False
-        self._last_batch = 0
-        self._drop_listener: Callable[[TxHash, DropReason], None] = lambda tx_hash, reason: None
-        self.failed: asyncio.Future[None] = self._loop.create_future()
-        """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
-        self.feed = feed
+        self._engine_task: asyncio.Task[None] | None = None
+        self._housekeeping: asyncio.TimerHandle | None = None
+        self.feed = Feed()
         self._kept = DevDirectory(chain.directory) if dev_keys else None
-        self._dev: DevControls | None = None
+        self._dev_clock = DevClock(self._kept) if self._kept is not None and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
-        self.engine = self._build_engine(Application(chain, feed), abci_socket)
+        self.admissions = Admissions(
+            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket)
+        )
+        self.engine = self.admissions.engine
+        self.failed = self.admissions.failed
+        self._questions = Questions(chain, pool)
+        filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
+        parts: tuple[Calls, ...] = (self.admissions, self._questions, filters, self._build_controls())
+        self._answering = {method.name: part for part in parts for method in methods_of(type(part))}
 
-    def _build_engine(self, application: Application, abci_socket: Path | None) -> Engine:
-        settings = self._settings
+    def _build_engine(
+        self,
+        abci_socket: Path | None,
+        on_committed: Callable[[BlockOutcome], None],
+        on_dropped: Callable[[Drops], None],
+    ) -> Engine:
+        application, settings = Application(self._chain, self.feed), self._settings
         if settings.engine == "embedded":
-            if self._kept is None:
-                return self._build_embedded(application, time.time)
-            clock = DevClock(self._kept)
-            embedded = self._build_embedded(application, clock)
-            self._dev = DevControls(self._chain, self._pool, embedded, self._kept, clock, self._keys)
-            return embedded
+            return EmbeddedEngine(
+                application,
+                self._pool,
+                on_committed,
+                block_time_s=settings.block_time_s,
+                empty_blocks=settings.empty_blocks,
+                proposer=settings.proposer,
+                clock=self._dev_clock or time.time,
+            )
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
             application,
             self._chain,
             self._pool,
             self._arrivals.tell,
-            self._committed,
-            self._dropped,
+            on_committed,
+            on_dropped,
             abci_socket=abci_socket,
             rpc_address=settings.cometbft_rpc,
             halt_after_s=settings.halt_after_s,
@@ -139,16 +117,11 @@ class Core(CoreGateway):
             retain_blocks=settings.retain_blocks,
         )
 
-    def _build_embedded(self, application: Application, clock: Callable[[], float]) -> EmbeddedEngine:
-        return EmbeddedEngine(
-            application,
-            self._pool,
-            self._committed,
-            block_time_s=self._settings.block_time_s,
-            empty_blocks=self._settings.empty_blocks,
-            proposer=self._settings.proposer,
-            clock=clock,
-        )
+    def _build_controls(self) -> DevControls | NoDevControls:
+        kept, clock, engine = self._kept, self._dev_clock, self.engine
+        if kept is None or clock is None or not isinstance(engine, EmbeddedEngine):
+            return NoDevControls()
+        return DevControls(self._chain, self._pool, engine, kept, clock, self._keys, self.admissions)
 
     @classmethod
     def open(
@@ -157,6 +130,7 @@ class Core(CoreGateway):
         data_dir: Path,
         settings: Settings,
         dev_keys: Mapping[Address, bytes],
+        listener: MempoolListener,
         abci_socket: Path | None = None,
         seen: SeenHead | None = None,
     ) -> "Core":
@@ -173,7 +147,7 @@ class Core(CoreGateway):
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
             opened.pop_all()
-        return cls(chain, pool, journal, Feed(), settings, dev_keys, abci_socket)
+        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())
@@ -183,35 +157,37 @@ class Core(CoreGateway):
 
     async def stop(self) -> None:
         """Finish the running block, put everything on disk, close."""
-        self._housekeeping.cancel()
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
         self.engine.stop()
-        await asyncio.wait([self._engine_task])
-        if not self.failed.done():
-            self._journal.append_uptime(self._note_time())
-            self._flush()
+        if self._engine_task is not None:
+            await asyncio.wait([self._engine_task])
+        self.admissions.finish()
         self.close()
 
     def close(self) -> None:
-        self._answer_waiting(
-            StoreUnavailable("the store went away before the transaction was on disk: submit it again")
-        )
+        self.admissions.close()
         self._arrivals.close()
-        with contextlib.suppress(NodeError):
-            # It needs the accounts, which cannot be read from here on; the mempool still can.
-            self._pool.list_noted()
-        self._closed = True
+        self._questions.close()
         self._journal.close()
         self._chain.close()
 
-    def on_dropped(self, listener: Callable[[TxHash, DropReason], None]) -> None:
-        self._drop_listener = listener
+    def _keep_house(self) -> None:
+        """Let go what has waited for too long, and stop before the disk is full rather than after."""
+        self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
+        try:
+            self._chain.check_room()
+        except StoreUnavailable as failure:
+            self.admissions.fail(failure)
+            return
+        self.admissions.expire()
 
-    def on_arrived(self, listener: ArrivalListener) -> None:
-        """Who is told of transactions that come in, while they are watched for."""
-        self._arrival_listener = listener
-
-    def watch_arrivals(self, on: bool) -> None:
-        (self._arrivals.listen if on else self._arrivals.forget)(self._arrival_listener)
+    def _engine_ended(self, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is not None:
+            self.admissions.fail(failure)
 
     @property
     def head(self) -> int:
@@ -226,10 +202,11 @@ class Core(CoreGateway):
         """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
         kept = DevState() if self._kept is None else self._kept.state
         target = kept.snapshots[kept.reverting] if kept.reverting is not None else None
+        rules = self._chain.genesis.rules
         return ChainInfo(
-            chain_id=self._rules.chain_id,
-            gas_price=self._rules.gas_price,
-            block_gas_limit=self._rules.block_gas_limit,
+            chain_id=rules.chain_id,
+            gas_price=rules.gas_price,
+            block_gas_limit=rules.block_gas_limit,
             engine=self.engine.name,
             store_path=str(self._chain.directory) if target is None else "",
             signs_for=list(self._keys),
@@ -237,185 +214,16 @@ class Core(CoreGateway):
             reverted_to=kept.reverted_to if target is None else target.height,
         )
 
-    # Submission: admit in memory, answer after the next sync. Everything that arrives meanwhile shares that sync.
+    # Calls.
 
-    def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
-        """Admit `tx`; `reply` is called with the admission once it is on disk, or with the reason against it."""
-        received_at = int(time.time())
-        up_s = self._note_time()
-        try:
-            admitted = self._pool.admit(tx, received_at)
-        except NonceTooLow as refused:
-            known = self._chain.find_location(tx.hash) is not None
-            reply(Admission(tx.hash, confirmed=True) if known else refused)
-            return
-        except (TxRejected, MempoolFull) as refused:
-            reply(refused)
-            return
-        except NodeError as failure:
-            # The state could not be read: this is no fault of the transaction's.
-            reply(failure)
-            self.fail(failure)
-            return
-        if admitted.added or self.engine.adopt(tx.hash):
-            self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
-            self._note_drops(admitted.dropped)
-        # A transaction that is known may still wait for the sync that the first submission of it asked for.
-        self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
-        self._flush_soon()
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        return await method.ask(self._answering[method.name], request)
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        future: asyncio.Future[Admission] = self._loop.create_future()
+        return self.admissions.submit(tx)
 
-        def reply(result: Admission | NodeError) -> None:
-            if not future.done():
-                if isinstance(result, NodeError):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
-
-        self.enqueue(tx, encode_record(tx), reply)
-        return future
-
-    async def submit_draft(self, draft: Draft) -> Admission:
-        return await self.submit(self.sign(draft))
-
-    def sign(self, draft: Draft) -> Tx:
-        key = self._keys.get(draft.sender)
-        if key is None:
-            raise InvalidField("signature", "is missing, and this node holds no key of the sender")
-        if draft.nonce is None:
-            draft = msgspec.structs.replace(draft, nonce=self._pool.next_nonce(draft.sender))
-        return sign_draft(draft, key, self._rules.chain_id)
-
-    def _flush_soon(self) -> None:
-        if self._flush_due:
-            return
-        self._flush_due = True
-        if self._last_batch >= BUSY_BATCH:
-            self._loop.call_later(GATHER_S, self._flush)
-        else:
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        """One sync for all that was admitted since the last one; only then are the answers given."""
-        self._flush_due = False
-        if self.failed.done():
-            return
-        try:
-            self._journal.sync()
-        except NodeError as failure:
-            self.fail(failure)
-            return
-        self._last_batch = len(self._waiting)
-        self._answer_waiting(None)
-        drops, self._drops = self._drops, []
-        for tx_hash, reason in drops:
-            self._drop_listener(tx_hash, reason)
-        self._arrivals.tell()
-        self.engine.wake()
-
-    def _answer_waiting(self, failure: NodeError | None) -> None:
-        waiting, self._waiting = self._waiting, []
-        for reply, admission in waiting:
-            reply(failure or admission)
-
-    def _note_drops(self, drops: Drops) -> None:
-        """Write down what left the mempool; its followers hear of it after the next sync."""
-        for tx_hash, reason in drops:
-            self._journal.append_drop(tx_hash, reason)
-            self._journal.settle(tx_hash)
-        self._drops.extend(drops)
-
-    # What the engine and the clock bring about.
-
-    def _committed(self, outcome: BlockOutcome) -> None:
-        """The block is on disk: only now may its transactions leave the mempool and the journal."""
-        # Before they leave: a block may take what came in a moment ago. What others took in was told by now.
-        self._arrivals.tell()
-        txs = outcome.block.txs
-        for tx in txs:
-            self._journal.settle(tx.hash)
-        # What was pending may cost more than a balance that was set.
-        self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
-
-    def _dropped(self, drops: Drops) -> None:
-        if drops:
-            self._note_drops(drops)
-            self._flush_soon()
-
-    def _keep_house(self) -> None:
-        """Let go what has waited for too long, and stop before the disk is full rather than after."""
-        self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
-        try:
-            self._chain.check_room()
-        except StoreUnavailable as failure:
-            self.fail(failure)
-            return
-        up_s = self._note_time()
-        self._dropped(self._pool.expire())
-        if self._pool.has_waiting and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
-            self._journal.append_uptime(up_s)
-            self._flush_soon()
-
-    def _note_time(self) -> int:
-        """Tell the mempool how long the node has been up, by a clock that nobody can set."""
-        self._pool.up_s = int(self._loop.time() - self._opened_at)
-        return self._pool.up_s
-
-    def _engine_ended(self, task: "asyncio.Task[None]") -> None:
-        if task.cancelled():
-            return
-        failure = task.exception()
-        if failure is not None:
-            self.fail(failure)
-
-    def fail(self, failure: BaseException) -> None:
-        """End this core: nothing more is admitted, and what waits for its sync is refused."""
-        if not self.failed.done():
-            self.failed.set_exception(failure)
-        for _, admission in self._waiting:
-            # Nobody may hear that it is pending: whether it is on disk is not known.
-            self._pool.remove(admission.tx_hash)
-        self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
-
-    # Questions.
-
-    async def next_nonce(self, sender: Address) -> int:
-        """Once this core has ended, 0 for a sender without pending transactions: its account cannot be read."""
-        return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
-
-    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Once this core is closed, only what its memory knows: then None says nothing.
-
-        Raises `StoreUnavailable` of one that has ended: what it has not, or has dropped, may yet be on disk.
-        """
-        entry = self._pool.find(tx_hash)
-        if entry is not None:
-            return PendingTx(entry.tx, entry.received_at)
-        if self._closed:
-            return None
-        location = self._chain.find_location(tx_hash)
-        if location is not None:
-            return ConfirmedTx(location[0])
-        if self.failed.done():
-            raise _opening_anew()
-        reason = self._pool.reason_dropped(tx_hash)
-        return None if reason is None else DroppedTx(reason)
-
-    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        page = self._pool.page(limit, after, sender)
-        items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
-        return PendingPage(items, page.total, page.next, self._pool.pending_count)
-
-    async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        return self._filters.create(kind, client)
-
-    async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        return self._filters.find_changes(filter_name, shown)
-
-    async def remove_filter(self, filter_name: str) -> bool:
-        return self._filters.remove(filter_name)
+    def watch_arrivals(self, on: bool) -> None:
+        (self._arrivals.listen if on else self._arrivals.forget)(self._listener.on_arrived)
 
     async def status(self) -> Status:
         return self.status_in("ready", "")
@@ -428,7 +236,8 @@ class Core(CoreGateway):
             pending=self._pool.pending_count,
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
-            now=int(time.time() if self._dev is None else self._dev.now),
+            now=int(time.time() if self._dev_clock is None else self._dev_clock.now),
+            refused_from_peers=self.engine.refused_from_peers,
         )
 
     async def validators(self) -> ValidatorSet:
@@ -441,50 +250,6 @@ class Core(CoreGateway):
         if isinstance(self.engine, NetworkEngine):
             self.engine.vouch_for(update)
 
-    # What the developer of a dev chain brings about.
-
-    def _controls(self) -> DevControls:
-        """Raises `NotDevChain`, and the reason when this core has ended."""
-        if self._dev is None:
-            raise not_dev_chain()
-        if self.failed.done():
-            raise _opening_anew()
-        return self._dev
-
-    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
-        self._controls().prepare(blocks, timestamp)
-        for number in range(blocks):
-            if number:
-                # Answers go out, and submissions come in, between two blocks.
-                await asyncio.sleep(0)
-                self._controls().increase_time(interval_s)
-            self._controls().mine_block()
-        return self.head
-
-    async def snapshot(self) -> int:
-        return self._controls().snapshot()
-
-    async def revert(self, snapshot: int) -> bool:
-        """Decides it and ends this core; whoever runs it must open the chain anew."""
-        decided = self._controls().decide_revert(snapshot)
-        if decided:
-            # At once: no worker may hear of one more block of the old chain.
-            self.engine.stop()
-            self.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
-        return decided
-
-    async def set_balance(self, address: Address, balance: int) -> int:
-        return self._controls().set_balance(address, balance)
-
-    async def increase_time(self, seconds: int) -> int:
-        return self._controls().increase_time(seconds)
-
-    async def set_next_timestamp(self, timestamp: int) -> None:
-        self._controls().set_next_timestamp(timestamp)
-
-    async def faucet(self, address: Address, amount: int | None) -> Admission:
-        return await self.submit_draft(self._controls().faucet_draft(address, amount))
-
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""
         store, journal = self._tried(self._chain.probe), self._tried(self._journal.probe)
@@ -495,7 +260,7 @@ class Core(CoreGateway):
         try:
             probe()
         except (StoreUnavailable, Corrupt) as failure:
-            self.fail(failure)
+            self.admissions.fail(failure)
             return failure.detail
         return OK
 

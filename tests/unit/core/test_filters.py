@@ -14,7 +14,7 @@ from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.types import Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
-from tests.support.core_fixtures import make_block, opened_core, signed
+from tests.support.core_fixtures import Told, make_block, opened_core, signed
 from tests.support.linked_core import linked
 from tests.support.transfers import RULES, Accounts, address, transfer
 from tests.support.virtual_time import run_virtual
@@ -35,13 +35,13 @@ class Bench:
         self.pool.admit(tx, 1)
         return tx
 
-    def create(self, kind: FilterKind, client: str = "one") -> str:
-        name = self.filters.create(kind, client)
+    async def create(self, kind: FilterKind, client: str = "one") -> str:
+        name = await self.filters.create_filter(kind, client)
         assert name is not None
         return name
 
-    def changes(self, name: str, shown: int | None = None) -> FilterChanges:
-        changes = self.filters.find_changes(name, self.head if shown is None else shown)
+    async def changes(self, name: str, shown: int | None = None) -> FilterChanges:
+        changes = await self.filters.find_changes(name, self.head if shown is None else shown)
         assert changes is not None
         return changes
 
@@ -59,10 +59,10 @@ def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
 
 def test_blocks_from_one_look_to_the_next() -> None:
     async def scenario(bench: Bench) -> None:
-        name = bench.create("blocks")
+        name = await bench.create("blocks")
         looks = []
         for bench.head in (5, 7, 7, 8):
-            changes = bench.changes(name)
+            changes = await bench.changes(name)
             looks.append(list(range(changes.first_height, changes.last_height + 1)))
         assert looks == [[], [6, 7], [], [8]]
 
@@ -71,10 +71,10 @@ def test_blocks_from_one_look_to_the_next() -> None:
 
 def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
     async def scenario(bench: Bench) -> None:
-        name = bench.create("blocks")
+        name = await bench.create("blocks")
         looks = []
         for bench.head, shown in ((7, 6), (8, 5), (8, 9), (9, 9)):
-            changes = bench.changes(name, shown)
+            changes = await bench.changes(name, shown)
             looks.append(list(range(changes.first_height, changes.last_height + 1)))
         assert looks == [[6], [], [7, 8], [9]]
 
@@ -84,13 +84,13 @@ def test_what_a_worker_cannot_read_yet_is_left_for_the_next_look() -> None:
 def test_transactions_from_one_look_to_the_next() -> None:
     async def scenario(bench: Bench) -> None:
         bench.admit(0)
-        first = bench.create("transactions")
+        first = await bench.create("transactions")
         second_tx = bench.admit(1)
-        second = bench.create("transactions")
+        second = await bench.create("transactions")
         third_tx = bench.admit(2)
-        assert bench.changes(first).tx_hashes == [second_tx.hash, third_tx.hash]
-        assert bench.changes(first).tx_hashes == []
-        assert third_tx.hash in bench.changes(second).tx_hashes
+        assert (await bench.changes(first)).tx_hashes == [second_tx.hash, third_tx.hash]
+        assert (await bench.changes(first)).tx_hashes == []
+        assert third_tx.hash in (await bench.changes(second)).tx_hashes
 
     run(scenario)
 
@@ -99,32 +99,32 @@ def test_only_so_many_transactions_are_remembered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(filters_module, "REMEMBERED_TXS", 3)
 
     async def scenario(bench: Bench) -> None:
-        name = bench.create("transactions")
+        name = await bench.create("transactions")
         hashes = [bench.admit(nonce).hash for nonce in range(5)]
-        assert bench.changes(name).tx_hashes == hashes[-3:]
+        assert (await bench.changes(name)).tx_hashes == hashes[-3:]
 
     run(scenario)
 
 
 def test_logs_never_come() -> None:
     async def scenario(bench: Bench) -> None:
-        name = bench.create("logs")
+        name = await bench.create("logs")
         bench.admit(0)
-        assert bench.changes(name) == FilterChanges("logs")
+        assert await bench.changes(name) == FilterChanges("logs")
 
     run(scenario)
 
 
 def test_a_filter_that_nobody_asks_for_goes() -> None:
     async def scenario(bench: Bench) -> None:
-        asked, forgotten = bench.create("blocks"), bench.create("blocks")
+        asked, forgotten = await bench.create("blocks"), await bench.create("blocks")
         bench.now = LIFETIME_S - 1
-        bench.changes(asked)
+        await bench.changes(asked)
         bench.now = LIFETIME_S + 1
-        assert bench.filters.find_changes(forgotten, 0) is None
-        bench.changes(asked)
-        assert bench.filters.remove(asked)
-        assert not bench.filters.remove(asked)
+        assert await bench.filters.find_changes(forgotten, 0) is None
+        await bench.changes(asked)
+        assert await bench.filters.remove_filter(asked)
+        assert not await bench.filters.remove_filter(asked)
 
     run(scenario)
 
@@ -133,15 +133,15 @@ def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
 
     async def scenario(bench: Bench) -> None:
-        used, idle = bench.create("blocks"), bench.create("logs")
-        assert bench.filters.create("blocks", "one") is None
-        bench.changes(idle)
+        used, idle = await bench.create("blocks"), await bench.create("logs")
+        assert await bench.filters.create_filter("blocks", "one") is None
+        await bench.changes(idle)
         bench.now = IDLE_S + 1
-        bench.changes(used)
-        bench.create("transactions")
-        assert bench.filters.find_changes(idle, 0) is None
-        assert bench.filters.create("blocks", "one") is None
-        bench.changes(used)
+        await bench.changes(used)
+        await bench.create("transactions")
+        assert await bench.filters.find_changes(idle, 0) is None
+        assert await bench.filters.create_filter("blocks", "one") is None
+        await bench.changes(used)
 
     run(scenario)
 
@@ -149,10 +149,10 @@ def test_only_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_client_cannot_take_all() -> None:
     async def scenario(bench: Bench) -> None:
         greedy = 0
-        while bench.filters.create("blocks", "greedy"):
+        while await bench.filters.create_filter("blocks", "greedy"):
             greedy += 1
         assert greedy == filters_module.MAX_FILTERS // 2
-        others = [bench.filters.create("blocks", f"client {number}") for number in range(100)]
+        others = [await bench.filters.create_filter("blocks", f"client {number}") for number in range(100)]
         assert all(others), "there is room for others"
 
     run(scenario)
@@ -162,14 +162,14 @@ def test_room_is_made_by_those_who_have_more(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(filters_module, "MAX_FILTERS", 4)
 
     async def scenario(bench: Bench) -> None:
-        single = bench.create("blocks", "single")
-        many = [bench.create("blocks", "many") for _ in range(2)]
-        bench.create("blocks", "third")
+        single = await bench.create("blocks", "single")
+        many = [await bench.create("blocks", "many") for _ in range(2)]
+        await bench.create("blocks", "third")
         bench.now = IDLE_S + 1
-        bench.create("blocks", "many")
-        assert bench.filters.find_changes(many[0], 0) is None, "its own oldest"
-        assert bench.filters.find_changes(single, 0) is not None
-        assert bench.filters.find_changes(many[1], 0) is not None
+        await bench.create("blocks", "many")
+        assert await bench.filters.find_changes(many[0], 0) is None, "its own oldest"
+        assert await bench.filters.find_changes(single, 0) is not None
+        assert await bench.filters.find_changes(many[1], 0) is not None
 
     run(scenario)
 
@@ -203,16 +203,15 @@ def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
 
 def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
     async def main() -> None:
-        heard: list[Tx] = []
-        async with opened_core(tmp_path) as core:
-            core.on_arrived(heard.extend)
+        told = Told()
+        async with opened_core(tmp_path, listener=told) as core:
             core.watch_arrivals(True)
             submitted = core.submit(signed(0))
             make_block(core)
             await submitted
             core.watch_arrivals(False)
             await core.submit(signed(1))
-        assert [tx.hash for tx in heard] == [signed(0).hash]
+        assert [tx.hash for tx in told.arrived] == [signed(0).hash]
 
     asyncio.run(main())
 

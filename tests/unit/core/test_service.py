@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
-from cairn.core.service import Core
+from cairn.core.calls import methods_of
+from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
 from cairn.domain.errors import (
     InvalidField,
     NonceTooLow,
     ReplacementUnderpriced,
     StoreUnavailable,
 )
-from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import Draft, DropReason, TxHash
-from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, make_block, opened_core, settings, signed
+from cairn.domain.types import Draft
+from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, open_core, opened_core, settings, signed
 from tests.support.virtual_time import run_virtual
 
 
@@ -24,7 +23,7 @@ def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
     """What `submit` answered is in the journal already: nothing is flushed on the way out."""
 
     async def accept_and_vanish() -> None:
-        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS)
+        core = open_core(tmp_path)
         await core.submit(signed(0))
         await core.submit(signed(5))
         # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
@@ -77,17 +76,17 @@ def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path)
 
 
 def test_a_replacement_tells_of_the_drop_after_it_is_on_disk(tmp_path: Path) -> None:
-    dropped: list[tuple[TxHash, DropReason]] = []
+    told = Told()
 
     async def run() -> None:
         old, new = signed(0), signed(0, gas_price=2 * GWEI)
-        async with opened_core(tmp_path, on_dropped=lambda tx_hash, reason: dropped.append((tx_hash, reason))) as core:
+        async with opened_core(tmp_path, listener=told) as core:
             await core.submit(old)
             with pytest.raises(ReplacementUnderpriced):
                 await core.submit(signed(0, gas_price=GWEI + 1))
             await core.submit(new)
             assert await core.find_tx(old.hash) == DroppedTx("replaced")
-        assert dropped == [(old.hash, "replaced")]
+        assert told.dropped == [(old.hash, "replaced")]
         async with opened_core(tmp_path) as core:
             assert await core.find_tx(old.hash) == DroppedTx("replaced")
             assert isinstance(await core.find_tx(new.hash), PendingTx)
@@ -150,7 +149,7 @@ def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monk
         raise OSError(5, "Input/output error")
 
     async def run() -> None:
-        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS)
+        core = open_core(tmp_path)
         core.start()
         await core.submit(signed(0))
         monkeypatch.setattr(os, "fdatasync", refuse)
@@ -193,3 +192,16 @@ def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
 
     run_virtual(main())
     assert announced == []
+
+
+def test_every_call_is_answered_by_one_part(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened_core(tmp_path) as core:
+            parts = {core, *core._answering.values()}
+            for method in methods_of(CoreCalls):
+                declared = getattr(CoreCalls, method.name)
+                answering = [part for part in parts if getattr(type(part), method.name, declared) is not declared]
+                assert len(answering) == 1, method.name
+                assert answering[0] in (core, core._answering.get(method.name))
+
+    asyncio.run(main())

@@ -9,8 +9,7 @@ import pytest
 from cairn.core.gateway import DroppedTx, PendingTx
 from cairn.core.service import HOUSEKEEPING_INTERVAL_S, Core
 from cairn.domain.errors import Reverting
-from cairn.domain.genesis import dev_genesis
-from tests.support.core_fixtures import KEYS, opened_core, settings, signed
+from tests.support.core_fixtures import open_core, opened_core, settings, signed
 from tests.support.virtual_time import run_virtual
 
 HOUR_S = 3600
@@ -28,6 +27,13 @@ async def is_kept(core: Core) -> tuple[bool, bool]:
 
 async def submit_both(core: Core) -> None:
     await asyncio.gather(core.submit(MINABLE), core.submit(BEHIND_A_GAP))
+
+
+def vanish(core: Core) -> None:
+    """Let go of the loop, as a process does that is killed."""
+    for pending in (core._housekeeping, core._engine_task):
+        assert pending is not None
+        pending.cancel()
 
 
 def step_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -90,14 +96,13 @@ def test_the_time_waited_is_kept_over_a_restart(tmp_path: Path) -> None:
 
 def test_a_kill_forgets_a_minute_of_waiting_at_most(tmp_path: Path) -> None:
     async def run() -> None:
-        core = Core.open(dev_genesis(), tmp_path, HALTED, KEYS)
+        core = open_core(tmp_path, HALTED)
         core.start()
         await submit_both(core)
         await asyncio.sleep(2 * HOUR_S)
         # As after SIGKILL: the kernel lets go of the lock and the files, and nothing else happens.
         core._chain.close()
-        core._housekeeping.cancel()
-        core._engine_task.cancel()
+        vanish(core)
         async with opened_core(tmp_path, HALTED) as reopened:
             await asyncio.sleep(HOUR_S - 60)
             assert await is_kept(reopened) == (True, True)

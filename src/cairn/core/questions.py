@@ -1,0 +1,43 @@
+"""Questions about transactions: answered by the mempool, and by the chain while it is open."""
+
+import contextlib
+
+from cairn.core.gateway import ConfirmedTx, DroppedTx, MempoolCalls, PendingPage, PendingTx, Standing
+from cairn.domain.errors import NodeError
+from cairn.domain.types import Address, TxHash
+from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+
+
+class Questions(MempoolCalls):
+    def __init__(self, chain: ChainStore, pool: Mempool) -> None:
+        self._chain = chain
+        self._pool = pool
+        self._closed = False
+
+    def close(self) -> None:
+        """From here on the chain cannot be read; the mempool still can."""
+        with contextlib.suppress(NodeError):
+            # It needs the accounts.
+            self._pool.list_noted()
+        self._closed = True
+
+    async def next_nonce(self, sender: Address) -> int:
+        """Once this core has ended, 0 for a sender without pending transactions: its account cannot be read."""
+        return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        """Once this core has ended, only what its memory knows: then None says nothing."""
+        entry = self._pool.find(tx_hash)
+        if entry is not None:
+            return PendingTx(entry.tx, entry.received_at)
+        location = None if self._closed else self._chain.find_location(tx_hash)
+        if location is not None:
+            return ConfirmedTx(location[0])
+        reason = None if self._closed else self._pool.reason_dropped(tx_hash)
+        return None if reason is None else DroppedTx(reason)
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        page = self._pool.page(limit, after, sender)
+        items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
+        return PendingPage(items, page.total, page.next, self._pool.pending_count)
