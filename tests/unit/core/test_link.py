@@ -126,12 +126,15 @@ def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> None:
                 break
             except Starting:
                 await asyncio.sleep(0.01)
-        asking = asyncio.create_task(client.status())
+        asking, changing = asyncio.create_task(client.status()), asyncio.create_task(client.mine())
         asked_at = virtual_loop().time()
         # Sooner, since nothing depends on it: a client that reads gets its 503 before it gives up itself.
         with pytest.raises(StoreUnavailable, match="does not answer: try again"):
             await asking
         assert link.QUESTION_SILENCE_S <= virtual_loop().time() - asked_at <= 8.0
+        with pytest.raises(StoreUnavailable, match="does not answer: try again"):
+            await changing
+        assert virtual_loop().time() - asked_at >= link.SILENCE_S
         with pytest.raises(StoreUnavailable, match="does not answer; the transaction may be on disk"):
             await answer
         assert link.SILENCE_S <= virtual_loop().time() - asked_at <= link.SILENCE_S + 2 * link.WATCH_S
@@ -195,7 +198,12 @@ def test_draining_refuses_new_work_and_still_answers(tmp_path: Path) -> None:
             await heard.until("phase", "draining")
             with pytest.raises(ShuttingDown):
                 await client.submit(signed(1))
+            with pytest.raises(ShuttingDown):
+                await client.submit_draft(Draft(ACCOUNTS[0], ACCOUNTS[1], 1, 21_000, GWEI, None))
+            with pytest.raises(ShuttingDown):
+                await client.mine()
             assert isinstance(await client.find_tx(signed(0).hash), PendingTx)
+            assert await client.create_filter("blocks", "one") is not None
             assert not core.done()
 
     run_virtual(run())
