@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -221,8 +221,8 @@ class CoreProcess(Answering):
             return Starting(self._reason)
         return StoreUnavailable(self._reason)
 
-    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
-        return await method.ask(self._core_for(method.needs), request)
+    def perform(self, method: Method[_A], request: msgspec.Struct) -> Coroutine[Any, Any, _A]:
+        return method.ask(self._core_for(method.needs), request)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
         """Of a core that has ended, only what its memory knows: then None says nothing."""

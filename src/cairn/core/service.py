@@ -6,10 +6,10 @@ Everything runs on one event loop and nothing here awaits between a check and it
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -216,8 +216,8 @@ class Core(CoreGateway):
 
     # Calls.
 
-    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
-        return await method.ask(self._answering[method.name], request)
+    def perform(self, method: Method[_A], request: msgspec.Struct) -> Coroutine[Any, Any, _A]:
+        return method.ask(self._answering[method.name], request)
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         return self.admissions.submit(tx)
