@@ -14,8 +14,9 @@ from cairn.domain.codec import (
     decode_tx,
     encode_header,
     encode_record,
+    encode_transfer,
     encode_tx,
-    signing_payload,
+    signing_list,
 )
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
@@ -58,7 +59,7 @@ def test_a_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]) -> N
     sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
     value, gas, gas_price, nonce = int(vector["value"]), vector["gas"], int(vector["gasPrice"]), vector["nonce"]
 
-    payload = signing_payload(nonce, gas_price, gas, to, value, chain_id)
+    payload = signing_list(encode_transfer(nonce, gas_price, gas, to, value), chain_id)
     assert payload == raw(vector["signingPayload"])
     assert keccak256(payload) == raw(vector["signingHash"])
     assert recover_sender(keccak256(payload), signature) == sender == address_of_key(key)

@@ -2,9 +2,8 @@
 
 from typing import Any, get_args
 
+from cairn.api.openapi import INTERFACE_VERSION
 from cairn.domain.types import MAX_UINT64, DropReason
-
-INTERFACE_VERSION = "1.0.0"
 
 Schema = dict[str, Any]
 

@@ -10,10 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from cairn.api.messages import RequestId
 from cairn.api.parameters import find_number, parse_hash
+from cairn.api.submission import MAX_EXACT_DOUBLE
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
 from cairn.domain.types import MAX_UINT64, TxHash
-
-MAX_EXACT_DOUBLE = 2**53
 
 
 class Blocks(msgspec.Struct, frozen=True):

@@ -253,7 +253,10 @@ def block_paths() -> Json:
         },
         "/chain": {
             "get": operation(
-                "getChain", "The chain's parameters and where it stands.", "blocks", {200: answer("They.", "Chain")}
+                "getChain",
+                "The chain's parameters and where it stands.",
+                "blocks",
+                {200: answer("The chain's rules, newest block and mempool.", "Chain")},
             )
         },
     }
@@ -289,7 +292,7 @@ def validator_paths() -> Json:
                 "listValidators",
                 "Who makes the blocks, and who may change that. On networks only; a chain without validators has 404.",
                 "validators",
-                {200: answer("They, as of the newest block.", "Validators")},
+                {200: answer("The validators as of the newest block.", "Validators")},
                 [404],
             ),
             "post": operation(

@@ -14,7 +14,6 @@ Json = dict[str, Any]
 
 SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 RECIPIENT = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
-TX_HASH = "0x" + "5c" * 32
 
 
 def ref(name: str) -> Json:

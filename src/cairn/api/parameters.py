@@ -27,7 +27,7 @@ def parse_hash(text: str, what: str) -> bytes:
 
 
 def find_number(text: str) -> int | None:
-    """The number that `text` is, if it is one at all; of a longer one than any here only so much that it is above."""
+    """The number in `text`, None if it is none. A very long one is cut, which leaves it above every limit here."""
     return int(text[:MAX_NUMBER_CHARACTERS]) if _NUMBER.fullmatch(text) else None
 
 

@@ -17,6 +17,7 @@ from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
 
 SIGNATURE_BYTES = 65
 MAX_EXACT_DOUBLE = 2**53
+"""Up to here a double holds every whole number."""
 MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 MAX_BATCH = 100
 

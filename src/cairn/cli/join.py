@@ -18,13 +18,12 @@ from cairn.cometbft import CometBFT, TomlValue, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
+from cairn.engine.network.codes import BLOCKS_AFTER
 
 ASK_TIMEOUT_S = 10.0
 HOUR_S = 3_600
 TRUST_HOURS = 168
 """For so long after `cairn join` the node may be started: CometBFT's own default."""
-BLOCKS_AFTER = 2
-"""Blocks after a snapshot that CometBFT needs to verify it."""
 
 
 def join(

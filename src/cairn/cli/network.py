@@ -26,13 +26,13 @@ from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
 from cairn.domain.governance import Validator
 from cairn.domain.types import Address
+from cairn.engine.network.codes import APP_VERSION
 
 LOOPBACK = "127.0.0.1"
 COMETBFT_DIRECTORY = "cometbft"
 PORTS_BETWEEN_NODES = 10
 FIRST_POWER = 10
 SNAPSHOT_INTERVAL = 1_000
-APP_VERSION = 1
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
 
 CONFIGURATION: dict[str, TomlValue] = {

@@ -139,11 +139,6 @@ def signed_list(transfer: bytes, signature: bytes, chain_id: int) -> bytes:
     )
 
 
-def signing_payload(nonce: int, gas_price: int, gas: int, to: Address, value: int, chain_id: int) -> bytes:
-    """The nine items of EIP-155; a wallet signs the keccak-256 of these bytes."""
-    return signing_list(encode_transfer(nonce, gas_price, gas, to, value), chain_id)
-
-
 def encode_tx(tx: Tx, chain_id: int) -> bytes:
     """The raw signed transaction, as `eth_sendRawTransaction` takes it; its keccak-256 is the hash."""
     return signed_list(encode_transfer(tx.nonce, tx.gas_price, tx.gas, tx.to, tx.value), tx.signature, chain_id)

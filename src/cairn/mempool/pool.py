@@ -188,7 +188,7 @@ class Mempool:
         return self._admit(tx, received_at, self.up_s if waits_since is None else waits_since, MAX_UINT64)
 
     def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
-        """Take in what another node answers for, and what its sender's account has still to come to.
+        """Take in a transaction that another node answers for, with a nonce that its sender has not used yet.
 
         It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
         """

@@ -15,7 +15,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins
-from cairn.engine.network.application import APP_VERSION
+from cairn.engine.network.codes import APP_VERSION
 
 ADMINS = Admins(1, (DEV_KEYS[0][0],))
 RECIPIENTS = [DEV_KEYS[1][0], DEV_KEYS[2][0]]

@@ -10,8 +10,9 @@ from cairn.domain.codec import (
     decode_tx,
     encode_header,
     encode_record,
+    encode_transfer,
     encode_tx,
-    signing_payload,
+    signing_list,
 )
 from cairn.domain.crypto import CURVE_ORDER, keccak256
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
@@ -36,7 +37,7 @@ def raw_with(index: int, item: object) -> bytes:
 
 
 def test_the_published_example_of_eip_155() -> None:
-    payload = signing_payload(9, 20 * 10**9, 21_000, TO, 10**18, 1)
+    payload = signing_list(encode_transfer(9, 20 * 10**9, 21_000, TO, 10**18), 1)
     assert keccak256(payload).hex() == "daf5a779ae972f972197303d7b574746c7ef83eadac0f2791ad23db92e4c8e53"
     r = 18515461264373351373200002665853028612451056578545711640558177340181847433846
     s = 46948507304638947509940763649030358759909902576025900602547168820602576006531

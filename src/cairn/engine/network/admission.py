@@ -83,7 +83,7 @@ class Admission:
             self._take_bundle(bundle.txs)
 
     def _recheck_bundle(self, txs: Sequence[Tx]) -> None:
-        """It stays as long as it brings one that can be mined. Raises the last one's refusal when it does not."""
+        """A bundle stays while at least one of its transactions can be mined; else the last one's refusal is raised."""
         if any(self._events.must_go_round_again(tx) for tx in txs):
             for tx in txs:
                 if not self._overlay.is_past(tx):

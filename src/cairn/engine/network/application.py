@@ -27,15 +27,13 @@ from cairn.engine.application import Application, Chain
 from cairn.engine.network.admission import Admission, MempoolEvents
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.checks import Checks
-from cairn.engine.network.codes import CODESPACE, REFUSED, refusal_result
+from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED, refusal_result
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.proposal import propose, read_offer, read_strictly, sift
 from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.senders import Parsed, Senders
 from cairn.mempool.pool import Mempool
 
-APP_VERSION = 1
-"""Of the rules: nodes with different ones cannot agree on blocks."""
 NS_PER_S = 1_000_000_000
 
 _Proposal = m.PrepareProposalRequest | m.BlockRequest

@@ -18,7 +18,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_ticket
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
+from cairn.engine.network.rpc import IN_CACHE, Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
 from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.pool import Mempool
@@ -39,8 +39,6 @@ QUIET_S = 0.1
 HELD_S = 1.0
 """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in it,
 and every node would check it once more afterwards."""
-IN_CACHE = "tx already exists in cache"
-"""CometBFT's words for a transaction that it knows."""
 FULL = "mempool is full"
 TOO_LARGE = "Tx too large"
 

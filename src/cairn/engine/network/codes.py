@@ -1,4 +1,4 @@
-"""The number that tells other nodes and CometBFT why a transaction was refused. Part of consensus: never renumber."""
+"""The numbers that nodes and CometBFT must agree on: of the rules, of a snapshot, and of each reason for a refusal."""
 
 from cairn.domain.errors import (
     GasPriceTooLow,
@@ -18,6 +18,10 @@ from cairn.domain.errors import (
 )
 from cairn.engine.abci.messages import TxResult
 
+APP_VERSION = 1
+"""Of the rules: nodes with different ones cannot agree on blocks."""
+BLOCKS_AFTER = 2
+"""A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 CODESPACE = "cairn"
 REFUSED = 1
 """For a reason that has no number of its own."""
@@ -37,6 +41,7 @@ _CODES: dict[type[NodeError], int] = {
     UpdateRefused: 13,
     InvalidBlock: 14,
 }
+"""Part of consensus: never renumber."""
 
 
 def refusal_result(refusal: NodeError) -> TxResult:

@@ -132,7 +132,7 @@ class Overlay:
         if lane is None:
             base = self._base.get(sender)
             lane = self._new_lane(sender) if base is None else base.copy()
-            # Without money, it is kept only with something in it: anybody can name such senders.
+            # A lane of an account without money is not kept while it is empty: anybody can name such senders.
             if lane.balance:
                 self._lanes[sender] = lane
         return lane

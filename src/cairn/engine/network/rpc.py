@@ -9,6 +9,8 @@ import msgspec
 LARGEST_READ_BYTES = 65_536
 LATE_S = 0.25
 """A limit that ends later than this after its time ended while this process stood still."""
+IN_CACHE = "tx already exists in cache"
+"""CometBFT's words, in `data` of an error, for what it has been given before."""
 
 
 class RpcAway(Exception):

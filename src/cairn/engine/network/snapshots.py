@@ -23,6 +23,7 @@ from cairn.engine.abci.messages import (
     OfferSnapshotResult,
     Snapshot,
 )
+from cairn.engine.network.codes import BLOCKS_AFTER
 from cairn.engine.network.intake import Intake, describe
 from cairn.store.chain import ChainStore
 from cairn.store.snapshot import FORMAT, SnapshotDirectory
@@ -30,8 +31,6 @@ from cairn.store.snapshot import FORMAT, SnapshotDirectory
 REST = 1.0
 """The thread rests this many times as long as it has worked."""
 LEAST_REST_S = 0.0005
-BLOCKS_AFTER = 2
-"""A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 
 log = structlog.get_logger("cairn.snapshots")
 

@@ -13,9 +13,8 @@ from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance import decode_governance
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS
 from cairn.engine.abci import messages as m
-from cairn.engine.network.application import APP_VERSION
 from cairn.engine.network.bundle import encode_bundle
-from cairn.engine.network.codes import REFUSED, code_of
+from cairn.engine.network.codes import APP_VERSION, REFUSED, code_of
 from tests.support.abci_node import FEES, GENESIS, SECOND, VALIDATOR, Node, bundle, raw, settle, update
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 
