@@ -40,11 +40,8 @@ class Decided:
     def request(self, kind: Callable[..., Any]) -> Any:
         return kind(
             txs=self.raws,
-            misbehavior=(),
-            hash=b"",
             height=self.height,
             time_ns=self.time_ns,
-            next_validators_hash=b"",
             proposer_address=self.proposer,
         )
 
@@ -232,7 +229,7 @@ class Comet:
             # State sync comes before any handshake; whoever runs it calls `synced`.
             self.is_running = True
             return
-        info: m.InfoResponse = await self.call("info", m.InfoRequest("0.38", 11, 8, "2.0.0"))
+        info: m.InfoResponse = await self.call("info")
         height = info.last_block_height
         if height > self.height + 1 or height > len(self._blocks) - 1:
             raise Violation("ahead", f"{self.node.name} is at block {height}, CometBFT at {self.height}")
@@ -254,12 +251,12 @@ class Comet:
         genesis = self.node.genesis
         validators = tuple(m.ValidatorUpdate(v.public_key, v.power) for v in genesis.validators)
         digest = f'"0x{genesis_digest(genesis).hex()}"'.encode()
-        request = m.InitChainRequest(0, "simulation", m.ConsensusParams(), validators, digest, 1)
-        answer: m.InitChainResponse = await self.call("init_chain", request)
+        request = m.InitChainRequest(validators, digest, 1)
+        app_hash: bytes = await self.call("init_chain", request)
         genesis_block = self._blocks[0]
         if genesis_block.app_hash is None:
-            genesis_block.app_hash = answer.app_hash
-        if answer.app_hash != genesis_block.app_hash:
+            genesis_block.app_hash = app_hash
+        if app_hash != genesis_block.app_hash:
             raise Violation("app hash", f"{self.node.name} starts the chain with another genesis block")
 
     # Blocks.

@@ -170,7 +170,7 @@ class NetworkWorld(World):
         offered = tuple(proposer.reap())
         key = public_key(proposer.node.number)
         request = m.PrepareProposalRequest(
-            self.setup.max_tx_bytes, offered, (), height, self._block_time_ns(rng), b"", _engine_address(key)
+            offered, height, self._block_time_ns(rng), _engine_address(key), self.setup.max_tx_bytes
         )
         try:
             raws: Sequence[bytes] = await proposer.call("prepare_proposal", request)
@@ -327,7 +327,7 @@ class NetworkWorld(World):
                 spoiled[rng.randrange(len(spoiled))] ^= 1
                 await self._expect(comet, request.chunk, bytes(spoiled), m.ApplySnapshotChunkResult.RETRY)
             await self._expect(comet, request.chunk, chunk, m.ApplySnapshotChunkResult.ACCEPT)
-        info: m.InfoResponse = await comet.call("info", m.InfoRequest("0.38", 11, 8, "2.0.0"))
+        info: m.InfoResponse = await comet.call("info")
         if info.last_block_height != snapshot.height or info.last_block_app_hash != trusted:
             raise Violation("snapshot", f"{comet.node.name} is at block {info.last_block_height} after a snapshot")
         comet.synced(snapshot.height)

@@ -103,7 +103,7 @@ class Node:
         return settle(lambda: self.app.check_tx(m.CheckTxRequest(raw, recheck)))
 
     def prepare(self, raws: Sequence[bytes], max_tx_bytes: int = 10**6) -> Sequence[bytes]:
-        request = m.PrepareProposalRequest(max_tx_bytes, raws, (), self.next_height, NS, b"", VALIDATOR.engine_address)
+        request = m.PrepareProposalRequest(raws, self.next_height, NS, VALIDATOR.engine_address, max_tx_bytes)
         return settle(lambda: self.app.prepare_proposal(request))
 
     def process(self, raws: Sequence[bytes], time_s: float = 2e9) -> bool:
@@ -115,11 +115,8 @@ class Node:
     def block(self, kind: Callable[..., _T], raws: Sequence[bytes], time_s: float, height: int | None = None) -> _T:
         return kind(
             txs=raws,
-            misbehavior=(),
-            hash=b"",
             height=self.next_height if height is None else height,
             time_ns=int(time_s * NS),
-            next_validators_hash=b"",
             proposer_address=VALIDATOR.engine_address,
         )
 

@@ -59,10 +59,10 @@ class CounterApp:
         self.state = msgspec.json.decode(self._path.read_bytes(), type=State) if self._path.exists() else State()
         self._finalized = self.state
 
-    def info(self, request: m.InfoRequest) -> m.InfoResponse:
+    def info(self) -> m.InfoResponse:
         return m.InfoResponse(self.state.height, self.state.app_hash if self.state.height else b"")
 
-    def query(self, request: m.QueryRequest) -> m.QueryResponse:
+    def query(self, path: str) -> m.QueryResponse:
         return m.QueryResponse(value=str(self.state.total).encode(), height=self.state.height)
 
     def check_tx(self, request: m.CheckTxRequest) -> m.TxResult | Awaitable[m.TxResult]:
@@ -76,9 +76,9 @@ class CounterApp:
         await digest
         return m.TxResult(code_of(tx, self.state.seen))
 
-    def init_chain(self, request: m.InitChainRequest) -> m.InitChainResponse:
+    def init_chain(self, request: m.InitChainRequest) -> bytes:
         assert len(request.validators) == 1
-        return m.InitChainResponse(GENESIS_HASH)
+        return GENESIS_HASH
 
     def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes]:
         chosen: dict[bytes, None] = {}
@@ -94,11 +94,11 @@ class CounterApp:
         _, results = self.state.applied(request.height, request.txs)
         return all(result.code == 0 for result in results)
 
-    def extend_vote(self, request: m.ExtendVoteRequest) -> bytes:
+    def extend_vote(self) -> bytes:
         return b""
 
-    def verify_vote_extension(self, request: m.VerifyVoteExtensionRequest) -> bool:
-        return not request.vote_extension
+    def verify_vote_extension(self, extension: bytes) -> bool:
+        return not extension
 
     def finalize_block(self, request: m.FinalizeBlockRequest) -> m.FinalizeBlockResponse:
         self._finalized, results = self.state.applied(request.height, request.txs)

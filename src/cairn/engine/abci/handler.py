@@ -7,28 +7,25 @@ from cairn.engine.abci.messages import (
     ApplySnapshotChunkRequest,
     ApplySnapshotChunkResponse,
     CheckTxRequest,
-    ExtendVoteRequest,
     FinalizeBlockRequest,
     FinalizeBlockResponse,
-    InfoRequest,
     InfoResponse,
     InitChainRequest,
-    InitChainResponse,
     LoadSnapshotChunkRequest,
     OfferSnapshotRequest,
     OfferSnapshotResult,
     PrepareProposalRequest,
     ProcessProposalRequest,
-    QueryRequest,
     QueryResponse,
     Snapshot,
     TxResult,
-    VerifyVoteExtensionRequest,
 )
 
 
 class AbciHandler(Protocol):
     """The application. The server answers Echo and Flush itself; any exception raised here stops CometBFT.
+
+    A method is called by the name that the definition has for its request.
 
     The methods that may return an awaitable can leave the event loop while they compute. The server awaits it when
     everything before it on its connection is answered; a coroutine does not start earlier. So what may overlap (sender
@@ -38,13 +35,14 @@ class AbciHandler(Protocol):
     that returns awaitables and cares about order must return one for each transaction that follows an unfinished one.
     """
 
-    def info(self, request: InfoRequest) -> InfoResponse: ...
+    def info(self) -> InfoResponse: ...
 
-    def query(self, request: QueryRequest) -> QueryResponse: ...
+    def query(self, path: str) -> QueryResponse: ...
 
     def check_tx(self, request: CheckTxRequest) -> TxResult | Awaitable[TxResult]: ...
 
-    def init_chain(self, request: InitChainRequest) -> InitChainResponse: ...
+    def init_chain(self, request: InitChainRequest) -> bytes:
+        """The app hash of the chain before its first block."""
 
     def prepare_proposal(self, request: PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
         """The transactions to propose, in order."""
@@ -52,9 +50,9 @@ class AbciHandler(Protocol):
     def process_proposal(self, request: ProcessProposalRequest) -> bool | Awaitable[bool]:
         """Whether the proposed block is acceptable: the same answer on every node, from committed state alone."""
 
-    def extend_vote(self, request: ExtendVoteRequest) -> bytes: ...
+    def extend_vote(self) -> bytes: ...
 
-    def verify_vote_extension(self, request: VerifyVoteExtensionRequest) -> bool: ...
+    def verify_vote_extension(self, extension: bytes) -> bool: ...
 
     def finalize_block(self, request: FinalizeBlockRequest) -> FinalizeBlockResponse | Awaitable[FinalizeBlockResponse]:
         """The block's outcome, held in memory; nothing is written before `commit`."""

@@ -4,22 +4,22 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import structlog
 
-from cairn.engine.abci import messages as m
 from cairn.engine.abci import wire
 from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, MalformedRequest
 from cairn.engine.abci.handler import AbciHandler
+from cairn.engine.abci.messages import CheckTxRequest, TxResult
 
 MAX_WAITING = 4_096
 """Requests read ahead of an unfinished one on the same connection; then reading pauses."""
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """The same in bytes, as requests differ in size; but one larger request is always taken in."""
 
-_T = TypeVar("_T")
 log = structlog.get_logger("cairn.abci")
 
 
@@ -105,23 +105,6 @@ class _Later:
             self._result.close()
 
 
-def _answer(result: _T | Awaitable[_T], encode: Callable[[_T], bytes]) -> bytes | _Later:
-    if isinstance(result, Awaitable):
-        return _Later(result, encode)
-    return encode(result)
-
-
-def _height_of(request: m.Request) -> int | None:
-    match request:
-        case m.InitChainRequest():
-            return request.initial_height
-        case m.OfferSnapshotRequest():
-            return request.snapshot.height
-        case m.PrepareProposalRequest() | m.BlockRequest() | m.VerifyVoteExtensionRequest():
-            return request.height
-    return None
-
-
 class _Connection(asyncio.Protocol):
     """Answers at once while nothing is unfinished; behind an unfinished answer everything waits its turn."""
 
@@ -132,7 +115,7 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._out: list[bytes] = []
-        self._waiting: deque[bytes | _Later | m.Request | Exception] = deque()
+        self._waiting: deque[bytes | _Later | wire.Call | Exception] = deque()
         self._waiting_bytes = 0
         """What was read since something first had to wait."""
         self._draining: asyncio.Task[None] | None = None
@@ -184,7 +167,7 @@ class _Connection(asyncio.Protocol):
         self._write()
         self._balance()
 
-    def _take(self, request: m.Request) -> None:
+    def _take(self, request: CheckTxRequest | wire.Call) -> None:
         if self._draining is None:
             answer = self._perform(request)
             if isinstance(answer, bytes):
@@ -192,7 +175,7 @@ class _Connection(asyncio.Protocol):
             else:
                 self._waiting.append(answer)
                 self._draining = self._loop.create_task(self._drain())
-        elif isinstance(request, m.CheckTxRequest):
+        elif isinstance(request, CheckTxRequest):
             self._waiting.append(self._perform(request))
         else:
             self._waiting.append(request)
@@ -221,7 +204,7 @@ class _Connection(asyncio.Protocol):
 
     def _refuse(self, error: Exception) -> None:
         """As the specification asks: an Exception answer, then the end of the connection. CometBFT stops on it."""
-        self._out.append(wire.encode_exception(f"{type(error).__name__}: {error}"))
+        self._out.append(wire.encode_answer("exception", f"{type(error).__name__}: {error}"))
         self._write()
         self._transport.close()
         self._server.refused(error)
@@ -250,53 +233,25 @@ class _Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _perform(self, request: m.Request) -> bytes | _Later:
-        if isinstance(request, m.CheckTxRequest):
+    def _perform(self, request: CheckTxRequest | wire.Call) -> bytes | _Later:
+        if isinstance(request, CheckTxRequest):
             result = self._handler.check_tx(request)
-            if isinstance(result, m.TxResult):
+            if isinstance(result, TxResult):
                 return wire.encode_check_tx(result)
             return _Later(result, wire.encode_check_tx)
-        if isinstance(request, m.FlushRequest):
+        if request is wire.FLUSH:
             return wire.FLUSHED
         return self._perform_traced(request)
 
-    def _perform_traced(self, request: m.Request) -> bytes | _Later:
+    def _perform_traced(self, call: wire.Call) -> bytes | _Later:
         """Each call leaves a line in the debug log, so that a run can be held against the specification's grammar."""
-        call = type(request).__name__.removesuffix("Request")
-        if isinstance(request, m.InfoRequest):
-            info = self._handler.info(request)
-            log.debug("ABCI call", call=call, height=info.last_block_height)
-            return wire.encode_info(info)
-        log.debug("ABCI call", call=call, height=_height_of(request))
-        return self._dispatch(request)
-
-    def _dispatch(self, request: m.Request) -> bytes | _Later:
-        handler = self._handler
-        match request:
-            case m.EchoRequest():
-                return wire.encode_echo(request.message)
-            case m.QueryRequest():
-                return wire.encode_query(handler.query(request))
-            case m.InitChainRequest():
-                return wire.encode_init_chain(handler.init_chain(request))
-            case m.PrepareProposalRequest():
-                return _answer(handler.prepare_proposal(request), wire.encode_prepare_proposal)
-            case m.ProcessProposalRequest():
-                return _answer(handler.process_proposal(request), wire.encode_process_proposal)
-            case m.ExtendVoteRequest():
-                return wire.encode_extend_vote(handler.extend_vote(request))
-            case m.VerifyVoteExtensionRequest():
-                return wire.encode_verify_vote_extension(handler.verify_vote_extension(request))
-            case m.FinalizeBlockRequest():
-                return _answer(handler.finalize_block(request), wire.encode_finalize_block)
-            case m.CommitRequest():
-                return wire.encode_commit(handler.commit())
-            case m.ListSnapshotsRequest():
-                return wire.encode_list_snapshots(handler.list_snapshots())
-            case m.OfferSnapshotRequest():
-                return _answer(handler.offer_snapshot(request), wire.encode_offer_snapshot)
-            case m.LoadSnapshotChunkRequest():
-                return wire.encode_load_snapshot_chunk(handler.load_snapshot_chunk(request))
-            case m.ApplySnapshotChunkRequest():
-                return _answer(handler.apply_snapshot_chunk(request), wire.encode_apply_snapshot_chunk)
-        raise MalformedRequest(f"no answer to {type(request).__name__}")
+        if call.kind == "info":
+            info = self._handler.info()
+            log.debug("ABCI call", call=call.name, height=info.last_block_height)
+            return wire.encode_answer(call.kind, info)
+        log.debug("ABCI call", call=call.name, height=call.height)
+        if call.kind == "echo":
+            return wire.encode_answer(call.kind, *call.arguments)
+        result = getattr(self._handler, call.kind)(*call.arguments)
+        encode = partial(wire.encode_answer, call.kind)
+        return _Later(result, encode) if isinstance(result, Awaitable) else encode(result)

@@ -36,7 +36,6 @@ from cairn.mempool.pool import Mempool
 
 NS_PER_S = 1_000_000_000
 
-_Proposal = m.PrepareProposalRequest | m.BlockRequest
 
 log = structlog.get_logger("cairn.network")
 
@@ -102,13 +101,13 @@ class NetworkApplication:
 
     # Start.
 
-    def info(self, request: m.InfoRequest) -> m.InfoResponse:
+    def info(self) -> m.InfoResponse:
         height = self._chain.head_header.height
         # Before the first block CometBFT takes the app hash from InitChain.
         app_hash = self._chain.state_block_hash if height else b""
         return m.InfoResponse(height, app_hash, APP_VERSION, __version__, "cairn")
 
-    def init_chain(self, request: m.InitChainRequest) -> m.InitChainResponse:
+    def init_chain(self, request: m.InitChainRequest) -> bytes:
         """Start the chain. Raises `WrongGenesis` when CometBFT's genesis is of another one than ours."""
         chain = self._chain
         ours = genesis_digest(chain.genesis)
@@ -123,7 +122,7 @@ class NetworkApplication:
                 f"CometBFT starts a new chain, but the store is at block {chain.head_header.height}: "
                 "its data directory is gone or another's"
             )
-        return m.InitChainResponse(chain.state_block_hash)
+        return chain.state_block_hash
 
     def _check_validators(self, given: Sequence[m.ValidatorUpdate]) -> None:
         governance = self._chain.governance
@@ -133,14 +132,14 @@ class NetworkApplication:
         if {validator.public_key: validator.power for validator in given} != ours:
             raise WrongGenesis("the validators in CometBFT's genesis are not those of the chain's genesis")
 
-    def query(self, request: m.QueryRequest) -> m.QueryResponse:
+    def query(self, path: str) -> m.QueryResponse:
         """The governance, and the heights of the snapshots; all else has its place in the public interface."""
         height = self._chain.head_header.height
         governance = self._chain.governance
-        if request.path == "snapshots":
+        if path == "snapshots":
             offered = json.dumps([snapshot.height for snapshot in self.list_snapshots()])
             return m.QueryResponse(value=offered.encode(), height=height)
-        if request.path != "governance" or governance is None:
+        if path != "governance" or governance is None:
             return m.QueryResponse(REFUSED, "no such path", height=height, codespace=CODESPACE)
         return m.QueryResponse(value=encode_governance(governance), height=height)
 
@@ -194,7 +193,7 @@ class NetworkApplication:
         return True
 
     def _judge(
-        self, request: _Proposal, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
+        self, request: m.BlockRequest, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
     ) -> None:
         """Keep what the block comes to. Raises `InvalidBlock`."""
         outcome = self._build(request, txs, governance)
@@ -260,7 +259,7 @@ class NetworkApplication:
                 f"CometBFT is at block {request.height}, but the store ends at {head}: they do not fit together"
             )
 
-    def _build(self, request: _Proposal, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
+    def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
         before = self._chain.governance
         change = None if before is None or governance is None else (before, governance)
         proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
@@ -284,11 +283,11 @@ class NetworkApplication:
             if old.get(public_key) != new.get(public_key)
         ]
 
-    def extend_vote(self, request: m.ExtendVoteRequest) -> bytes:
+    def extend_vote(self) -> bytes:
         return b""
 
-    def verify_vote_extension(self, request: m.VerifyVoteExtensionRequest) -> bool:
-        return not request.vote_extension
+    def verify_vote_extension(self, extension: bytes) -> bool:
+        return not extension
 
     # Snapshots.
 

@@ -125,13 +125,13 @@ class Gated(CounterApp):
     def check_tx(self, request: m.CheckTxRequest) -> m.TxResult | Awaitable[m.TxResult]:
         self.called.append(request.tx)
         if request.tx.startswith(b"quick"):
-            return m.TxResult(data=request.tx)
+            return m.TxResult(log=request.tx.decode())
         return self._finish(request.tx, self.gates.setdefault(request.tx, asyncio.Event()))
 
     async def _finish(self, tx: bytes, gate: asyncio.Event) -> m.TxResult:
         await gate.wait()
         self.finished.append(tx)
-        return m.TxResult(data=tx)
+        return m.TxResult(log=tx.decode())
 
     def commit(self) -> int:
         self.finished.append(b"commit")
@@ -214,7 +214,7 @@ def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_
     async def scene(stage: Stage) -> None:
         client = await stage.connect()
         client.send(check(b"quick 0"), check(b"a"), check(b"b"), check(b"quick 1"), check(b"c"), FLUSH, COMMIT)
-        assert (await client.receive(1))[0].check_tx.data == b"quick 0"
+        assert (await client.receive(1))[0].check_tx.log == "quick 0"
         # Each is handed over at once, so that the work of all of them can overlap...
         await until(lambda: app.called == [b"quick 0", b"a", b"b", b"quick 1", b"c"])
         app.gates[b"c"].set()
@@ -224,7 +224,7 @@ def test_unfinished_transactions_are_answered_in_order_and_flush_after_them(tmp_
         assert app.finished == []
         app.gates[b"a"].set()
         answers = await client.receive(6)
-        assert [answer.check_tx.data for answer in answers[:4]] == [b"a", b"b", b"quick 1", b"c"]
+        assert [answer.check_tx.log for answer in answers[:4]] == ["a", "b", "quick 1", "c"]
         assert kinds(answers[4:]) == ["flush", "commit"]
         assert app.finished == [b"a", b"b", b"c", b"commit"]
         # And then everything is answered at once again.
@@ -398,7 +398,7 @@ def test_reading_stops_while_too_much_is_unfinished(tmp_path: Path) -> None:
         for tx in txs:
             app.gates.setdefault(tx, asyncio.Event()).set()
         answers = await client.receive(len(txs))
-        assert [answer.check_tx.data for answer in answers] == txs
+        assert [answer.check_tx.log.encode() for answer in answers] == txs
 
     play(app, scene)
 

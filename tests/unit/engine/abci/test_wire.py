@@ -1,44 +1,15 @@
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from cairn.engine.abci import messages as m
 from cairn.engine.abci import wire
 from cairn.engine.abci.framing import FrameReader, MalformedRequest
 from cairn.engine.abci.proto import abci_pb2 as pb
+from cairn.engine.abci.wire import Call
 
 TIME = Timestamp(seconds=1_700_000_000, nanos=5)
 TIME_NS = 1_700_000_000_000_000_005
-EVIDENCE = [
-    pb.Misbehavior(
-        type=pb.DUPLICATE_VOTE,
-        validator=pb.Validator(address=b"v" * 20, power=7),
-        height=3,
-        time=TIME,
-        total_voting_power=40,
-    )
-]
-FOUND = (m.Misbehavior(m.MisbehaviorKind.DUPLICATE_VOTE, b"v" * 20, 7, 3, TIME_NS, 40),)
-PARAMS = m.ConsensusParams(
-    block=m.BlockParams(4_000_000, -1),
-    evidence=m.EvidenceParams(100_000, 172_800_000_000_001, 1_000),
-    public_key_types=("ed25519",),
-    app_version=2,
-    vote_extensions_enable_height=0,
-)
-WIRE_PARAMS = pb.ConsensusParams(
-    block=pb.BlockParams(max_bytes=4_000_000, max_gas=-1),
-    evidence=pb.EvidenceParams(
-        max_age_num_blocks=100_000, max_age_duration=Duration(seconds=172_800, nanos=1), max_bytes=1_000
-    ),
-    validator=pb.ValidatorParams(pub_key_types=["ed25519"]),
-    version=pb.VersionParams(app=2),
-    abci=pb.ABCIParams(),
-)
-
-
-def block_of(kind: type[m.BlockRequest]) -> m.BlockRequest:
-    return kind((b"1", b"2"), FOUND, b"h", 9, TIME_NS, b"n", b"p")
+BLOCK = ((b"1", b"2"), 9, TIME_NS, b"p")
 
 
 def fill(
@@ -46,7 +17,7 @@ def fill(
 ) -> pb.Request:
     """Sets what the three kinds of block requests share."""
     block.txs.extend([b"1", b"2"])
-    block.misbehavior.extend(EVIDENCE)
+    block.misbehavior.add(type=pb.DUPLICATE_VOTE, height=3)
     block.hash, block.height = b"h", 9
     block.time.CopyFrom(TIME)
     block.next_validators_hash, block.proposer_address = b"n", b"p"
@@ -55,58 +26,53 @@ def fill(
 
 PROCESS, EXTEND, FINALIZE = pb.Request(), pb.Request(), pb.Request()
 REQUESTS = [
-    (pb.Request(echo=pb.RequestEcho(message="x")), m.EchoRequest("x")),
-    (pb.Request(flush=pb.RequestFlush()), m.FlushRequest()),
-    (
-        pb.Request(info=pb.RequestInfo(version="0.38.25", block_version=11, p2p_version=8, abci_version="2.0.0")),
-        m.InfoRequest("0.38.25", 11, 8, "2.0.0"),
-    ),
+    (pb.Request(echo=pb.RequestEcho(message="x")), Call("echo", ("x",))),
+    (pb.Request(flush=pb.RequestFlush()), Call("flush")),
+    (pb.Request(info=pb.RequestInfo(version="0.38.25", block_version=11)), Call("info")),
     (
         pb.Request(
             init_chain=pb.RequestInitChain(
                 time=TIME,
                 chain_id="c",
-                consensus_params=WIRE_PARAMS,
+                consensus_params=pb.ConsensusParams(block=pb.BlockParams(max_bytes=4_000_000, max_gas=-1)),
                 validators=[
                     pb.ValidatorUpdate(pub_key=pb.PublicKey(ed25519=b"e" * 32), power=1),
                     pb.ValidatorUpdate(pub_key=pb.PublicKey(secp256k1=b"s" * 33), power=2),
                 ],
                 app_state_bytes=b"{}",
-                initial_height=1,
+                initial_height=7,
             )
         ),
-        m.InitChainRequest(
-            TIME_NS,
-            "c",
-            PARAMS,
-            (m.ValidatorUpdate(b"e" * 32, 1), m.ValidatorUpdate(b"s" * 33, 2, "secp256k1")),
-            b"{}",
-            1,
+        Call(
+            "init_chain",
+            (
+                m.InitChainRequest(
+                    [m.ValidatorUpdate(b"e" * 32, 1), m.ValidatorUpdate(b"s" * 33, 2)], b"{}", initial_height=7
+                ),
+            ),
+            7,
         ),
     ),
-    (
-        pb.Request(query=pb.RequestQuery(data=b"d", path="/p", height=4, prove=True)),
-        m.QueryRequest(b"d", "/p", 4, True),
-    ),
+    (pb.Request(query=pb.RequestQuery(data=b"d", path="/p", height=4, prove=True)), Call("query", ("/p",))),
     (pb.Request(check_tx=pb.RequestCheckTx(tx=b"t")), m.CheckTxRequest(b"t", recheck=False)),
     (pb.Request(check_tx=pb.RequestCheckTx(tx=b"t", type=pb.RECHECK)), m.CheckTxRequest(b"t", recheck=True)),
-    (pb.Request(commit=pb.RequestCommit()), m.CommitRequest()),
-    (pb.Request(list_snapshots=pb.RequestListSnapshots()), m.ListSnapshotsRequest()),
+    (pb.Request(commit=pb.RequestCommit()), Call("commit")),
+    (pb.Request(list_snapshots=pb.RequestListSnapshots()), Call("list_snapshots")),
     (
         pb.Request(
             offer_snapshot=pb.RequestOfferSnapshot(
                 snapshot=pb.Snapshot(height=5, format=1, chunks=2, hash=b"h", metadata=b"m"), app_hash=b"a"
             )
         ),
-        m.OfferSnapshotRequest(m.Snapshot(5, 1, 2, b"h", b"m"), b"a"),
+        Call("offer_snapshot", (m.OfferSnapshotRequest(m.Snapshot(5, 1, 2, b"h", b"m"), b"a"),), 5),
     ),
     (
         pb.Request(load_snapshot_chunk=pb.RequestLoadSnapshotChunk(height=5, format=1, chunk=2)),
-        m.LoadSnapshotChunkRequest(5, 1, 2),
+        Call("load_snapshot_chunk", (m.LoadSnapshotChunkRequest(5, 1, 2),)),
     ),
     (
         pb.Request(apply_snapshot_chunk=pb.RequestApplySnapshotChunk(index=1, chunk=b"c", sender="s")),
-        m.ApplySnapshotChunkRequest(1, b"c", "s"),
+        Call("apply_snapshot_chunk", (m.ApplySnapshotChunkRequest(1, b"c", "s"),)),
     ),
     (
         pb.Request(
@@ -114,26 +80,31 @@ REQUESTS = [
                 max_tx_bytes=77,
                 txs=[b"1", b"2"],
                 local_last_commit=pb.ExtendedCommitInfo(round=1),
-                misbehavior=EVIDENCE,
                 height=9,
                 time=TIME,
                 next_validators_hash=b"n",
                 proposer_address=b"p",
             )
         ),
-        m.PrepareProposalRequest(77, (b"1", b"2"), FOUND, 9, TIME_NS, b"n", b"p"),
+        Call("prepare_proposal", (m.PrepareProposalRequest(*BLOCK, max_tx_bytes=77),), 9),
     ),
-    (fill(PROCESS.process_proposal, PROCESS), block_of(m.ProcessProposalRequest)),
-    (fill(EXTEND.extend_vote, EXTEND), block_of(m.ExtendVoteRequest)),
+    (
+        fill(PROCESS.process_proposal, PROCESS),
+        Call("process_proposal", (m.ProcessProposalRequest(*BLOCK),), 9),
+    ),
+    (fill(EXTEND.extend_vote, EXTEND), Call("extend_vote", (), 9)),
     (
         pb.Request(
             verify_vote_extension=pb.RequestVerifyVoteExtension(
                 hash=b"h", validator_address=b"v", height=9, vote_extension=b"e"
             )
         ),
-        m.VerifyVoteExtensionRequest(b"h", b"v", 9, b"e"),
+        Call("verify_vote_extension", (b"e",), 9),
     ),
-    (fill(FINALIZE.finalize_block, FINALIZE), block_of(m.FinalizeBlockRequest)),
+    (
+        fill(FINALIZE.finalize_block, FINALIZE),
+        Call("finalize_block", (m.FinalizeBlockRequest(*BLOCK),), 9),
+    ),
 ]
 
 
@@ -143,7 +114,7 @@ def unframed(answer: bytes) -> pb.Response:
 
 
 @pytest.mark.parametrize(("request_", "expected"), REQUESTS, ids=lambda value: type(value).__name__)
-def test_a_request_becomes_a_plain_value(request_: pb.Request, expected: m.Request) -> None:
+def test_a_request_becomes_a_plain_value(request_: pb.Request, expected: m.CheckTxRequest | Call) -> None:
     assert wire.decode_request(request_.SerializeToString()) == expected
 
 
@@ -176,58 +147,46 @@ def test_what_is_no_request_is_refused(payload: bytes, reason: str) -> None:
         wire.decode_request(payload)
 
 
-def test_misbehavior_of_an_unknown_kind_is_still_misbehavior() -> None:
-    request = pb.Request(finalize_block=pb.RequestFinalizeBlock(misbehavior=[pb.Misbehavior()]))
-    request.finalize_block.misbehavior[0].MergeFromString(b"\x08\x63")
-    decoded = wire.decode_request(request.SerializeToString())
-    assert isinstance(decoded, m.FinalizeBlockRequest)
-    assert [one.kind for one in decoded.misbehavior] == [m.MisbehaviorKind.UNKNOWN]
+def test_a_call_is_named_as_the_specification_names_it() -> None:
+    assert [Call(kind).name for kind in ("info", "init_chain", "verify_vote_extension")] == [
+        "Info",
+        "InitChain",
+        "VerifyVoteExtension",
+    ]
 
 
-def test_absent_sections_of_the_parameters_are_none() -> None:
-    decoded = wire.decode_request(pb.Request(init_chain=pb.RequestInitChain()).SerializeToString())
-    assert isinstance(decoded, m.InitChainRequest)
-    assert decoded.consensus_params == m.ConsensusParams()
+RESULT = m.TxResult(3, "l", 5, 4, "c")
+WIRE_RESULT = pb.ExecTxResult(code=3, log="l", gas_wanted=5, gas_used=4, codespace="c")
 
-
-RESULT = m.TxResult(3, b"d", "l", "i", 5, 4, "c")
-WIRE_RESULT = pb.ExecTxResult(code=3, data=b"d", log="l", info="i", gas_wanted=5, gas_used=4, codespace="c")
-KEYS = [m.ValidatorUpdate(b"e" * 32, 1), m.ValidatorUpdate(b"s" * 33, 0, "secp256k1")]
-WIRE_KEYS = [
-    pb.ValidatorUpdate(pub_key=pb.PublicKey(ed25519=b"e" * 32), power=1),
-    pb.ValidatorUpdate(pub_key=pb.PublicKey(secp256k1=b"s" * 33), power=0),
-]
+APPLIED = m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.RETRY, [1, 2], ["s"])
+FINALIZED = m.FinalizeBlockResponse([m.TxResult(), RESULT, RESULT], b"a", [m.ValidatorUpdate(b"e" * 32, 1)])
 
 ANSWERS = [
-    (wire.encode_exception("bad"), pb.Response(exception=pb.ResponseException(error="bad"))),
-    (wire.encode_echo("x"), pb.Response(echo=pb.ResponseEcho(message="x"))),
+    (wire.encode_answer("exception", "bad"), pb.Response(exception=pb.ResponseException(error="bad"))),
+    (wire.encode_answer("echo", "x"), pb.Response(echo=pb.ResponseEcho(message="x"))),
     (wire.FLUSHED, pb.Response(flush=pb.ResponseFlush())),
     (
-        wire.encode_info(m.InfoResponse(9, b"a", 2, "v", "d")),
+        wire.encode_answer("info", m.InfoResponse(9, b"a", 2, "v", "d")),
         pb.Response(
             info=pb.ResponseInfo(data="d", version="v", app_version=2, last_block_height=9, last_block_app_hash=b"a")
         ),
     ),
+    (wire.encode_answer("init_chain", b"a"), pb.Response(init_chain=pb.ResponseInitChain(app_hash=b"a"))),
+    (wire.encode_answer("init_chain", b""), pb.Response(init_chain=pb.ResponseInitChain())),
     (
-        wire.encode_init_chain(m.InitChainResponse(b"a", KEYS, PARAMS)),
-        pb.Response(init_chain=pb.ResponseInitChain(consensus_params=WIRE_PARAMS, validators=WIRE_KEYS, app_hash=b"a")),
+        wire.encode_answer("query", m.QueryResponse(1, "l", b"v", 3, "c")),
+        pb.Response(query=pb.ResponseQuery(code=1, log="l", value=b"v", height=3, codespace="c")),
     ),
-    (wire.encode_init_chain(m.InitChainResponse(b"")), pb.Response(init_chain=pb.ResponseInitChain())),
-    (
-        wire.encode_query(m.QueryResponse(1, "l", "i", 2, b"k", b"v", 3, "c")),
-        pb.Response(
-            query=pb.ResponseQuery(code=1, log="l", info="i", index=2, key=b"k", value=b"v", height=3, codespace="c")
-        ),
-    ),
+    (wire.encode_answer("query", m.QueryResponse()), pb.Response(query=pb.ResponseQuery())),
     (
         wire.encode_check_tx(RESULT),
         pb.Response(check_tx=pb.ResponseCheckTx.FromString(WIRE_RESULT.SerializeToString())),
     ),
     (wire.encode_check_tx(m.TxResult()), pb.Response(check_tx=pb.ResponseCheckTx())),
-    (wire.encode_commit(8), pb.Response(commit=pb.ResponseCommit(retain_height=8))),
-    (wire.encode_commit(0), pb.Response(commit=pb.ResponseCommit())),
+    (wire.encode_answer("commit", 8), pb.Response(commit=pb.ResponseCommit(retain_height=8))),
+    (wire.encode_answer("commit", 0), pb.Response(commit=pb.ResponseCommit())),
     (
-        wire.encode_list_snapshots([m.Snapshot(5, 1, 2, b"h", b"m")]),
+        wire.encode_answer("list_snapshots", [m.Snapshot(5, 1, 2, b"h", b"m")]),
         pb.Response(
             list_snapshots=pb.ResponseListSnapshots(
                 snapshots=[pb.Snapshot(height=5, format=1, chunks=2, hash=b"h", metadata=b"m")]
@@ -235,15 +194,15 @@ ANSWERS = [
         ),
     ),
     (
-        wire.encode_offer_snapshot(m.OfferSnapshotResult.REJECT_SENDER),
-        pb.Response(offer_snapshot=pb.ResponseOfferSnapshot(result=pb.ResponseOfferSnapshot.REJECT_SENDER)),
+        wire.encode_answer("offer_snapshot", m.OfferSnapshotResult.REJECT_FORMAT),
+        pb.Response(offer_snapshot=pb.ResponseOfferSnapshot(result=pb.ResponseOfferSnapshot.REJECT_FORMAT)),
     ),
     (
-        wire.encode_load_snapshot_chunk(b"c"),
+        wire.encode_answer("load_snapshot_chunk", b"c"),
         pb.Response(load_snapshot_chunk=pb.ResponseLoadSnapshotChunk(chunk=b"c")),
     ),
     (
-        wire.encode_apply_snapshot_chunk(m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.RETRY, [1, 2], ["s"])),
+        wire.encode_answer("apply_snapshot_chunk", APPLIED),
         pb.Response(
             apply_snapshot_chunk=pb.ResponseApplySnapshotChunk(
                 result=pb.ResponseApplySnapshotChunk.RETRY, refetch_chunks=[1, 2], reject_senders=["s"]
@@ -251,39 +210,38 @@ ANSWERS = [
         ),
     ),
     (
-        wire.encode_prepare_proposal([b"1", b"2"]),
+        wire.encode_answer("prepare_proposal", [b"1", b"2"]),
         pb.Response(prepare_proposal=pb.ResponsePrepareProposal(txs=[b"1", b"2"])),
     ),
     (
-        wire.encode_process_proposal(True),
+        wire.encode_answer("process_proposal", True),
         pb.Response(process_proposal=pb.ResponseProcessProposal(status=pb.ResponseProcessProposal.ACCEPT)),
     ),
     (
-        wire.encode_process_proposal(False),
+        wire.encode_answer("process_proposal", False),
         pb.Response(process_proposal=pb.ResponseProcessProposal(status=pb.ResponseProcessProposal.REJECT)),
     ),
-    (wire.encode_extend_vote(b""), pb.Response(extend_vote=pb.ResponseExtendVote())),
+    (wire.encode_answer("extend_vote", b""), pb.Response(extend_vote=pb.ResponseExtendVote())),
     (
-        wire.encode_verify_vote_extension(True),
+        wire.encode_answer("verify_vote_extension", True),
         pb.Response(verify_vote_extension=pb.ResponseVerifyVoteExtension(status=pb.ResponseVerifyVoteExtension.ACCEPT)),
     ),
     (
-        wire.encode_verify_vote_extension(False),
+        wire.encode_answer("verify_vote_extension", False),
         pb.Response(verify_vote_extension=pb.ResponseVerifyVoteExtension(status=pb.ResponseVerifyVoteExtension.REJECT)),
     ),
     (
-        wire.encode_finalize_block(m.FinalizeBlockResponse([m.TxResult(), RESULT], b"a", KEYS, PARAMS)),
+        wire.encode_answer("finalize_block", FINALIZED),
         pb.Response(
             finalize_block=pb.ResponseFinalizeBlock(
-                tx_results=[pb.ExecTxResult(), WIRE_RESULT],
-                validator_updates=WIRE_KEYS,
-                consensus_param_updates=WIRE_PARAMS,
+                tx_results=[pb.ExecTxResult(), WIRE_RESULT, WIRE_RESULT],
+                validator_updates=[pb.ValidatorUpdate(pub_key=pb.PublicKey(ed25519=b"e" * 32), power=1)],
                 app_hash=b"a",
             )
         ),
     ),
     (
-        wire.encode_finalize_block(m.FinalizeBlockResponse([], b"")),
+        wire.encode_answer("finalize_block", m.FinalizeBlockResponse([], b"")),
         pb.Response(finalize_block=pb.ResponseFinalizeBlock()),
     ),
 ]
