@@ -6,10 +6,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.countdown import Countdown
 from cairn.api.schemas import CheckResults, ProbeStatus, Readiness
 from cairn.api.view import ChainView
 from cairn.core.gateway import Checks, CoreGateway
+from cairn.countdown import Countdown
 from cairn.domain.errors import NodeError
 
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})

@@ -15,7 +15,6 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from cairn.api.countdown import Countdown
 from cairn.api.errors import (
     HeadersTooLarge,
     Internal,
@@ -26,6 +25,7 @@ from cairn.api.errors import (
 )
 from cairn.api.occupancy import Place
 from cairn.config import Settings
+from cairn.countdown import Countdown
 from cairn.domain.errors import NodeError, ShuttingDown
 
 EXTENSION = "cairn.socket"

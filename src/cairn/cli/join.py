@@ -1,7 +1,6 @@
 """`cairn join`: the home of one more node of a network that runs already."""
 
 import base64
-import http.client
 import json
 import time
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cairn.cli.asking import NoAnswer, ask
 from cairn.cli.home import Home
 from cairn.cli.network import COMETBFT_DIRECTORY, LOOPBACK, Site, write_home
 from cairn.cli.report import reported_errors
@@ -123,7 +123,7 @@ def trust(servers: Sequence[str], now: float) -> dict[str, TomlValue]:
 
 def newest_snapshot(server: str) -> int:
     """The height of the newest snapshot that the node there offers. Raises `InvalidConfig`."""
-    answer = ask(server, "/abci_query?path=%22snapshots%22")
+    answer = ask_server(server, "/abci_query?path=%22snapshots%22")
     try:
         heights = json.loads(base64.b64decode(answer["result"]["response"]["value"] or b""))
     except (ValueError, KeyError, TypeError):
@@ -138,7 +138,7 @@ def newest_snapshot(server: str) -> int:
 
 def signed_header(server: str, height: int) -> Any:
     """Of block `height`, with its commit. Raises `InvalidConfig`."""
-    answer = ask(server, f"/commit?height={height}")
+    answer = ask_server(server, f"/commit?height={height}")
     try:
         header = answer["result"]["signed_header"]
         if int(header["header"]["height"]) == height and header["commit"]["block_id"]["hash"]:
@@ -148,13 +148,9 @@ def signed_header(server: str, height: int) -> Any:
     raise InvalidConfig(f"--state-sync {server}: block {height} is not there, or not yet")
 
 
-def ask(server: str, path: str) -> Any:
+def ask_server(server: str, path: str) -> Any:
     """Raises `InvalidConfig` unless CometBFT answers."""
-    connection = http.client.HTTPConnection(server, timeout=ASK_TIMEOUT_S)
     try:
-        connection.request("GET", path)
-        return json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        return ask(server, path, ASK_TIMEOUT_S)[1]
+    except NoAnswer as error:
         raise InvalidConfig(f"--state-sync {server}: CometBFT does not answer there: {error}") from None
-    finally:
-        connection.close()

@@ -1,7 +1,5 @@
 """All nodes of a network at once, each as a process of its own, watched in one table."""
 
-import http.client
-import json
 import os
 import signal
 import subprocess
@@ -20,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cairn.cli.asking import NoAnswer, ask
 from cairn.cli.home import Home
 from cairn.cli.network import COMETBFT_DIRECTORY
 from cairn.cometbft import CometBFT, die_with_parent, rpc_of
@@ -79,18 +78,18 @@ class RunningNode:
             return Report(status=f"ended with exit code {code}: see {self.log_file}")
         host = f"127.0.0.1:{self._port}"
         try:
-            chain = ask(host, "/chain")[1]
-            ready, readiness = ask(host, "/ready")
+            chain = ask(host, "/chain", ASK_TIMEOUT_S)[1]
+            ready, readiness = ask(host, "/ready", ASK_TIMEOUT_S)
             height, mempool = chain["head"]["blockHeight"], chain["mempool"]
             status = "ready" if ready == 200 else reason_in(readiness)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        except (NoAnswer, KeyError, TypeError):
             return Report(peers=self._peers())
         return Report(str(height), self._peers(), str(mempool["pending"] + mempool["queued"]), status)
 
     def _peers(self) -> str:
         try:
-            return str(ask(self._rpc.removeprefix("tcp://"), "/net_info")[1]["result"]["n_peers"])
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            return str(ask(self._rpc.removeprefix("tcp://"), "/net_info", ASK_TIMEOUT_S)[1]["result"]["n_peers"])
+        except (NoAnswer, KeyError, TypeError):
             return UNKNOWN
 
     def stop(self) -> None:
@@ -104,16 +103,6 @@ class RunningNode:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-
-def ask(host: str, path: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(host, timeout=ASK_TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
 
 
 def reason_in(readiness: Any) -> str:

@@ -6,9 +6,9 @@ import base64
 import httptools
 import msgspec
 
+from cairn.countdown import Countdown
+
 LARGEST_READ_BYTES = 65_536
-LATE_S = 0.25
-"""A limit that ends later than this after its time ended while this process stood still."""
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words, in `data` of an error, for what it has been given before."""
 
@@ -164,10 +164,11 @@ class Rpc:
         self._reader = self._writer = None
 
     async def _call(self, body: bytes) -> bytes:
+        loop = asyncio.get_running_loop()
         try:
             # Not wait_for: in Python 3.11 it may swallow a cancellation that comes together with the answer.
             async with asyncio.timeout(None) as limit:
-                countdown = _Countdown(limit, self._timeout_s)
+                countdown = Countdown(loop, self._timeout_s, lambda: limit.reschedule(loop.time()))
                 try:
                     return await self._exchange(body)
                 finally:
@@ -206,35 +207,6 @@ class Rpc:
                 host, _, port = rest.rpartition(":")
                 self._reader, self._writer = await asyncio.open_connection(host.strip("[]"), int(port))
         return self._reader, self._writer
-
-
-class _Countdown:
-    """Ends a call after `timeout_s`.
-
-    A process that stood still finds its timers due before it has read what came meanwhile: then the limit begins once
-    more, but only once, so that it ends also where every timer is late.
-    """
-
-    def __init__(self, limit: asyncio.Timeout, timeout_s: float) -> None:
-        self._limit = limit
-        self._timeout_s = timeout_s
-        self._loop = asyncio.get_running_loop()
-        self._repeated = False
-        self._timer = self._begin()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _begin(self) -> asyncio.TimerHandle:
-        return self._loop.call_later(self._timeout_s, self._end)
-
-    def _end(self) -> None:
-        now = self._loop.time()
-        if now - self._timer.when() <= LATE_S or self._repeated:
-            self._limit.reschedule(now)
-        else:
-            self._repeated = True
-            self._timer = self._begin()
 
 
 class _HttpAnswer:

@@ -1,6 +1,6 @@
 import asyncio
 
-from cairn.api.countdown import PARTS, Countdown
+from cairn.countdown import PARTS, Countdown
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 

@@ -1,4 +1,4 @@
-"""A time limit for a client that runs out only while this process runs."""
+"""A time limit for whoever is at the other end; it runs out only while this process runs."""
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
@@ -12,9 +12,9 @@ LATE = 0.25
 class Countdown:
     """Calls `expired` after `limit_s`, unless it is cancelled before.
 
-    A process that was paused finds its timers due before it has read what clients sent meanwhile. So the limit is
-    counted in parts, and a part that ended late is repeated: the clients still have time to be heard. There are at most
-    twice as many parts, so that the limit also ends where every part is late.
+    A process that was paused finds its timers due before it has read what came meanwhile. So the limit is counted in
+    parts, and a part that ended late is repeated: what came is heard first. There are at most twice as many parts, so
+    that the limit also ends where every part is late.
     """
 
     def __init__(self, loop: AbstractEventLoop, limit_s: float, expired: Callable[[], None]) -> None:
