@@ -24,6 +24,7 @@ from cairn.domain.errors import InsufficientFunds, InvalidField, NotDevChain, St
 from cairn.domain.genesis import COIN, dev_genesis
 from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
+from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS, open_core, opened_core, signed
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S
@@ -45,7 +46,7 @@ def run(directory: Path, scenario: Scenario, **changes: object) -> None:
 def header_times(directory: Path) -> list[int]:
     """Of every block, after a whole check of the chain."""
     chain = ChainStore.open(directory / "data", dev_genesis())
-    chain.audit()
+    audit(chain)
     found = [chain.find_header(height) for height in range(chain.visible + 1)]
     chain.close()
     return [header.timestamp for entry in found if entry is not None for header in entry[1:]]

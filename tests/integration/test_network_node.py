@@ -27,6 +27,7 @@ from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.codes import code_of
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.abci_node import GENESIS, SECOND, update
+from tests.support.audit import audit
 from tests.support.cometbft import FAST, CometBFT
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, Told, settings, signed
 from tests.support.network import scratch_parent
@@ -115,7 +116,7 @@ def raw_of(tx: Tx) -> str:
 
 async def check_against_cometbft(validator: Validator, core: Core) -> None:
     """Each block of CometBFT is the block of ours with its height, and it signed the hash of every change."""
-    core._chain.audit()
+    audit(core._chain)
     changed = core._chain.find_header(0)
     assert changed is not None
     for height in range(1, core.head + 1):

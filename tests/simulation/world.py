@@ -23,6 +23,7 @@ from tests.simulation.machinery import Clock
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Setup, Tally
 from tests.simulation.threads import Turns
+from tests.support.audit import audit
 
 REST_S = 30.0
 """Of virtual time: enough for a core to open its store anew and for everything to be sent again."""
@@ -248,7 +249,7 @@ class World:
         if core is None or core.failed.done():
             return
         try:
-            core._chain.audit()
+            audit(core._chain)
         except Fatal as failure:
             raise Violation("audit", f"{node.name}: {failure.detail}") from failure
 

@@ -174,11 +174,6 @@ def dev_genesis() -> Genesis:
     )
 
 
-def is_dev_genesis(genesis: Genesis) -> bool:
-    """Whether the chain is one of `cairn dev`, whose money anybody may make."""
-    return genesis == dev_genesis()
-
-
 def _parse_object(text: bytes) -> dict[str, object]:
     try:
         fields = json.loads(text, object_pairs_hook=_unique, parse_float=_inexact, parse_constant=_inexact)

@@ -11,7 +11,6 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
-from cairn.store.audit import audit_chain
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
@@ -148,16 +147,6 @@ class ChainStore(ChainReader):
             sync_directory(path.parent)
         except OSError as failure:
             raise StoreUnavailable(f"cannot copy the chain to {path}: {failure}") from failure
-
-    def audit(self) -> int:
-        """Replay every block that is kept and compare all that is stored. Takes as long as the chain is.
-
-        Returns the height that it started from. Raises `Corrupt`.
-        """
-        base = self.base
-        if audit_chain(self._database, base, self.visible, self.genesis) != self.lattice:
-            raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {self.visible}")
-        return base
 
     # Where the chain starts here: at genesis, until older blocks are pruned, or after a snapshot was restored.
 

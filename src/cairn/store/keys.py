@@ -200,13 +200,6 @@ def chunk_bytes(tx_count: int, chunk: int) -> int:
     return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
 
 
-def height_of(family: str, key: bytes, value: bytes) -> int:
-    """The height of the block that an entry of any family but `meta` belongs to."""
-    if family == ACCOUNTS:
-        return decode_version_key(key)[1]
-    return decode_height((value if family in (BLOCK_INDEX, TX_INDEX) else key)[:8])
-
-
 def governance_key(height: int) -> bytes:
     return GOVERNANCE_KEY + encode_height(height)
 

@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection
 
 from cairn.domain.genesis import COIN, dev_genesis
 from cairn.store.chain import ChainStore
+from tests.support.audit import audit
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode, assert_problem, connect_patiently, post_anew, receive
@@ -252,7 +253,7 @@ def test_what_was_set_and_reverted_is_audited_and_outlives_the_node(tmp_path: Pa
         rpc(process.url, "anvil_setBalance", stranger, "0x0")
         rpc(process.url, "hardhat_mine", 2)
         assert process.stop() == 0
-    audit(data_dir, expected_height=4)
+    audit_directory(data_dir, expected_height=4)
     with NodeProcess.start_dev("--workers", "1", "--block-time", "0", data_dir=data_dir) as process:
         node = PublicNode(process.url)
         assert node.balance(stranger) == 0
@@ -262,12 +263,12 @@ def test_what_was_set_and_reverted_is_audited_and_outlives_the_node(tmp_path: Pa
         assert node.read("/block/latest")["timestamp"] >= time.time() + 900_000
         node.close()
         assert process.stop() == 0
-    audit(data_dir, expected_height=2)
+    audit_directory(data_dir, expected_height=2)
 
 
-def audit(data_dir: Path, expected_height: int) -> None:
+def audit_directory(data_dir: Path, expected_height: int) -> None:
     chain = ChainStore.open(data_dir, dev_genesis())
-    assert chain.audit() == 0
+    assert audit(chain) == 0
     assert chain.visible == expected_height
     chain.close()
 

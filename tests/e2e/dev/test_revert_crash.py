@@ -9,6 +9,7 @@ from cairn.domain.genesis import dev_genesis
 from cairn.store.chain import ChainStore
 from tests.support import altered_dev
 from tests.support.altered_dev import CRASH_POINTS
+from tests.support.audit import audit
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
@@ -77,9 +78,9 @@ class Scene:
             assert public.balance(self.stranger) == 12
 
 
-def audit(data_dir: Path) -> None:
+def audit_directory(data_dir: Path) -> None:
     chain = ChainStore.open(data_dir, dev_genesis())
-    chain.audit()
+    audit(chain)
     chain.close()
 
 
@@ -99,7 +100,7 @@ def test_the_core_killed_at_every_point(tmp_path: Path) -> None:
         node.wait_ready()
         scene.check(node, reverted=True)
         assert node.stop() == 0
-    audit(rig.data_dir)
+    audit_directory(rig.data_dir)
 
 
 def test_the_whole_node_killed_at_every_point(tmp_path: Path) -> None:
@@ -122,4 +123,4 @@ def test_the_whole_node_killed_at_every_point(tmp_path: Path) -> None:
         node.wait_ready()
         scene.check(node, reverted=True)
         assert node.stop() == 0
-    audit(rig.data_dir)
+    audit_directory(rig.data_dir)

@@ -17,6 +17,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.restore import ROOM_PER_ACCOUNT, most_accounts
 from cairn.store.snapshot import Manifest, encode_account
+from tests.support.audit import audit
 from tests.support.disk import files_of, flush
 from tests.support.snapshots import (
     PEOPLE,
@@ -74,7 +75,7 @@ def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) ->
     for _ in range(3):
         txs = [pay(chain, 0, NOBODY, 3), pay(chain, 1, PEOPLE[2])]
         assert add_block(chain, txs).block == add_block(joining, txs).block
-    assert joining.audit() == 7
+    assert audit(joining) == 7
 
 
 def test_blocks_below_are_not_found(chain: ChainStore, joining: ChainStore) -> None:
@@ -128,7 +129,7 @@ def test_a_crash_before_the_end_leaves_a_chain_at_genesis(chain: ChainStore, joi
         shutil.copytree(joining.directory, copy)
         crashed = open_chain(copy)
         assert is_at_genesis(crashed)
-        assert crashed.audit() == 0
+        assert audit(crashed) == 0
         restore_snapshot(crashed, parcel)
         assert crashed.head() == chain.head()
         crashed.close()

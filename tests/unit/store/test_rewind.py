@@ -21,6 +21,7 @@ from cairn.store.directory import journal_path
 from cairn.store.journal import Journal, JournalEntry
 from cairn.store.rewind import DevDirectory, DevState, Snapshot, finish_revert
 from tests.support import revert_process
+from tests.support.audit import audit
 from tests.support.core_fixtures import signed
 
 WAITING, LATER = signed(1), signed(2)
@@ -74,7 +75,7 @@ def prepared(directory: Path) -> None:
 def found(directory: Path) -> tuple[int, list[TxHash], int, int]:
     """Head, what is pending, the clock's lead and how often it was reverted, after a whole check of the chain."""
     chain = ChainStore.open(directory, dev_genesis())
-    chain.audit()
+    audit(chain)
     head = chain.visible
     chain.close()
     state = DevDirectory(directory).state

@@ -16,6 +16,7 @@ from cairn.engine.abci import messages as m
 from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.codes import APP_VERSION, REFUSED, code_of
 from tests.support.abci_node import FEES, GENESIS, SECOND, VALIDATOR, Node, bundle, raw, settle, update
+from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 
 
@@ -214,7 +215,7 @@ def test_a_proposal_of_ours_is_acceptable_and_applies(node: Node) -> None:
     assert (node.heard, node.events.committed_heights) == ([1], [1])
     head = node.chain.head_header
     assert (head.timestamp, head.proposer, answer.app_hash) == (2_000_000_000, FEES, node.chain.head_hash)
-    node.chain.audit()
+    audit(node.chain)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +324,7 @@ def test_administrators_change_the_validators(node: Node) -> None:
     node.app.commit()
     assert node.chain.governance is not None
     assert node.chain.governance.validators == (SECOND,)
-    node.chain.audit()
+    audit(node.chain)
 
 
 def test_a_chain_without_administrators_has_fixed_validators(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.snapshot import SnapshotDirectory
+from tests.support.audit import audit
 from tests.support.disk import flip_byte
 from tests.support.pace import PATIENCE_S
 from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
@@ -275,7 +276,7 @@ def test_old_blocks_go_while_new_ones_come(chain: ChainStore) -> None:
     assert node.commit(4) == 5
     node.wait_for_base(5)
     node.snapshots.close()
-    assert chain.audit() == 5
+    assert audit(chain) == 5
 
 
 def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
@@ -293,7 +294,7 @@ def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
     assert node.commit() == 8
     node.wait_for_base(8)
     node.snapshots.close()
-    assert chain.audit() == 8
+    assert audit(chain) == 8
 
 
 def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(

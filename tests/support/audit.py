@@ -5,7 +5,7 @@ Where the blocks start after genesis, the state that they start from is checked 
 
 from cairn.domain.codec import block_hash, decode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
-from cairn.domain.genesis import Genesis, genesis_outcome, is_dev_genesis
+from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
@@ -13,11 +13,23 @@ from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block
 from cairn.domain.txs import build_tx
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx
 from cairn.store import keys
+from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
 
 
-def audit_chain(database: Database, base: int, head_height: int, genesis: Genesis) -> Lattice:
+def audit(chain: ChainStore) -> int:
+    """Replay every block that is kept and compare all that is stored. Takes as long as the chain is.
+
+    Returns the height that it started from. Raises `Corrupt`.
+    """
+    base = chain.base
+    if _replay(chain._database, base, chain.visible, chain.genesis) != chain.lattice:
+        raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {chain.visible}")
+    return base
+
+
+def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -> Lattice:
     """Replay the chain from its base up to its head; returns the state's sum. Raises `Corrupt` at a difference."""
     replay = _Replay(database, base, head_height)
     if base == 0:
@@ -114,7 +126,7 @@ class _Replay:
         stored = self._database.get(keys.META, keys.balances_key(height))
         if stored is None:
             return None
-        if not is_dev_genesis(genesis):
+        if genesis != dev_genesis():
             raise Corrupt(f"block {height} sets balances, which only a block of a dev chain may")
         return keys.decode_balances(stored)
 
@@ -161,10 +173,17 @@ class _Replay:
         """All that must be there is there; now nothing else may be, but for what is yet to be pruned."""
         first = self._base + 1 if self._base else 0
         for family, expected in self._totals.items():
-            found = sum(1 for key, value in self._database.scan(family) if keys.height_of(family, key, value) >= first)
+            found = sum(1 for key, value in self._database.scan(family) if _height_of(family, key, value) >= first)
             if found != expected:
                 raise Corrupt(f"the store has {found} entries in {family}, and {expected} follow from its blocks")
 
     def _expect(self, height: int, what: str, found: object, expected: object) -> None:
         if found != expected:
             raise Corrupt(f"block {height}: the stored {what} is {found!r}, but {expected!r} follows from the blocks")
+
+
+def _height_of(family: str, key: bytes, value: bytes) -> int:
+    """The height of the block that an entry of any family but `meta` belongs to."""
+    if family == keys.ACCOUNTS:
+        return keys.decode_version_key(key)[1]
+    return keys.decode_height((value if family in (keys.BLOCK_INDEX, keys.TX_INDEX) else key)[:8])
