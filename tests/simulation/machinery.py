@@ -20,7 +20,6 @@ import structlog
 from rocksdict import Options
 
 import cairn.core.process
-import cairn.engine.network.broadcast
 import cairn.engine.network.engine
 import cairn.store.journal
 import cairn.store.rocks
@@ -264,7 +263,6 @@ def simulated_surroundings(
                     patches.enter_context(mock.patch.object(module, "os", fake_os))
                 if getattr(module, "threading", None) is threading:
                     patches.enter_context(mock.patch.object(module, "threading", threads.Threading))
-        patches.enter_context(mock.patch.object(cairn.engine.network.broadcast, "thread_time", clock.thread_time))
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "AbciServer", abci_server))
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "Rpc", rpc))
         patches.enter_context(mock.patch.object(cairn.core.process, "LinkServer", link_server))

@@ -1,7 +1,7 @@
 """A node's application under the calls of CometBFT, on a real chain, with real signatures."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.senders import Senders
 from cairn.feed.feed import Feed
+from cairn.mempool.entry import HERE, RETURNED
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -42,7 +43,6 @@ class Recorder:
         self._pool = pool
         self.committed_heights: list[int] = []
         self.drops: list[tuple[TxHash, DropReason]] = []
-        self.refusals: list[Tx] = []
         self.stale: set[TxHash] = set()
         self.decided_upon = 0
         self.is_watched = False
@@ -66,11 +66,8 @@ class Recorder:
     def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
         self.drops += drops
 
-    def refused(self, tx: Tx) -> None:
-        self.refusals.append(tx)
-
-    def must_go_round_again(self, tx: Tx) -> bool:
-        return tx.hash in self.stale
+    def is_any_stale(self, txs: Iterable[Tx]) -> bool:
+        return any(tx.hash in self.stale for tx in txs)
 
 
 class Node:
@@ -119,6 +116,13 @@ class Node:
             time_ns=int(time_s * NS),
             proposer_address=VALIDATOR.engine_address,
         )
+
+    def returned(self) -> list[Tx]:
+        """What of the pool CometBFT refused or threw out since the last call."""
+        entries = [entry for entry in self.pool.entries_since(0) if entry.delivery is RETURNED]
+        for entry in entries:
+            entry.delivery = HERE
+        return [entry.tx for entry in reversed(entries)]
 
     def mined(self, height: int) -> list[Tx]:
         return [decode_record(record) for record in self.chain.records(height)]

@@ -109,6 +109,10 @@ class Mempool:
             return self._entries.get(tx_hash)
         return entry
 
+    def find_listed(self, tx_hash: TxHash) -> Entry | None:
+        """Like `find`, but what is only noted stays so, and is not found."""
+        return self._entries.get(tx_hash)
+
     def reason_dropped(self, tx_hash: TxHash) -> DropReason | None:
         """Why a transaction left without being confirmed; only the latest drops are remembered."""
         return self._dropped.get(tx_hash)

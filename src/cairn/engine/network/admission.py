@@ -1,6 +1,6 @@
 """Which transactions CometBFT's mempool takes, and what that means for our own pool."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from cairn.domain.errors import MempoolFull, NonceTooHigh, NonceTooLow, Rejected, TxRejected
@@ -12,7 +12,7 @@ from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.senders import Parsed
-from cairn.mempool.entry import WAITING
+from cairn.mempool.entry import RETURNED, WAITING
 from cairn.mempool.pool import Mempool
 
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
@@ -26,11 +26,8 @@ class MempoolEvents(Protocol):
     def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
         """The pool let these go."""
 
-    def refused(self, tx: Tx) -> None:
-        """CometBFT's mempool does not have it, or no longer."""
-
-    def must_go_round_again(self, tx: Tx) -> bool:
-        """Whether CometBFT must forget `tx`, so that it can be sent anew and is offered to its peers once more."""
+    def is_any_stale(self, txs: Iterable[Tx]) -> bool:
+        """Whether CometBFT must forget `txs`, so that they can be sent anew and are offered to its peers once more."""
 
 
 class Admission:
@@ -84,7 +81,7 @@ class Admission:
 
     def _recheck_bundle(self, txs: Sequence[Tx]) -> None:
         """A bundle stays while at least one of its transactions can be mined; else the last one's refusal is raised."""
-        if any(self._events.must_go_round_again(tx) for tx in txs):
+        if self._events.is_any_stale(txs):
             for tx in txs:
                 if not self._overlay.is_past(tx):
                     self._return(tx)
@@ -121,7 +118,7 @@ class Admission:
         try:
             self._overlay.check(tx)
             if recheck:
-                if self._events.must_go_round_again(tx):
+                if self._events.is_any_stale((tx,)):
                     raise TxRejected(_SENT_AGAIN)
             else:
                 validate_tx(tx, self._rules)
@@ -136,14 +133,16 @@ class Admission:
             self._events.dropped(drops)
 
     def _return(self, tx: Tx) -> None:
-        self._overlay.let_go(tx)
-        self._events.refused(tx)
+        """CometBFT's mempool does not have `tx`, or no longer."""
+        entry = self._pool.find_listed(tx.hash)
+        if entry is not None:
+            entry.delivery = RETURNED
 
     def _give_up(self, tx: Tx, refusal: Rejected | MempoolFull) -> None:
         """CometBFT lets `tx` go; one of another node's leaves the pool too, unless it only came out of turn."""
-        self._return(tx)
         entry = self._pool.find(tx.hash)
-        if entry is None or entry.local:
+        if entry is None:
             return
-        if entry.lead == WAITING or not isinstance(refusal, NonceTooHigh):
+        entry.delivery = RETURNED
+        if not entry.local and (entry.lead == WAITING or not isinstance(refusal, NonceTooHigh)):
             self._events.dropped(self._pool.remove(tx.hash))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from cairn.domain.governance import ValidatorUpdate, decode_update, encode_update
@@ -12,6 +12,7 @@ from cairn.engine.abci.server import AbciServer
 from cairn.engine.application import Application
 from cairn.engine.network.application import NetworkApplication
 from cairn.engine.network.broadcast import Broadcaster
+from cairn.engine.network.outbox import Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.rpc import Rpc
@@ -60,7 +61,9 @@ class NetworkEngine:
         self._overlay = Overlay(chain, price_bump_percent)
         self._senders = Senders(rules.chain_id)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
-        self._broadcaster = Broadcaster(pool, self._overlay, self._senders, self._calls[0], rules.chain_id)
+        wait_is_over = asyncio.Event()
+        self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
+        self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._senders, self._calls[0], rules.chain_id)
         self._watch = Watch(
             self._calls[1],
             lambda: chain.head_header,
@@ -123,7 +126,7 @@ class NetworkEngine:
             rpc.close()
 
     def wake(self) -> None:
-        self._broadcaster.wake()
+        self._outbox.wake()
 
     def stop(self) -> None:
         self._broadcaster.stop()
@@ -152,20 +155,20 @@ class NetworkEngine:
 
     def _connected(self) -> None:
         self._overlay.clear()
-        # CometBFT may have lost what others gave it, so that we have to give it: the broadcaster must see it.
+        # CometBFT may have lost what others gave it, so that we have to give it: the outbox must see it.
         self._pool.list_noted()
-        self._broadcaster.restarted()
+        self._outbox.restarted()
         self._watch.restarted()
 
     def deciding(self) -> None:
-        self._broadcaster.deciding()
+        self._outbox.deciding()
 
     def committing(self) -> None:
         self._on_committing()
 
     def committed(self, outcome: BlockOutcome) -> int:
         self._on_committed(outcome)
-        self._broadcaster.committed(outcome)
+        self._outbox.committed(outcome.block.txs)
         self._watch.committed()
         return self._snapshots.after_commit()
 
@@ -179,9 +182,6 @@ class NetworkEngine:
     def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
         self._on_dropped(drops)
 
-    def refused(self, tx: Tx) -> None:
-        self._broadcaster.returned(tx)
-
-    def must_go_round_again(self, tx: Tx) -> bool:
+    def is_any_stale(self, txs: Iterable[Tx]) -> bool:
         # A validator proposes its own in the end.
-        return not self._watch.is_validator and self._broadcaster.is_stale(tx)
+        return not self._watch.is_validator and self._outbox.is_any_stale(txs)

@@ -13,7 +13,7 @@ from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.rules import validate_tx
 from cairn.domain.sender_queue import SenderQueue
 from cairn.domain.transition import StateView
-from cairn.domain.types import Address, Rules, Tx, TxHash
+from cairn.domain.types import Address, Rules, Tx
 
 
 class Takings(NamedTuple):
@@ -46,20 +46,19 @@ class Overlay:
         self._price_bump_percent = price_bump_percent
         self._base = base or {}
         self._lanes: dict[Address, _Lane] = {}
-        self._before: set[TxHash] = set()
-        """What it held before the last block; CometBFT may still be about to ask for it again."""
+        self._lanes_before: dict[Address, _Lane] = {}
+        """Those before the last block; CometBFT may still be about to ask for what was in them again."""
         self._update: ValidatorUpdate | None = None
 
     def reset(self) -> None:
         """A block was committed: all that stays comes again."""
-        self._before = {tx.hash for lane in self._lanes.values() for tx in lane.txs}
-        self._lanes = {}
+        self._lanes_before, self._lanes = self._lanes, {}
         self._update = None
 
     def clear(self) -> None:
         """CometBFT's mempool is empty."""
         self.reset()
-        self._before = set()
+        self._lanes_before = {}
 
     def branch(self) -> "Overlay":
         """One to try things on; `merge` makes them count."""
@@ -93,15 +92,14 @@ class Overlay:
         return Takings(taken, refused)
 
     def holds(self, tx: Tx) -> bool:
-        """Whether CometBFT's mempool is known to have it."""
-        if tx.hash in self._before:
-            return True
+        """Whether CometBFT's mempool has it, as far as it was asked about since the last block."""
         lane = self._lanes.get(tx.sender)
         return lane is not None and lane.holds(tx)
 
-    def let_go(self, tx: Tx) -> None:
-        """CometBFT's mempool refused it or threw it out."""
-        self._before.discard(tx.hash)
+    def held_before(self, tx: Tx) -> bool:
+        """Whether CometBFT's mempool had it before the last block."""
+        lane = self._lanes_before.get(tx.sender)
+        return lane is not None and lane.holds(tx)
 
     def is_past(self, tx: Tx) -> bool:
         """Whether its nonce is used: it was confirmed, or another one in its place."""

@@ -166,11 +166,11 @@ def test_a_transaction_that_only_came_out_of_turn_stays(node: Node) -> None:
     node.app.commit()
     # CometBFT's mempool lost the first one.
     assert node.check(raw(1), recheck=True).code == 8
-    assert node.events.refusals == [signed(1)]
+    assert node.returned() == [signed(1)]
     assert node.pool.find(signed(1).hash) is not None
 
 
-def test_what_must_go_round_again_leaves_cometbft_but_not_the_pool(node: Node) -> None:
+def test_what_is_stale_leaves_cometbft_but_not_the_pool(node: Node) -> None:
     for nonce in (0, 1):
         node.pool.admit(signed(nonce), 0)
         node.check(raw(nonce))
@@ -179,7 +179,7 @@ def test_what_must_go_round_again_leaves_cometbft_but_not_the_pool(node: Node) -
     node.finalize([])
     node.app.commit()
     assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [REFUSED, 8]
-    assert node.events.refusals == [signed(0), signed(1)]
+    assert node.returned() == [signed(0), signed(1)]
     assert node.pool.pending_count == 2
     assert [node.check(raw(nonce)).code for nonce in (0, 1)] == [0, 0]
 

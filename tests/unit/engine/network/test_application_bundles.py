@@ -68,7 +68,6 @@ def test_a_bundle_of_mostly_rubbish_is_refused_and_has_no_effect(node: Node) -> 
     mostly = encode_bundle([raw(0), raw(7), raw(8)])
     assert node.check(mostly).code == 8
     assert node.pool.pending_count == 0
-    assert node.events.refusals == [signed(7), signed(8), signed(0)]
     # As much that can be mined as what cannot: honest nodes may see things differently for a moment.
     assert node.check(encode_bundle([raw(0), raw(7)])).code == 0
     assert node.pool.pending_count == 1
@@ -76,8 +75,15 @@ def test_a_bundle_of_mostly_rubbish_is_refused_and_has_no_effect(node: Node) -> 
 
 def test_a_bundle_behind_a_gap_is_refused(node: Node) -> None:
     assert node.check(bundle(1, 2)).code == 8
-    assert node.events.refusals == [signed(1), signed(2)]
     assert node.pool.pending_count == 0
+
+
+def test_ours_in_a_bundle_that_is_refused_are_sent_again(node: Node) -> None:
+    for nonce in (0, 7, 8):
+        node.pool.admit(signed(nonce), 0)
+    assert node.check(encode_bundle([raw(0), raw(7), raw(8)])).code == 8
+    assert node.returned() == [signed(0), signed(7), signed(8)]
+    assert node.pool.held_count == 3
 
 
 def test_a_bundle_with_another_chains_transaction_is_refused_whole(node: Node) -> None:
@@ -96,12 +102,14 @@ def test_a_forged_one_in_a_bundle_is_left_out(node: Node) -> None:
 
 
 def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Node) -> None:
+    for nonce in (0, 1):
+        node.pool.admit(signed(nonce), 0)
     node.check(bundle(0, 1))
     node.finalize([])
     node.app.commit()
     node.events.stale.add(signed(1).hash)
     assert node.check(bundle(0, 1), recheck=True).code == REFUSED
-    assert node.events.refusals == [signed(0), signed(1)]
+    assert node.returned() == [signed(0), signed(1)]
     # It comes back, and is taken as if it were new.
     node.events.stale.clear()
     assert node.check(bundle(0, 1)).code == 0
@@ -110,7 +118,7 @@ def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Nod
     node.app.commit()
     node.events.stale.add(signed(1).hash)
     assert node.check(bundle(0, 1), recheck=True).code == REFUSED
-    assert node.events.refusals == [signed(0), signed(1), signed(1)]
+    assert node.returned() == [signed(1)]
 
 
 @pytest.mark.parametrize("is_judged", [True, False])
@@ -182,7 +190,7 @@ def test_what_of_a_bundle_can_no_longer_be_mined_is_given_up_by_itself(node: Nod
     node.finalize([])
     node.app.commit()
     assert node.check(together, recheck=True).code == 0
-    assert node.events.refusals == [signed(1), signed(2)]
+    assert node.returned() == [signed(1), signed(2)]
 
 
 def test_where_prices_differ_the_best_come_first_in_one_bundle(node: Node) -> None:
@@ -198,5 +206,5 @@ def test_a_bundle_that_another_ticket_makes_needless_leaves_cometbft(node: Node)
     node.app.commit()
     assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [0, 0]
     assert node.check(bundle(0, 1), recheck=True).code == 7
-    assert node.events.refusals == []
+    assert node.returned() == []
     assert node.check(raw(2), recheck=True).code == 0

@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import pytest
 
 from cairn.domain.codec import decode_tx, encode_tx
-from cairn.domain.genesis import dev_genesis, genesis_outcome
-from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Account, Address, Block, Tx
-from cairn.engine.network import broadcast as module
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network import senders as senders_module
 from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_bundle
+from cairn.engine.network.outbox import BUSY, USUAL, Outbox, Timing
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
 from cairn.engine.network.senders import Senders
-from cairn.mempool.entry import Entry
+from cairn.mempool.entry import RETURNED, Entry
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
@@ -56,29 +55,32 @@ class State:
         return Account(10**22, self.nonces.get(address, 0))
 
 
+RARELY = USUAL._replace(scan_interval_s=3600.0)
+"""What a wake brings about must not wait for the next look at everything, so that never comes by itself."""
+
+
 class Scene:
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = USUAL, work_clock: Callable[[], float] = lambda: 0.0) -> None:
         self.state = State()
         self.rpc = Mempools()
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
         self.overlay = Overlay(self.state, 10)
         self.senders = Senders(CHAIN_ID)
-        self.broadcaster = Broadcaster(self.pool, self.overlay, self.senders, self.rpc, CHAIN_ID)
+        wait_is_over = asyncio.Event()
+        self.outbox = Outbox(self.pool, self.overlay, wait_is_over.set, lambda: virtual_loop().now, work_clock, timing)
+        self.broadcaster = Broadcaster(self.outbox, wait_is_over, self.senders, self.rpc, CHAIN_ID)
 
     def admit(self, *nonces: int, sender: int = 0, local: bool = True) -> None:
         for nonce in nonces:
             self.pool.admit(signed(nonce, sender=sender), 0, local)
-        self.broadcaster.wake()
+        self.outbox.wake()
 
     def commit(self, *txs: Tx) -> None:
         for tx in txs:
             self.state.nonces[tx.sender] = tx.nonce + 1
         self.overlay.reset()
         self.pool.confirm(txs)
-        genesis = genesis_outcome(dev_genesis())
-        self.broadcaster.committed(
-            BlockOutcome(Block(genesis.block.header, genesis.block.hash, txs), {}, genesis.lattice)
-        )
+        self.outbox.committed(txs)
 
     def take(self, *txs: Tx) -> None:
         """CheckTx lets them pass."""
@@ -101,12 +103,20 @@ class Scene:
         await asyncio.sleep(wait_s)
         assert not self.rpc.tickets
 
+    def give_back(self, *txs: Tx) -> None:
+        """CheckTx refuses them, or they are thrown out."""
+        for tx in txs:
+            self.entry(tx).delivery = RETURNED
+
+    def entry(self, tx: Tx) -> Entry:
+        entry = self.pool.find(tx.hash)
+        assert entry is not None
+        return entry
+
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    # What a wake brings about must not wait for the next look at everything, so that never comes by itself.
-    monkeypatch.setattr(module, "SCAN_INTERVAL_S", 3600.0)
-    return Scene()
+def scene() -> Scene:
+    return Scene(RARELY)
 
 
 def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
@@ -120,11 +130,6 @@ def play(scene: Scene, story: Callable[[], Awaitable[None]]) -> None:
         scene.senders.close()
 
     run_virtual(main())
-
-
-def rescan(scene: Scene) -> None:
-    scene.broadcaster._scan_at = 0.0
-    scene.broadcaster.wake()
 
 
 def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,18 +151,18 @@ def test_new_ones_go_out_by_nonce_and_only_once(scene: Scene, monkeypatch: pytes
 
 
 async def make_busy(scene: Scene) -> None:
-    scene.admit(*range(module.BUSY))
-    await scene.until_sent(*range(module.BUSY))
+    scene.admit(*range(BUSY))
+    await scene.until_sent(*range(BUSY))
 
 
-def test_a_busy_node_gathers_only_while_more_comes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_BUSY_S", 3600.0)
+def test_a_busy_node_gathers_only_while_more_comes() -> None:
+    scene = Scene(RARELY._replace(gather_busy_s=3600.0))
 
     async def story() -> None:
         await make_busy(scene)
         for nonce in range(8, 18):
             scene.admit(nonce)
-            await scene.nothing_is_sent(0.9 * module.QUIET_S)
+            await scene.nothing_is_sent(0.9 * USUAL.quiet_s)
         await scene.until_sent(*range(8, 18))
 
     play(scene, story)
@@ -168,7 +173,7 @@ def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
         await make_busy(scene)
         for nonce in range(8, 18):
             scene.admit(nonce)
-            await asyncio.sleep(0.9 * module.QUIET_S)
+            await asyncio.sleep(0.9 * USUAL.quiet_s)
         first, *_ = scene.rpc.tickets
         assert [tx.nonce for tx in first] == [8, 9, 10, 11, 12, 13]
 
@@ -178,12 +183,12 @@ def test_a_busy_node_gathers_only_for_so_long(scene: Scene) -> None:
 def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
-        scene.broadcaster.deciding()
+        scene.outbox.deciding()
         scene.admit(8, 9)
-        rescan(scene)
-        await scene.nothing_is_sent(0.9 * module.HELD_S)
-        scene.take(*(signed(nonce) for nonce in range(module.BUSY)))
-        scene.commit(*(signed(nonce) for nonce in range(module.BUSY)))
+        scene.outbox.look_at_all()
+        await scene.nothing_is_sent(0.9 * USUAL.held_s)
+        scene.take(*(signed(nonce) for nonce in range(BUSY)))
+        scene.commit(*(signed(nonce) for nonce in range(BUSY)))
         await scene.until_sent(8, 9)
 
     play(scene, story)
@@ -192,9 +197,9 @@ def test_a_busy_node_sends_nothing_while_a_block_is_decided(scene: Scene) -> Non
 def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
-        scene.broadcaster.deciding()
+        scene.outbox.deciding()
         scene.admit(8, 9)
-        await scene.nothing_is_sent(0.9 * module.HELD_S)
+        await scene.nothing_is_sent(0.9 * USUAL.held_s)
         await scene.until_sent(8, 9)
 
     play(scene, story)
@@ -203,10 +208,10 @@ def test_a_block_that_is_never_decided_holds_nothing_up_for_long(scene: Scene) -
 def test_a_restart_of_cometbft_ends_the_wait(scene: Scene) -> None:
     async def story() -> None:
         await make_busy(scene)
-        scene.broadcaster.deciding()
+        scene.outbox.deciding()
         scene.admit(8)
-        await scene.nothing_is_sent(0.9 * module.HELD_S)
-        scene.broadcaster.restarted()
+        await scene.nothing_is_sent(0.9 * USUAL.held_s)
+        scene.outbox.restarted()
         await scene.until_sent(*range(9))
 
     play(scene, story)
@@ -216,7 +221,7 @@ def test_one_alone_goes_out_at_any_time(scene: Scene) -> None:
     async def story() -> None:
         scene.admit(0)
         await scene.until_sent(0)
-        scene.broadcaster.deciding()
+        scene.outbox.deciding()
         scene.admit(1)
         await scene.until_sent(1)
 
@@ -250,16 +255,16 @@ def test_others_are_sent_only_when_our_cometbft_lost_them(scene: Scene) -> None:
         scene.admit(1)
         await scene.until_sent(1)
         scene.take(signed(1))
-        rescan(scene)
-        await scene.nothing_is_sent(2 * module.RESEND_AFTER_S)
-        rescan(scene)
+        scene.outbox.look_at_all()
+        await scene.nothing_is_sent(2 * USUAL.resend_after_s)
+        scene.outbox.look_at_all()
         await scene.nothing_is_sent(1.0)
         # After a block CometBFT asks for all that it still holds: until then nothing is lost.
         scene.overlay.reset()
-        rescan(scene)
+        scene.outbox.look_at_all()
         await scene.nothing_is_sent(1.0)
         scene.overlay.clear()
-        rescan(scene)
+        scene.outbox.look_at_all()
         await scene.until_sent(0, 1)
 
     play(scene, story)
@@ -286,16 +291,15 @@ def test_what_cometbft_lost_is_sent_again_by_itself() -> None:
     async def story() -> None:
         scene.admit(0)
         await scene.until_sent(0)
-        await scene.nothing_is_sent(0.9 * module.RESEND_AFTER_S)
+        await scene.nothing_is_sent(0.9 * USUAL.resend_after_s)
         await scene.until_sent(0)
 
     play(scene, story)
 
 
 def test_looks_at_everything_stay_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = Scene()
+    scene = Scene(work_clock=lambda: virtual_loop().now)
     looks = Looks(scene, monkeypatch, 0.5)
-    monkeypatch.setattr(module, "thread_time", lambda: virtual_loop().now)
 
     async def story() -> None:
         await asyncio.sleep(30.0)
@@ -307,7 +311,6 @@ def test_looks_at_everything_stay_a_small_share_of_the_time(monkeypatch: pytest.
 def test_a_pause_in_the_middle_of_a_look_puts_off_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     looks = Looks(scene, monkeypatch, 4.0)
-    monkeypatch.setattr(module, "thread_time", lambda: 0.0)
 
     async def story() -> None:
         await asyncio.sleep(13.0)
@@ -320,7 +323,7 @@ def test_after_a_restart_of_cometbft_everything_goes_out_again(scene: Scene) -> 
     async def story() -> None:
         scene.admit(0, 1)
         await scene.until_sent(0, 1)
-        scene.broadcaster.restarted()
+        scene.outbox.restarted()
         await scene.until_sent(0, 1)
 
     play(scene, story)
@@ -331,8 +334,8 @@ def test_what_is_refused_is_sent_again_and_what_is_confirmed_is_not(scene: Scene
         scene.admit(0, 1, 2)
         await scene.until_sent(0, 1, 2)
         scene.commit(signed(0))
-        scene.broadcaster.returned(signed(2))
-        rescan(scene)
+        scene.give_back(signed(2))
+        scene.outbox.look_at_all()
         await scene.until_sent(2)
 
     play(scene, story)
@@ -347,7 +350,7 @@ def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
         scene.admit(0, 1)
         await scene.nothing_is_sent(60.0)
         scene.rpc.answer = lambda txs: None
-        rescan(scene)
+        scene.outbox.look_at_all()
         await scene.until_sent(0, 1)
 
     play(scene, story)
@@ -374,7 +377,7 @@ def test_known_ones_count_as_sent(scene: Scene) -> None:
         scene.rpc.answer = lambda txs: IN_CACHE
         scene.admit(0, 1)
         await scene.until_sent(0, 1)
-        rescan(scene)
+        scene.outbox.look_at_all()
         await scene.nothing_is_sent(1.0)
 
     play(scene, story)
@@ -405,9 +408,9 @@ def test_what_came_back_goes_out_alone(scene: Scene) -> None:
         scene.admit(0, 1, 2, 3)
         await scene.until_sent(0, 1, 2, 3)
         for nonce in range(4):
-            scene.broadcaster.returned(signed(nonce))
+            scene.give_back(signed(nonce))
         scene.admit(4)
-        rescan(scene)
+        scene.outbox.look_at_all()
         await asyncio.sleep(60.0)
         assert [[tx.nonce for tx in ticket] for ticket in scene.rpc.tickets] == [[0], [1], [2], [3], [4]]
 
@@ -432,7 +435,7 @@ def test_what_a_peer_gave_to_our_cometbft_is_not_sent_to_it(scene: Scene) -> Non
         scene.take(signed(0))
         scene.admit(0, 1)
         await scene.until_sent(1)
-        rescan(scene)
+        scene.outbox.look_at_all()
         await scene.nothing_is_sent(1.0)
 
     play(scene, story)
@@ -454,12 +457,12 @@ def test_only_ours_grow_stale_and_only_in_time(scene: Scene) -> None:
         scene.admit(0)
         scene.admit(0, sender=1, local=False)
         await scene.until_sent(0)
-        rescan(scene)
-        await asyncio.sleep(0.9 * module.STALE_AFTER_S)
-        assert not scene.broadcaster.is_stale(signed(0))
-        await asyncio.sleep(0.2 * module.STALE_AFTER_S)
-        assert scene.broadcaster.is_stale(signed(0))
-        assert not scene.broadcaster.is_stale(signed(0, sender=1))
-        assert not scene.broadcaster.is_stale(signed(1))
+        scene.outbox.look_at_all()
+        await asyncio.sleep(0.9 * USUAL.stale_after_s)
+        assert not scene.outbox.is_any_stale([signed(0)])
+        await asyncio.sleep(0.2 * USUAL.stale_after_s)
+        assert scene.outbox.is_any_stale([signed(0)])
+        assert not scene.outbox.is_any_stale([signed(0, sender=1)])
+        assert not scene.outbox.is_any_stale([signed(1)])
 
     play(scene, story)

@@ -117,6 +117,19 @@ def test_a_trial_leaves_what_it_started_from(overlay: Overlay) -> None:
     overlay.check(transfer(1, 5))
 
 
+def test_what_it_held_before_a_block_is_known_until_the_next(overlay: Overlay) -> None:
+    add(overlay, 3, 4)
+    overlay.reset()
+    add(overlay, 3)
+    assert [overlay.holds(transfer(1, nonce)) for nonce in (3, 4, 5)] == [True, False, False]
+    assert [overlay.held_before(transfer(1, nonce)) for nonce in (3, 4, 5)] == [True, True, False]
+    assert not overlay.held_before(transfer(2, 0))
+    overlay.reset()
+    assert [overlay.held_before(transfer(1, nonce)) for nonce in (3, 4)] == [True, False]
+    overlay.clear()
+    assert not overlay.held_before(transfer(1, 3))
+
+
 def test_holds_nothing_of_strangers(overlay: Overlay) -> None:
     assert not overlay.holds(transfer(1, 3))
     add(overlay, 3)

@@ -1,0 +1,232 @@
+"""What the outbox decides, step by step: without an event loop, by a clock that the test moves."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Account, Address, Tx
+from cairn.engine.network.outbox import BUSY, USUAL, Answer, Outbox, Ticket
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.rpc import RpcAway, RpcError
+from cairn.mempool.entry import HERE, RETURNED, SENT, Delivery, Entry
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from tests.support.core_fixtures import signed
+
+AWAY = RpcAway("nobody is there")
+REFUSED = RpcError(-32603, "Internal error", "something else")
+
+
+class State:
+    def account(self, address: Address) -> Account:
+        return Account(10**22, 0)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.waits_ended = 0
+        self.pool = Mempool(dev_genesis().rules, PoolLimits(), State())
+        self.overlay = Overlay(State(), 10)
+        self.outbox = Outbox(self.pool, self.overlay, self._end_wait, lambda: self.now, lambda: 0.0)
+        self._steps = self.outbox.steps()
+        self.step: Ticket | float = next(self._steps)
+
+    def _end_wait(self) -> None:
+        self.waits_ended += 1
+
+    def admit(self, *nonces: int) -> None:
+        for nonce in nonces:
+            self.pool.admit(signed(nonce), 0)
+        self.outbox.wake()
+
+    def entry(self, nonce: int) -> Entry:
+        entry = self.pool.find(signed(nonce).hash)
+        assert entry is not None
+        return entry
+
+    def deliveries(self, *nonces: int) -> list[Delivery]:
+        return [self.entry(nonce).delivery for nonce in nonces]
+
+    def take(self, *nonces: int) -> None:
+        """CheckTx lets them pass."""
+        for nonce in nonces:
+            self.overlay.check(signed(nonce))
+            self.overlay.add(signed(nonce))
+
+    def go_on(self, answer: Answer = None) -> Ticket | float:
+        """The ticket was answered, or the wait is over."""
+        self.step = self._steps.send(answer)
+        return self.step
+
+    def pass_time(self) -> float:
+        """Let the wait last as long as it may."""
+        assert isinstance(self.step, float)
+        self.now += self.step
+        waited_s = self.step
+        self.go_on()
+        return waited_s
+
+    def ticket(self) -> list[int]:
+        """The nonces on the ticket that is to be handed over; waits for it, but not for ever."""
+        for _ in range(100):
+            if isinstance(self.step, Ticket):
+                return nonces(self.step.txs)
+            self.pass_time()
+        pytest.fail("nothing is sent")
+
+
+def nonces(txs: Sequence[Tx]) -> list[int]:
+    return [tx.nonce for tx in txs]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def make_busy(scene: Scene) -> None:
+    scene.admit(*range(BUSY))
+    assert scene.ticket() == list(range(BUSY))
+    scene.take(*range(BUSY))
+    scene.go_on()
+
+
+def test_with_nothing_to_send_it_looks_every_while(scene: Scene) -> None:
+    assert [scene.pass_time() for _ in range(3)] == pytest.approx([USUAL.scan_interval_s] * 3)
+
+
+def test_a_wake_ends_the_wait_for_the_next_look(scene: Scene) -> None:
+    scene.admit(0)
+    assert scene.waits_ended == 1
+    assert isinstance(scene.go_on(), Ticket)
+    assert scene.deliveries(0) == [SENT]
+    # Nobody waits now: the next wait does not begin.
+    scene.outbox.wake()
+    assert scene.waits_ended == 1
+    assert scene.go_on() == pytest.approx(USUAL.gather_s)
+
+
+def test_a_wake_does_not_end_a_wait_for_something_else(scene: Scene) -> None:
+    make_busy(scene)
+    waits_ended = scene.waits_ended
+    scene.outbox.deciding()
+    scene.outbox.wake()
+    assert scene.waits_ended == waits_ended + 1
+    assert scene.go_on() == pytest.approx(USUAL.held_s)
+    scene.outbox.wake()
+    assert scene.waits_ended == waits_ended + 1
+    scene.outbox.committed(())
+    assert scene.waits_ended == waits_ended + 2
+    # What may follow is gathered, however often somebody wakes it.
+    assert scene.go_on() == pytest.approx(USUAL.quiet_s)
+    scene.outbox.wake()
+    assert scene.waits_ended == waits_ended + 2
+
+
+def test_a_wait_that_ended_too_early_goes_on(scene: Scene) -> None:
+    scene.now += 0.25
+    assert scene.go_on() == pytest.approx(USUAL.scan_interval_s - 0.25)
+
+
+@pytest.mark.parametrize("answer", [AWAY, REFUSED])
+def test_what_could_not_be_handed_over_is_as_it_was(scene: Scene, answer: Answer) -> None:
+    scene.admit(0, 1)
+    assert scene.ticket() == [0, 1]
+    scene.go_on(answer)
+    assert scene.deliveries(0, 1) == [HERE, HERE]
+    assert scene.ticket() == [0, 1]
+    scene.go_on()
+    assert scene.deliveries(0, 1) == [SENT, SENT]
+
+
+def test_one_that_came_back_goes_alone_until_it_is_taken(scene: Scene) -> None:
+    scene.admit(0, 1, 2)
+    scene.ticket()
+    scene.go_on()
+    scene.entry(0).delivery = scene.entry(1).delivery = RETURNED
+    for _ in range(2):
+        assert scene.ticket() == [0]
+        scene.go_on(AWAY)
+        assert scene.deliveries(0, 1, 2) == [RETURNED, RETURNED, SENT]
+    assert scene.ticket() == [0]
+    # While others are handed over, it comes back once more.
+    scene.go_on()
+    scene.entry(0).delivery = RETURNED
+    assert scene.ticket() == [1]
+    scene.go_on()
+    assert scene.deliveries(0, 1, 2) == [RETURNED, SENT, SENT]
+
+
+def test_one_that_came_back_ends_the_ticket_before_it(scene: Scene) -> None:
+    scene.admit(0, 1, 2, 3)
+    scene.entry(2).delivery = RETURNED
+    tickets = []
+    for _ in range(3):
+        tickets.append(scene.ticket())
+        scene.go_on()
+    assert tickets == [[0, 1], [2], [3]]
+
+
+def test_what_left_the_pool_meanwhile_is_not_handed_over(scene: Scene) -> None:
+    scene.admit(0, 1, 2)
+    scene.entry(0).delivery = RETURNED
+    assert scene.ticket() == [0]
+    scene.pool.remove(signed(2).hash)
+    scene.go_on()
+    assert scene.ticket() == [1]
+
+
+def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> None:
+    scene.admit(0, 1)
+    scene.ticket()
+    scene.entry(1).delivery = RETURNED
+    scene.go_on(AWAY)
+    assert scene.deliveries(0, 1) == [HERE, RETURNED]
+
+
+def test_what_was_held_before_a_block_is_not_sent_unless_it_came_back(scene: Scene) -> None:
+    scene.admit(0, 1)
+    scene.ticket()
+    scene.take(0, 1)
+    scene.go_on()
+    scene.overlay.reset()
+    scene.now += 2 * USUAL.resend_after_s
+    # CometBFT has still to ask for the first one; the second one it has thrown out.
+    scene.entry(1).delivery = RETURNED
+    assert scene.ticket() == [1]
+
+
+def test_a_restart_forgets_what_came_back(scene: Scene) -> None:
+    scene.admit(0, 1)
+    scene.ticket()
+    scene.go_on()
+    scene.entry(0).delivery = RETURNED
+    scene.outbox.restarted()
+    assert scene.ticket() == [0, 1]
+
+
+def test_one_that_left_and_came_in_again_is_another(scene: Scene) -> None:
+    scene.admit(0)
+    scene.ticket()
+    scene.admit(1, 2)
+    scene.go_on()
+    scene.pool.remove(signed(1).hash)
+    scene.admit(1)
+    assert scene.ticket() == [1, 2]
+    scene.go_on()
+    assert scene.deliveries(0, 1, 2) == [SENT, SENT, SENT]
+
+
+def test_what_grows_stale_is_found_among_others(scene: Scene) -> None:
+    scene.admit(0)
+    scene.ticket()
+    scene.go_on()
+    scene.take(0)
+    scene.now += USUAL.stale_after_s
+    scene.admit(1)
+    both = [signed(1), signed(0)]
+    assert scene.outbox.is_any_stale(both)
+    scene.entry(0).delivery = RETURNED
+    assert not scene.outbox.is_any_stale(both)
