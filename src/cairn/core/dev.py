@@ -10,7 +10,7 @@ import msgspec
 from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE, Admission, DevCalls, not_dev_chain
-from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting, StoreUnavailable
+from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.mempool.entry import WAITING

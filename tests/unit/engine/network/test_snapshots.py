@@ -318,7 +318,7 @@ def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
     node.wait_for([4, 8])
     assert node.commit() == 4
     node.snapshots.close()
-    assert chain.audit() <= 4
+    assert audit(chain) <= 4
 
 
 def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
