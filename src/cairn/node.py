@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from cairn.api.worker import run_worker
+from cairn.api.server.worker import run_worker
 from cairn.cometbft import CometBFT
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.process import run_core
@@ -26,7 +26,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.log import configure_logging
 from cairn.memory import map_large_blocks
-from cairn.store.seen import SeenChain
+from cairn.store.known_chain import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
 

@@ -6,7 +6,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.frames import Opcode
 
-from cairn.api import ws_protocol
+from cairn.api.server import websocket_protocol as ws_protocol
 from cairn.config import Settings
 from tests.support.event_client import (
     connect_idle,

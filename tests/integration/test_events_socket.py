@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Opcode
 from websockets.typing import Origin
 
-from cairn.api.asyncapi import asyncapi_document
+from cairn.api.description.asyncapi import asyncapi_document
 from cairn.config import Settings
 from cairn.core.gateway import DroppedTx
 from cairn.domain.errors import Corrupt, StoreUnavailable

@@ -22,7 +22,7 @@ from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.governance import MAX_UPDATE_BYTES, Admins, ValidatorUpdate, decode_update, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
-from cairn.engine.abci.messages import CheckTxRequest
+from cairn.engine.abci.requests import CheckTxRequest
 from cairn.engine.network.bundle import is_bundle, open_bundle
 from cairn.engine.network.codes import code_of
 from cairn.engine.network.engine import NetworkEngine

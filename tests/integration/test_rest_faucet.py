@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from cairn.api.app import make_app
-from cairn.api.hub import EventHub
-from cairn.api.view import ChainView
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.domain.genesis import COIN
 from tests.support.rest_node import RestNode, assert_problem, run_on_node

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from cairn.api.app import make_app
-from cairn.api.hub import EventHub
-from cairn.api.view import ChainView
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
 from cairn.core.link import LinkClient
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis

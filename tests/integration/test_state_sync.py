@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cairn.cli.join import trust
+from cairn.cli.network.join import trust
 from tests.support.network import Network, NetworkNode, scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S

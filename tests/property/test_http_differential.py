@@ -14,7 +14,7 @@ import pytest
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cairn.api.protocol import HttpProtocol
+from cairn.api.server.http_protocol import HttpProtocol
 from tests.support.http_fuzz import Generator, ProtocolClass, judge, serve
 
 CASES = int(os.environ.get("HTTP_CASES", "1500"))

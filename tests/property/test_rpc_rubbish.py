@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cairn.api.chain_view import ChainView
 from cairn.api.rpc.methods import make_methods
-from cairn.api.view import ChainView
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.rest_node import RestNode, hash_of, rest_node
 from tests.support.rpc_node import raw

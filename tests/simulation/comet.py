@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cairn.domain.genesis import genesis_digest
-from cairn.engine.abci import messages as m
-from cairn.engine.network.rpc import NodeStatus, RpcAway, RpcError
+from cairn.engine.abci import requests as m
+from cairn.engine.network.rpc import CometBftRefusal, NodeStatus, RpcAway
 from tests.simulation.disk import Crash
 from tests.simulation.node import Node, Violation
 
@@ -113,7 +113,7 @@ class Rpc:
     async def highest_peer(self) -> int:
         return self._comet.highest_peer()
 
-    async def broadcast(self, raw: bytes) -> RpcError | None:
+    async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         return await self._comet.rpc_broadcast(raw)
 
     def close(self) -> None:
@@ -329,13 +329,13 @@ class Comet:
             raise RpcAway("simulated")
         return len(self._blocks) - 1 if self.is_online else 0
 
-    async def rpc_broadcast(self, raw: bytes) -> RpcError | None:
+    async def rpc_broadcast(self, raw: bytes) -> CometBftRefusal | None:
         if not self.is_running:
             raise RpcAway("simulated")
         if raw in self._cache:
-            return RpcError(-32603, "Internal error", "tx already exists in cache")
+            return CometBftRefusal(-32603, "Internal error", "tx already exists in cache")
         if len(self.mempool) >= self._mempool_size:
-            return RpcError(-32603, "Internal error", "mempool is full: number of txs")
+            return CometBftRefusal(-32603, "Internal error", "mempool is full: number of txs")
         self.background(self._check_broadcast(raw))
         return None
 

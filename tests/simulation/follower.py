@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cairn.api.hub import EventHub
-from cairn.api.standing import StandingInquiry
-from cairn.api.view import ChainView
+from cairn.api.chain_view import ChainView
+from cairn.api.events.follow_status import FollowStatus
+from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.core.gateway import ChainInfo, Phase, Standing
 from cairn.domain.errors import Fatal, StoreUnavailable
@@ -68,7 +68,7 @@ class Worker:
         self._view = ChainView(scratch, node.genesis.chain_id, self._damaged)
         self._hub = EventHub(self._view, Settings())
         self._view.subscribe(self._hub)
-        StandingInquiry(self, self._hub)  # type: ignore[arg-type]
+        FollowStatus(self, self._hub)  # type: ignore[arg-type]
         self._socket: Socket | None = None
         self._next: int | None = None
         """The next block that the client must be told of; None before it has subscribed."""

@@ -11,7 +11,7 @@ from cairn.domain.crypto import address_of_key
 from cairn.domain.errors import Rejected
 from cairn.domain.governance import Validator, ValidatorUpdate, encode_update, sign_update
 from cairn.domain.types import Address
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests

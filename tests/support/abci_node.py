@@ -12,13 +12,13 @@ from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.governance import Admins, Validator, ValidatorUpdate, encode_update, sign_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
-from cairn.engine.network.application import NetworkApplication
+from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.refusals import Refusals
-from cairn.engine.network.senders import Senders
 from cairn.feed.feed import Feed
 from cairn.mempool.entry import HERE, RETURNED
 from cairn.mempool.policy import PoolLimits
@@ -74,7 +74,7 @@ class Node:
     def __init__(self, directory: Path, genesis: Genesis = GENESIS) -> None:
         self.chain = ChainStore.open(directory, genesis)
         self.pool = Mempool(genesis.rules, PoolLimits(), self.chain)
-        self.senders = Senders(genesis.chain_id)
+        self.senders = ParsedTxs(genesis.chain_id)
         self.events = Recorder(self.pool)
         self.heard: list[int] = []
         self.seconds = 0.0

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cairn.cli.main import app
-from cairn.store import chain, rewind
-from cairn.store.rewind import DevDirectory
+from cairn.store import chain
+from cairn.store import dev_snapshots as rewind
+from cairn.store.dev_snapshots import DevDirectory
 
 CRASH_POINTS = ("undecided", "decided", "chain-moved", "all-moved", "finished")
 """In the order in which a revert comes to them. From `decided` on there is no way back."""

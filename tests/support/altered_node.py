@@ -25,7 +25,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import ValidatorUpdate, encode_update, sign_update
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
-from cairn.engine.abci.messages import (
+from cairn.engine.abci.requests import (
     CheckTxRequest,
     FinalizeBlockRequest,
     PrepareProposalRequest,
@@ -33,7 +33,7 @@ from cairn.engine.abci.messages import (
     TxResult,
 )
 from cairn.engine.application import Application
-from cairn.engine.network.application import NetworkApplication
+from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
 from cairn.store.chain import ChainStore
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.abci.server import AbciServer
 from cairn.log import configure_logging

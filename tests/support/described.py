@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from cairn.api.openapi import openapi_document
+from cairn.api.description.openapi import openapi_document
 from cairn.domain.genesis import DEV_KEYS
 
 DOCUMENT = openapi_document([address for address, _ in DEV_KEYS])

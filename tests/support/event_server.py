@@ -16,9 +16,9 @@ import uvloop
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from cairn.api.hub import EventHub
-from cairn.api.websocket import EventsEndpoint
-from cairn.api.ws_protocol import EventsProtocol
+from cairn.api.events.hub import EventHub
+from cairn.api.events.socket import EventsEndpoint
+from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, CoreGateway, Standing

@@ -19,12 +19,12 @@ import h11
 import uvicorn
 from uvicorn.server import ServerState
 
-from cairn.api.access import HostList, RateLimiter
-from cairn.api.heads import PlainHeads
-from cairn.api.lane import Lane
-from cairn.api.protocol import HttpProtocol
-from cairn.api.view import ChainView
-from cairn.api.ws_protocol import EXTENSION, EventsProtocol
+from cairn.api.chain_view import ChainView
+from cairn.api.server.access import HostList, RateLimiter
+from cairn.api.server.fast_path import FastPath
+from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.known_heads import PlainHeads
+from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
@@ -344,7 +344,7 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     recorder = Recorder(conversation.delays)
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
-    lane = Lane(view, recorder, PlainHeads(HOSTS), limiter, SETTINGS)  # type: ignore[arg-type]
+    lane = FastPath(view, recorder, PlainHeads(HOSTS), limiter, SETTINGS)  # type: ignore[arg-type]
     config = uvicorn.Config(
         recorder, ws=EventsProtocol, ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False
     )

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from cairn.cli.network import engine_genesis
+from cairn.cli.network.homes import engine_genesis
 from cairn.cometbft import TomlValue, edit_toml
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, Genesis, encode_genesis, parse_genesis

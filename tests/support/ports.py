@@ -3,7 +3,7 @@
 import random
 import socket
 
-from cairn.cli.network import PORTS_BETWEEN_NODES
+from cairn.cli.network.homes import PORTS_BETWEEN_NODES
 
 FIRST, LAST = 15_000, 32_000
 """Below those that systems hand out to clients."""

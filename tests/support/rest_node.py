@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from cairn.api.app import make_app
-from cairn.api.hub import EventHub
-from cairn.api.view import ChainView
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.core.service import Core
 from cairn.domain.types import Tx

@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 import uvloop
 
-from cairn.api import worker
-from cairn.api.answers import confirmed_json
-from cairn.api.hub import EventHub
-from cairn.api.protocol import HttpProtocol
-from cairn.api.view import ChainView
-from cairn.api.worker import make_server
+from cairn.api.chain_json import confirmed_json
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
+from cairn.api.server import worker
+from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.worker import make_server
 from cairn.config import Settings
 from cairn.domain.types import BlockHash, Tx, TxHash
 from tests.support.core_fixtures import signed

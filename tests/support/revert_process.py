@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from cairn.store.rewind import DevDirectory, finish_revert
+from cairn.store.dev_snapshots import DevDirectory, finish_revert
 
 CHANGES = {"os.rename", "os.mkdir", "shutil.rmtree"}
 """Files are removed only as whole directories that nobody looks at any more: one kill in front of each will do."""

@@ -17,8 +17,8 @@ from tests.support.pace import PATIENCE_S
 RUN_WORKER = """
 import socket, sys
 from pathlib import Path
-from cairn.api import probes
-from cairn.api.worker import run_worker
+from cairn.api.rest import probes
+from cairn.api.server.worker import run_worker
 from cairn.config import Settings
 listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 sock = socket.socket(fileno=listener)
@@ -31,7 +31,7 @@ from pathlib import Path
 from cairn.config import Settings
 from cairn.core.process import run_core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
-from cairn.store.seen import SeenChain
+from cairn.store.known_chain import SeenChain
 lifeline, directory = int(sys.argv[2]), Path(sys.argv[3])
 settings = Settings(block_time_s=float(sys.argv[4]))
 core_socket = directory / "core.sock"

@@ -12,7 +12,7 @@ import pytest
 from mkdocs.exceptions import PluginError
 
 from cairn import client
-from cairn.api.asyncapi import asyncapi_document
+from cairn.api.description.asyncapi import asyncapi_document
 from cairn.api.errors import ANSWERS
 from tests.support.described import DOCUMENT
 from tests.support.pages import ROOT

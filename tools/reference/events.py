@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cairn.api.asyncapi import asyncapi_document
+from cairn.api.description.asyncapi import asyncapi_document
 from tools.reference.wording import Json, example, fields_table
 
 DOCUMENT = asyncapi_document()

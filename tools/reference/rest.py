@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from cairn.api.description.openapi import COMMON_STATUSES, codes_of, openapi_document
 from cairn.api.errors import ANSWERS
-from cairn.api.openapi import COMMON_STATUSES, codes_of, openapi_document
 from cairn.domain.genesis import DEV_KEYS
 from tools.reference.wording import Json, example, fields_table, schema_anchor, table, type_of
 

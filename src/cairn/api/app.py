@@ -6,25 +6,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
-from cairn.api.access import HostList, OriginList, RateLimiter
-from cairn.api.answers import submitted_json
-from cairn.api.bodies import read_json_body
-from cairn.api.edge import EVENTS_PATH, RPC_PATH, Edge
+from cairn.api.chain_json import submitted_json
+from cairn.api.chain_view import ChainView
+from cairn.api.description.explorer_files import Explorer
+from cairn.api.description.pages import Pages
 from cairn.api.errors import UpgradeRequired
-from cairn.api.explorer import Explorer
-from cairn.api.faucet import Faucet
-from cairn.api.hub import EventHub
-from cairn.api.intake import Intake
-from cairn.api.pages import Pages
-from cairn.api.probes import Probes
-from cairn.api.reads import Reads, encoded, json_response
+from cairn.api.events.hub import EventHub
+from cairn.api.events.socket import EventsEndpoint
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.faucet import Faucet
+from cairn.api.rest.lookups import Lookups, encoded, json_response
+from cairn.api.rest.probes import Probes
+from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.methods import make_methods
-from cairn.api.rpc.socket import RpcSocketEndpoint
-from cairn.api.validators import Validators
-from cairn.api.view import ChainView
-from cairn.api.websocket import EventsEndpoint
+from cairn.api.rpc.websocket import RpcSocketEndpoint
+from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.server.middleware import EVENTS_PATH, RPC_PATH, Edge
+from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 
@@ -48,9 +48,9 @@ def make_app(
 def routes(
     gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter, settings: Settings
 ) -> list[BaseRoute]:
-    probes, reads, pages = Probes(gateway, view), Reads(gateway, view), Pages(view)
-    validators, explorer = Validators(gateway), Explorer(settings.explorer)
-    submissions = Submissions(Intake(gateway, view), settings)
+    probes, reads, pages = Probes(gateway, view), Lookups(gateway, view), Pages(view)
+    validators, explorer = ValidatorRoutes(gateway), Explorer(settings.explorer)
+    submissions = Submissions(Submitter(gateway, view), settings)
     rpc_methods = make_methods(gateway, view)
     rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
     return [
@@ -86,7 +86,7 @@ def routes(
 class Submissions:
     """POST /tx and POST /txs."""
 
-    def __init__(self, intake: Intake, settings: Settings) -> None:
+    def __init__(self, intake: Submitter, settings: Settings) -> None:
         self._intake = intake
         self._settings = settings
 

@@ -1,4 +1,4 @@
-"""The commands, and those that run a node. What each exit code means is in cairn.cli.report."""
+"""The commands, and those that run a node. What each exit code means is in cairn.cli.shared.report."""
 
 import ipaddress
 import os
@@ -12,15 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from cairn import __version__
-from cairn.cli import keys, look, validators, wallet
-from cairn.cli.banner import print_dev_banner, print_run_banner
 from cairn.cli.completion import answer_shells, completion
-from cairn.cli.engine import settle_engine
-from cairn.cli.home import Home, build_genesis, read_address
-from cairn.cli.join import join
-from cairn.cli.options import flags_given, with_settings
-from cairn.cli.report import EXIT_CODES, DataUnusable, reported_errors, warn
-from cairn.cli.testnet import make_testnet
+from cairn.cli.look import look_commands as look
+from cairn.cli.network import validator_commands as validators
+from cairn.cli.network.join import join
+from cairn.cli.network.testnet import make_testnet
+from cairn.cli.node.banner import print_dev_banner, print_run_banner
+from cairn.cli.node.engine_choice import settle_engine
+from cairn.cli.node.home import Home, build_genesis, read_address
+from cairn.cli.node.options import flags_given, with_settings
+from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
+from cairn.cli.wallet import key_commands as keys
+from cairn.cli.wallet import spend_commands as wallet
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable

@@ -178,6 +178,11 @@ class Admissions(SubmissionCalls):
         self._pool.up_s = int(self._loop.time() - self._opened_at)
         return self._pool.up_s
 
+    def check_alive(self) -> None:
+        """Raises `StoreUnavailable` when this core has ended."""
+        if self.failed.done():
+            raise StoreUnavailable("the store is being opened anew: try again")
+
     def fail(self, failure: BaseException) -> None:
         """End this core: nothing more is admitted, and what waits for its sync is refused."""
         if not self.failed.done():

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import msgspec
 import structlog
 
-from cairn.core import wire
+from cairn.core import link_frames as wire
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener, Phase
 from cairn.domain.codec import decode_records, encode_record

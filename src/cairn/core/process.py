@@ -18,7 +18,7 @@ from cairn.config import EXIT_FATAL, Settings
 from cairn.core.admission import Admissions
 from cairn.core.calls import Method, Needs
 from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
-from cairn.core.server import Answering, LinkServer
+from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
     Fatal,
@@ -32,7 +32,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
-from cairn.store.seen import SeenChain
+from cairn.store.known_chain import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
 

@@ -1,6 +1,7 @@
 """Questions about transactions: answered by the mempool, and by the chain while it is open."""
 
 import contextlib
+from collections.abc import Callable
 
 from cairn.core.gateway import ConfirmedTx, DroppedTx, MempoolCalls, PendingPage, PendingTx, Standing
 from cairn.domain.errors import NodeError
@@ -10,9 +11,11 @@ from cairn.store.chain import ChainStore
 
 
 class Questions(MempoolCalls):
-    def __init__(self, chain: ChainStore, pool: Mempool) -> None:
+    def __init__(self, chain: ChainStore, pool: Mempool, check_alive: Callable[[], None]) -> None:
+        """`check_alive` raises `StoreUnavailable` when this core has ended."""
         self._chain = chain
         self._pool = pool
+        self._check_alive = check_alive
         self._closed = False
 
     def close(self) -> None:
@@ -27,14 +30,20 @@ class Questions(MempoolCalls):
         return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Once this core has ended, only what its memory knows: then None says nothing."""
+        """Once this core is closed, only what its memory knows: then None says nothing.
+
+        Raises `StoreUnavailable` of one that has ended: what it has not, or has dropped, may yet be on disk.
+        """
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)
-        location = None if self._closed else self._chain.find_location(tx_hash)
+        if self._closed:
+            return None
+        location = self._chain.find_location(tx_hash)
         if location is not None:
             return ConfirmedTx(location[0])
-        reason = None if self._closed else self._pool.reason_dropped(tx_hash)
+        self._check_alive()
+        reason = self._pool.reason_dropped(tx_hash)
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:

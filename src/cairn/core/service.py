@@ -18,11 +18,11 @@ from cairn.config import Settings
 from cairn.core.admission import Admissions, Drops
 from cairn.core.arrivals import Arrivals
 from cairn.core.calls import Calls, Method, methods_of
-from cairn.core.dev import DevClock, DevControls, NoDevControls
+from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
 from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, MempoolListener, Phase, Status, ValidatorSet
 from cairn.core.questions import Questions
-from cairn.core.validators import submit_update, validator_set
+from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.errors import Corrupt, MempoolFull, StoreUnavailable, TxRejected
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
@@ -36,10 +36,10 @@ from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
+from cairn.store.dev_snapshots import DevDirectory, DevState
 from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
-from cairn.store.rewind import DevDirectory, DevState
-from cairn.store.seen import SeenHead
+from cairn.store.known_chain import SeenHead
 
 HOUSEKEEPING_INTERVAL_S = 5.0
 
@@ -79,7 +79,7 @@ class Core(CoreGateway):
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
-        self._questions = Questions(chain, pool)
+        self._questions = Questions(chain, pool, self.admissions.check_alive)
         filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
         parts: tuple[Calls, ...] = (self.admissions, self._questions, filters, self._build_controls())
         self._answering = {method.name: part for part in parts for method in methods_of(type(part))}
@@ -237,7 +237,6 @@ class Core(CoreGateway):
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
             now=int(time.time() if self._dev_clock is None else self._dev_clock.now),
-            refused_from_peers=self.engine.refused_from_peers,
         )
 
     async def validators(self) -> ValidatorSet:
@@ -263,10 +262,6 @@ class Core(CoreGateway):
             self.admissions.fail(failure)
             return failure.detail
         return OK
-
-
-def _opening_anew() -> StoreUnavailable:
-    return StoreUnavailable("the store is being opened anew: try again")
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

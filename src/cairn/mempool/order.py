@@ -5,13 +5,13 @@ from itertools import takewhile
 
 from cairn.domain.types import Account, Address
 from cairn.mempool.entry import WAITING, Entry
-from cairn.mempool.lane import Lane
 from cairn.mempool.ranking import Ranking
+from cairn.mempool.sender_lane import SenderLane
 
 
 class Order:
     def __init__(self) -> None:
-        self._lanes: dict[Address, Lane] = {}
+        self._lanes: dict[Address, SenderLane] = {}
         self._arrivals = 0
         # Only leaders are sorted: a replacement at the head of ten thousand others then moves one of them.
         self._leaders = Ranking()
@@ -28,16 +28,16 @@ class Order:
 
     # Lanes.
 
-    def find_lane(self, sender: Address) -> Lane | None:
+    def find_lane(self, sender: Address) -> SenderLane | None:
         return self._lanes.get(sender)
 
-    def lane_of(self, entry: Entry) -> Lane:
+    def lane_of(self, entry: Entry) -> SenderLane:
         return self._lanes[entry.tx.sender]
 
-    def new_lane(self, sender: Address, account: Account) -> Lane:
+    def new_lane(self, sender: Address, account: Account) -> SenderLane:
         """A lane that counts only once something is added to it."""
         self._arrivals += 1
-        return Lane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
+        return SenderLane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
 
     # The order over all lanes.
 
@@ -75,7 +75,7 @@ class Order:
 
     # Changes.
 
-    def add(self, lane: Lane, entry: Entry) -> None:
+    def add(self, lane: SenderLane, entry: Entry) -> None:
         self._lanes[lane.sender] = lane
         lane.reserve(entry.tx)
         if entry.tx.nonce != lane.next_nonce:
@@ -87,7 +87,7 @@ class Order:
             self._take_waiting(lane)
             self._lead(lane, first)
 
-    def replace(self, lane: Lane, old: Entry, new: Entry) -> None:
+    def replace(self, lane: SenderLane, old: Entry, new: Entry) -> None:
         lane.release(old.tx)
         lane.reserve(new.tx)
         if old.lead == WAITING:
@@ -99,7 +99,7 @@ class Order:
             lane.ready[position] = new
             self._lead(lane, position)
 
-    def remove(self, lane: Lane, entry: Entry, up_s: int) -> None:
+    def remove(self, lane: SenderLane, entry: Entry, up_s: int) -> None:
         """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
         lane.release(entry.tx)
         if entry.lead == WAITING:
@@ -114,7 +114,7 @@ class Order:
                 self._queue(lane, successor)
         self._close_if_empty(lane)
 
-    def advance(self, lane: Lane, nonce: int) -> list[Entry]:
+    def advance(self, lane: SenderLane, nonce: int) -> list[Entry]:
         """Take out all before `nonce`, which is the sender's next confirmed one."""
         departed = lane.advance(nonce)
         self.ready_count -= len(departed)
@@ -132,11 +132,11 @@ class Order:
         self._close_if_empty(lane)
         return departed
 
-    def _close_if_empty(self, lane: Lane) -> None:
+    def _close_if_empty(self, lane: SenderLane) -> None:
         if not lane.ready and not lane.waiting:
             del self._lanes[lane.sender]
 
-    def _lead(self, lane: Lane, first: int) -> None:
+    def _lead(self, lane: SenderLane, first: int) -> None:
         """Give each its lead again, from position `first` of `lane.ready` on."""
         ready = lane.ready
         lead = ready[first - 1].lead if first else 0
@@ -155,7 +155,7 @@ class Order:
         if entry.lead == entry.bid:
             self._leaders.remove(entry.bid)
 
-    def _take_waiting(self, lane: Lane) -> None:
+    def _take_waiting(self, lane: SenderLane) -> None:
         """Make ready all that no longer waits for a nonce."""
         while lane.waiting:
             entry = lane.waiting.get(lane.next_nonce)
@@ -165,14 +165,14 @@ class Order:
             lane.append(entry)
             self.ready_count += 1
 
-    def _queue(self, lane: Lane, entry: Entry) -> None:
+    def _queue(self, lane: SenderLane, entry: Entry) -> None:
         entry.lead = WAITING
         lane.waiting[entry.tx.nonce] = entry
         self._waiting.add(_place(lane.arrival, entry.tx.nonce), entry)
         self._waiting_bids.add(entry.bid, entry)
         self._waiting_times.add(_time_place(entry), entry)
 
-    def _unqueue(self, lane: Lane, entry: Entry) -> None:
+    def _unqueue(self, lane: SenderLane, entry: Entry) -> None:
         del lane.waiting[entry.tx.nonce]
         self._waiting.remove(_place(lane.arrival, entry.tx.nonce))
         self._waiting_bids.remove(entry.bid)

@@ -14,10 +14,10 @@ from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
 from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more
-from cairn.mempool.lane import Lane
-from cairn.mempool.noted import Noted
 from cairn.mempool.order import Order
 from cairn.mempool.policy import PoolLimits
+from cairn.mempool.sender_lane import SenderLane
+from cairn.mempool.unlisted import Unlisted
 
 DROPS_REMEMBERED = 100_000
 
@@ -52,7 +52,7 @@ class Mempool:
         self._state = state
         self._entries: dict[TxHash, Entry] = {}
         self._order = Order()
-        self._noted = Noted()
+        self._noted = Unlisted()
         self._dropped: OrderedDict[TxHash, DropReason] = OrderedDict()
         self._next_seq = 0
         self.up_s = 0
@@ -97,7 +97,7 @@ class Mempool:
         lane = self._find_lane(sender)
         return 0 if lane is None else lane.cost
 
-    def _find_lane(self, sender: Address) -> Lane | None:
+    def _find_lane(self, sender: Address) -> SenderLane | None:
         if sender in self._noted:
             self._list([sender])
         return self._order.find_lane(sender)
@@ -250,14 +250,14 @@ class Mempool:
         self._dropped.pop(tx.hash, None)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
-    def _check(self, tx: Tx, lane: Lane, old: Tx | None, nonce_gap: int) -> None:
+    def _check(self, tx: Tx, lane: SenderLane, old: Tx | None, nonce_gap: int) -> None:
         limits = self._limits
         lane.check_place(tx, old, limits.price_bump_percent, nonce_gap)
         if old is None and len(lane) >= limits.per_sender:
             raise SenderLimit(f"{limits.per_sender} transactions of this sender are pending, as many as are held")
         lane.check_funds(tx, old)
 
-    def _make_room(self, lane: Lane, newcomer: Entry) -> Drop:
+    def _make_room(self, lane: SenderLane, newcomer: Entry) -> Drop:
         """Drop the worst that waits, or else the last in mining order; the newcomer must be better than it."""
         queued = newcomer.tx.nonce != lane.next_nonce
         victim = self._order.find_worst_waiting()
@@ -301,13 +301,13 @@ class Mempool:
         lanes = [lane for sender in senders if (lane := self._order.find_lane(sender)) is not None]
         return dropped + [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
 
-    def _settle(self, lane: Lane, account: Account) -> list[Drop]:
+    def _settle(self, lane: SenderLane, account: Account) -> list[Drop]:
         departed = self._order.advance(lane, account.nonce)
         dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]
         lane.balance = account.balance
         return dropped + self._drop_unpaid(lane) if lane.is_overdrawn else dropped
 
-    def _drop_unpaid(self, lane: Lane) -> list[Drop]:
+    def _drop_unpaid(self, lane: SenderLane) -> list[Drop]:
         """Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole."""
         dropped = []
         for entry in reversed(lane.entries_from(lane.nonce)):

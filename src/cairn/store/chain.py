@@ -11,6 +11,8 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
+from cairn.store.account_cache import Known, RecentAccounts
+from cairn.store.dev_snapshots import finish_revert
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
@@ -26,13 +28,11 @@ from cairn.store.directory import (
 )
 from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
+from cairn.store.known_chain import SeenHead
 from cairn.store.prune import keep_only, remove_blocks
 from cairn.store.reader import ChainReader
-from cairn.store.recent import Known, RecentAccounts
 from cairn.store.restore import Restore
-from cairn.store.rewind import finish_revert
 from cairn.store.rocks import Batch, Database
-from cairn.store.seen import SeenHead
 from cairn.store.snapshot import Manifest, Pause
 from cairn.store.watermark import Watermark
 

@@ -58,7 +58,7 @@ class Batch:
             put(key, value, handle)
 
 
-class Cursor:
+class RocksCursor:
     """A walk over one family as it was when the walk began. It ends with the database at the latest."""
 
     def __init__(self, path: Path, entries: RdictIter) -> None:
@@ -95,7 +95,7 @@ class Database:
     def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
         self._path = path
         self._failure: StoreUnavailable | Fatal | None = None
-        self._cursors: WeakSet[Cursor] = WeakSet()
+        self._cursors: WeakSet[RocksCursor] = WeakSet()
         options = _database_options(strict)
         cache = Cache(BLOCK_CACHE_BYTES)
         try:
@@ -159,8 +159,8 @@ class Database:
             yield entry
             entry = cursor.next()
 
-    def cursor(self, family: str) -> Cursor:
-        cursor = Cursor(self._path, self._families[family].iter(self._whole_order))
+    def cursor(self, family: str) -> RocksCursor:
+        cursor = RocksCursor(self._path, self._families[family].iter(self._whole_order))
         self._cursors.add(cursor)
         return cursor
 

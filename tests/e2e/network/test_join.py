@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cli.join import newest_snapshot
+from cairn.cli.network.join import newest_snapshot
 from cairn.cometbft import CometBFT, edit_toml
 from cairn.domain.errors import InvalidConfig
 from tests.support.cometbft import BINARY

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.cli.join import trust
+from cairn.cli.network.join import trust
 from cairn.cometbft import TomlValue
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address

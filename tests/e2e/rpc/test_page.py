@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cairn.api.chain_view import ChainView
 from cairn.api.rpc.errors import WORDING
 from cairn.api.rpc.methods import make_methods
-from cairn.api.view import ChainView
 from tests.support.node_process import NodeProcess
 from tests.support.pages import Page, Terminal
 from tests.support.scripted_gateway import ScriptedGateway

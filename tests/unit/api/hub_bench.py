@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from cairn.api.hub import EventHub
-from cairn.api.subscriber import Subscriber
+from cairn.api.events.hub import EventHub
+from cairn.api.events.subscriber import Subscriber
 from cairn.config import Settings
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of

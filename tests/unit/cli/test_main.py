@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cairn import __version__
 from cairn.cli.main import app, dev_directory, is_loopback
-from cairn.cli.options import flags_given
+from cairn.cli.node.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
@@ -227,7 +227,7 @@ HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "py
         ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
         ("app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)", (*HEAVY, "cairn.core")),
         # All that `cairn dev` loads before it starts its processes, and all that those load.
-        ("import cairn.node, cairn.core.process, cairn.api.worker", HEAVY),
+        ("import cairn.node, cairn.core.process, cairn.api.server.worker", HEAVY),
     ],
 )
 def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]) -> None:

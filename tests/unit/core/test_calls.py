@@ -9,7 +9,7 @@ from typing import TypeVar, assert_type
 import msgspec
 import pytest
 
-from cairn.core import wire
+from cairn.core import link_frames as wire
 from cairn.core.calls import Calls, Method, call, methods_of
 from cairn.core.gateway import (
     ConfirmedTx,

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cairn.core import link, server, wire
+from cairn.core import link
+from cairn.core import link_frames as wire
+from cairn.core import link_server as server
 from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable

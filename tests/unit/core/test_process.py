@@ -21,7 +21,7 @@ from cairn.domain.types import Address, Draft
 from cairn.store import directory
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
-from cairn.store.seen import SeenChain
+from cairn.store.known_chain import SeenChain
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
 from tests.support.linked_core import linked
 from tests.support.pace import PATIENCE_S

@@ -3,12 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.access import RateLimiter, client_of
-from cairn.api.bodies import read_json_body
-from cairn.api.reads import json_response
-from cairn.api.rpc.counting import CallCounter
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.lookups import json_response
+from cairn.api.rpc.call_limit import CallCounter
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.filters import asking_client
+from cairn.api.rpc.filter_methods import asking_client
+from cairn.api.server.access import RateLimiter, client_of
 from cairn.config import Settings
 
 

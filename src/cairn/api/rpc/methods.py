@@ -1,19 +1,19 @@
 """Every method, by name: the table that the dispatcher serves."""
 
-from cairn.api.intake import Intake
-from cairn.api.rpc.chain import Chain
-from cairn.api.rpc.dev import DevMethods
+from cairn.api.chain_view import ChainView
+from cairn.api.rpc.account_methods import StateMethods
+from cairn.api.rpc.block_methods import ReadingMethods
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dev_methods import DevMethods
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import METHOD_NOT_FOUND, RpcError
-from cairn.api.rpc.fees import FeeMethods
-from cairn.api.rpc.filters import FilterMethods
-from cairn.api.rpc.names import NamingMethods
-from cairn.api.rpc.reading import ReadingMethods
-from cairn.api.rpc.sending import SendingMethods
-from cairn.api.rpc.state import StateMethods
-from cairn.api.rpc.txpool import TxpoolMethods
+from cairn.api.rpc.fee_methods import FeeMethods
+from cairn.api.rpc.filter_methods import FilterMethods
+from cairn.api.rpc.node_methods import NamingMethods
+from cairn.api.rpc.send_methods import SendingMethods
+from cairn.api.rpc.txpool_methods import TxpoolMethods
 from cairn.api.rpc.values import Params
-from cairn.api.view import ChainView
+from cairn.api.submitter import Submitter
 from cairn.core.gateway import CoreGateway
 
 
@@ -24,7 +24,7 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
         StateMethods(chain),
         FeeMethods(chain),
         ReadingMethods(chain),
-        SendingMethods(chain, Intake(gateway, view)),
+        SendingMethods(chain, Submitter(gateway, view)),
         FilterMethods(chain),
         TxpoolMethods(chain),
         DevMethods(chain),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from websockets.frames import Frame, Opcode
 
+from cairn.api.chain_view import ChainView
 from cairn.api.rpc.objects import header_object, transaction_object
-from cairn.api.view import ChainView
 from cairn.domain.types import BlockHash, Tx
 
 CACHED_HEADS = 128

@@ -21,7 +21,7 @@ TRANSFER_DATA_BYTES = 110
 """About what a signed transfer takes."""
 
 
-class Place:
+class BlockPlace:
     """Where a confirmed transaction is."""
 
     __slots__ = ("block_hash", "height", "position", "timestamp")
@@ -33,7 +33,7 @@ class Place:
         self.position = position
 
 
-def transaction_object(tx: Tx, chain_id: int, place: Place | None) -> Json:
+def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
     """`place` is None for a pending transaction."""
     parity = tx.signature[64]
     return {
@@ -57,7 +57,7 @@ def transaction_object(tx: Tx, chain_id: int, place: Place | None) -> Json:
     }
 
 
-def receipt_object(tx: Tx, place: Place) -> Json:
+def receipt_object(tx: Tx, place: BlockPlace) -> Json:
     """An included transaction has succeeded: no other one is ever in a block."""
     return {
         "transactionHash": data(tx.hash),

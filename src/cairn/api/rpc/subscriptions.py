@@ -2,13 +2,13 @@
 
 import secrets
 
-from cairn.api.hub import EventHub
-from cairn.api.rpc.arrivals import ArrivalFeed
+from cairn.api.events.hub import EventHub
+from cairn.api.events.subscriber import Connection
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, METHOD_NOT_FOUND, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.notifications import ArrivedTxs, HeadTexts, notification
+from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.values import Params, check_count, given, parse_flag, quantity
-from cairn.api.subscriber import Connection
 
 MAX_SUBSCRIPTIONS = 64
 """On one socket."""

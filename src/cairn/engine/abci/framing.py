@@ -7,7 +7,7 @@ MAX_FRAME_BYTES = 128 * 1024 * 1024
 _MAX_LENGTH_BYTES = 5
 
 
-class MalformedRequest(Exception):
+class MalformedFrame(Exception):
     """CometBFT sent what is no request that we know; the connection cannot go on."""
 
 
@@ -32,7 +32,7 @@ class FrameReader:
         while at < end:
             length, start = _read_length(data, at, end)
             if length > self._max_frame_bytes:
-                raise MalformedRequest(f"a message of {length} bytes is longer than {self._max_frame_bytes}")
+                raise MalformedFrame(f"a message of {length} bytes is longer than {self._max_frame_bytes}")
             stop = start + length
             if start == at or stop > end:
                 self._needed = stop - at
@@ -54,7 +54,7 @@ def _read_length(data: bytes, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return length, at + i + 1
     if end - at >= _MAX_LENGTH_BYTES:
-        raise MalformedRequest("a message length of more than five bytes")
+        raise MalformedFrame("a message length of more than five bytes")
     return 0, at
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from cairn.engine.abci.messages import (
+from cairn.engine.abci.requests import (
     ApplySnapshotChunkRequest,
     ApplySnapshotChunkResponse,
     CheckTxRequest,

@@ -11,9 +11,9 @@ from typing import Any, cast
 import structlog
 
 from cairn.engine.abci import wire
-from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, MalformedRequest
+from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, MalformedFrame
 from cairn.engine.abci.handler import AbciHandler
-from cairn.engine.abci.messages import CheckTxRequest, TxResult
+from cairn.engine.abci.requests import CheckTxRequest, TxResult
 
 MAX_WAITING = 4_096
 """Requests read ahead of an unfinished one on the same connection; then reading pauses."""
@@ -78,7 +78,7 @@ class AbciServer:
 
     def refused(self, error: Exception) -> None:
         """A connection ended because of `error`."""
-        if isinstance(error, MalformedRequest):
+        if isinstance(error, MalformedFrame):
             log.error("refused what CometBFT sent", reason=str(error))
             return
         log.error("the application failed CometBFT", exc_info=error)

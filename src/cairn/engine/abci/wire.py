@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from google.protobuf.message import DecodeError
 
-from cairn.engine.abci import messages as m
-from cairn.engine.abci.framing import MalformedRequest, frame
+from cairn.engine.abci import requests as m
+from cairn.engine.abci.framing import MalformedFrame, frame
 from cairn.engine.abci.proto import abci_pb2 as pb
 
 NS_PER_S = 1_000_000_000
@@ -44,7 +44,7 @@ def decode_request(payload: bytes) -> m.CheckTxRequest | Call:
     try:
         request = pb.Request.FromString(payload)
     except DecodeError as error:
-        raise MalformedRequest(f"not an ABCI request: {error}") from error
+        raise MalformedFrame(f"not an ABCI request: {error}") from error
     kind = request.WhichOneof("value")
     if kind == "check_tx":
         check = request.check_tx
@@ -52,7 +52,7 @@ def decode_request(payload: bytes) -> m.CheckTxRequest | Call:
     if kind == "flush":
         return FLUSH
     if kind is None:
-        raise MalformedRequest("a request of an unknown kind")
+        raise MalformedFrame("a request of an unknown kind")
     value, decode, height_of = getattr(request, kind), _ARGUMENTS.get(kind), _HEIGHTS.get(kind)
     return Call(kind, () if decode is None else (decode(value),), None if height_of is None else height_of(value))
 
@@ -66,7 +66,7 @@ def _decode_init_chain(init: pb.RequestInitChain) -> m.InitChainRequest:
 def _decode_validator(update: pb.ValidatorUpdate) -> m.ValidatorUpdate:
     key_type = update.pub_key.WhichOneof("sum")
     if key_type is None:
-        raise MalformedRequest("a validator with a key of an unknown type")
+        raise MalformedFrame("a validator with a key of an unknown type")
     return m.ValidatorUpdate(getattr(update.pub_key, key_type), update.power)
 
 

@@ -6,12 +6,14 @@ import contextlib
 from cairn.domain.codec import encode_tx
 from cairn.engine.network.bundle import FEWEST, Bundle, encode_ticket
 from cairn.engine.network.outbox import Answer, Outbox, Ticket
+from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import Rpc, RpcAway
-from cairn.engine.network.senders import Senders
 
 
 class Broadcaster:
-    def __init__(self, outbox: Outbox, wait_is_over: asyncio.Event, senders: Senders, rpc: Rpc, chain_id: int) -> None:
+    def __init__(
+        self, outbox: Outbox, wait_is_over: asyncio.Event, senders: ParsedTxs, rpc: Rpc, chain_id: int
+    ) -> None:
         """The outbox sets `wait_is_over`."""
         self._outbox = outbox
         self._wait_is_over = wait_is_over

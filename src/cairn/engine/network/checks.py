@@ -18,11 +18,11 @@ from typing import NamedTuple, Protocol
 
 from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.network.bundle import first_in, is_bundle, open_bundle
 from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.parsed_txs import Meaning, Parsed, ParsedTxs, gather
 from cairn.engine.network.refusals import Refusals
-from cairn.engine.network.senders import Meaning, Parsed, Senders, gather
 
 FIRST_PART = 2
 """Transfers of a bundle that are read first."""
@@ -63,14 +63,14 @@ class _Reading:
         self.new: list[bytes] = []
         """What had to be read."""
 
-    def open(self, raws: Sequence[bytes], senders: Senders) -> None:
+    def open(self, raws: Sequence[bytes], senders: ParsedTxs) -> None:
         self.opened = raws
         self.meanings = senders.known(raws) | self.meanings
         self.unread = [raw for raw in raws if raw not in self.meanings]
 
 
-class Checks:
-    def __init__(self, senders: Senders, judge: Judge, refusals: Refusals) -> None:
+class CheckQueue:
+    def __init__(self, senders: ParsedTxs, judge: Judge, refusals: Refusals) -> None:
         self._senders = senders
         self._judge = judge
         self._refusals = refusals

@@ -16,7 +16,7 @@ from cairn.domain.errors import (
     SenderLimit,
     UpdateRefused,
 )
-from cairn.engine.abci.messages import TxResult
+from cairn.engine.abci.requests import TxResult
 
 APP_VERSION = 1
 """Of the rules: nodes with different ones cannot agree on blocks."""

@@ -10,14 +10,14 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
 from cairn.engine.application import Application
-from cairn.engine.network.application import NetworkApplication
+from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.outbox import Outbox
 from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.rpc import Rpc
-from cairn.engine.network.senders import Senders
-from cairn.engine.network.snapshots import Snapshots
+from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.engine.network.watch import Watch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -59,7 +59,7 @@ class NetworkEngine:
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
         self._overlay = Overlay(chain, price_bump_percent)
-        self._senders = Senders(rules.chain_id)
+        self._senders = ParsedTxs(rules.chain_id)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)

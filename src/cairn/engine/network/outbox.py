@@ -23,7 +23,7 @@ import structlog
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.network.bundle import FEWEST, MOST
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.rpc import IN_CACHE, RpcAway, RpcError
+from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, RpcAway
 from cairn.mempool.entry import HERE, RETURNED, SENT, WAITING, Entry
 from cairn.mempool.pool import Mempool
 
@@ -62,7 +62,7 @@ class Ticket(NamedTuple):
     txs: Sequence[Tx]
 
 
-Answer = RpcError | RpcAway | None
+Answer = CometBftRefusal | RpcAway | None
 """What came of a ticket: CometBFT's refusal, its absence, or nothing that stands in the way. None after a wait, too."""
 Steps = Generator[Ticket | float, Answer, None]
 """Tickets to hand over, and seconds to wait unless the outbox says that the wait is over."""
@@ -306,14 +306,14 @@ class Outbox:
         for entry in entries:
             entry.send(now)
         answer = yield Ticket([entry.tx for entry in entries])
-        if answer is None or (isinstance(answer, RpcError) and IN_CACHE in answer.data):
+        if answer is None or (isinstance(answer, CometBftRefusal) and IN_CACHE in answer.data):
             return _Taken.YES
         for entry in entries:
             if entry.delivery is SENT:
                 entry.delivery = unsent
         return self._judge(answer, len(entries))
 
-    def _judge(self, answer: RpcError | RpcAway, count: int) -> _Taken:
+    def _judge(self, answer: CometBftRefusal | RpcAway, count: int) -> _Taken:
         if isinstance(answer, RpcAway):
             log.debug("cannot broadcast", reason=str(answer))
             return _Taken.NO

@@ -10,7 +10,7 @@ from cairn.domain.transition import Ledger, StateView
 from cairn.domain.types import Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
-from cairn.engine.network.senders import Parsed
+from cairn.engine.network.parsed_txs import Parsed
 
 ApplyUpdate = Callable[[ValidatorUpdate], Governance]
 """The governance after an update of the committed one. Raises `Rejected`."""

@@ -17,7 +17,7 @@ class RpcAway(Exception):
     """CometBFT does not answer."""
 
 
-class RpcError(msgspec.Struct, frozen=True):
+class CometBftRefusal(msgspec.Struct, frozen=True):
     code: int = 0
     message: str = ""
     data: str = ""
@@ -83,7 +83,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
 class _StatusAnswer(msgspec.Struct, frozen=True):
     result: NodeStatus | None = None
-    error: RpcError | None = None
+    error: CometBftRefusal | None = None
 
 
 class _PeerRound(msgspec.Struct, frozen=True):
@@ -105,11 +105,11 @@ class _Consensus(msgspec.Struct, frozen=True):
 
 class _ConsensusAnswer(msgspec.Struct, frozen=True):
     result: _Consensus | None = None
-    error: RpcError | None = None
+    error: CometBftRefusal | None = None
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    error: RpcError | None = None
+    error: CometBftRefusal | None = None
 
 
 _STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
@@ -150,7 +150,7 @@ class Rpc:
         except (msgspec.MsgspecError, ValueError) as error:
             raise RpcAway(f"not an answer to dump_consensus_state: {error}") from None
 
-    async def broadcast(self, raw: bytes) -> RpcError | None:
+    async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Hand something to CometBFT's mempool; None, or why it was not even tried. Raises `RpcAway`."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
         try:

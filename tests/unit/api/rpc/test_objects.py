@@ -3,7 +3,7 @@
 from eth_account import Account as Wallet
 
 from cairn.api.rpc.objects import (
-    Place,
+    BlockPlace,
     block_object,
     header_object,
     pending_block_object,
@@ -20,7 +20,7 @@ HASH = block_hash(HEADER)
 
 def test_a_wallet_recovers_the_sender_from_what_is_shown() -> None:
     tx = signed(3, value=10**20)
-    shown = transaction_object(tx, CHAIN_ID, Place(HASH, HEADER, 1))
+    shown = transaction_object(tx, CHAIN_ID, BlockPlace(HASH, HEADER, 1))
     assert (shown["nonce"], shown["value"], shown["gas"], shown["input"]) == ("0x3", hex(10**20), "0x5208", "0x")
     assert (shown["blockNumber"], shown["transactionIndex"]) == ("0x7", "0x1")
     assert shown["blockHash"] == "0x" + HASH.hex()
@@ -37,7 +37,7 @@ def test_a_pending_transaction_is_nowhere() -> None:
 
 
 def test_a_receipt_counts_the_gas_before_it() -> None:
-    receipt = receipt_object(signed(0), Place(HASH, HEADER, 4))
+    receipt = receipt_object(signed(0), BlockPlace(HASH, HEADER, 4))
     assert (receipt["gasUsed"], receipt["cumulativeGasUsed"]) == ("0x5208", hex(105_000))
     assert (receipt["status"], receipt["effectiveGasPrice"]) == ("0x1", hex(10**9))
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cairn.api.hub import EventHub
-from cairn.api.rpc import arrivals
-from cairn.api.rpc.arrivals import ArrivalFeed
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
+from cairn.api.rpc import pending_arrivals as arrivals
 from cairn.api.rpc.errors import RpcError
 from cairn.api.rpc.notifications import HeadTexts
+from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, Subscriptions
-from cairn.api.view import ChainView
 from cairn.config import Settings
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, Header, Tx
 from tests.support.core_fixtures import signed

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn.engine.abci.framing import FrameReader, MalformedRequest, frame, proposed_size_bytes
+from cairn.engine.abci.framing import FrameReader, MalformedFrame, frame, proposed_size_bytes
 from cairn.engine.abci.proto import abci_pb2 as pb
 
 SIZES = [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152]
@@ -34,26 +34,26 @@ def test_byte_by_byte() -> None:
 def test_a_longer_message_than_allowed_is_refused_by_its_length_alone() -> None:
     reader = FrameReader(max_frame_bytes=1_000)
     assert list(reader.feed(frame(bytes(1_000)))) == [bytes(1_000)]
-    with pytest.raises(MalformedRequest, match="1001 bytes is longer than 1000"):
+    with pytest.raises(MalformedFrame, match="1001 bytes is longer than 1000"):
         list(reader.feed(frame(bytes(1_001))[:2]))
 
 
 def test_the_messages_before_a_bad_length_are_given_first() -> None:
     messages = FrameReader(max_frame_bytes=10).feed(frame(b"good") + frame(bytes(11)))
     assert next(messages) == b"good"
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(MalformedFrame):
         next(messages)
 
 
 def test_a_length_without_an_end_is_refused() -> None:
-    with pytest.raises(MalformedRequest, match="five bytes"):
+    with pytest.raises(MalformedFrame, match="five bytes"):
         list(FrameReader().feed(b"\xff" * 5))
 
 
 def test_a_length_cut_in_the_middle_waits() -> None:
     reader = FrameReader()
     assert list(reader.feed(b"\xff\xff\xff\xff"[:2])) == []
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(MalformedFrame):
         list(reader.feed(b"\xff\xff\xff"))
 
 

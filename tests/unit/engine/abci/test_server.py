@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, frame
 from cairn.engine.abci.handler import AbciHandler
 from cairn.engine.abci.proto import abci_pb2 as pb

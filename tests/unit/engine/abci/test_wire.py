@@ -1,9 +1,9 @@
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from cairn.engine.abci import messages as m
+from cairn.engine.abci import requests as m
 from cairn.engine.abci import wire
-from cairn.engine.abci.framing import FrameReader, MalformedRequest
+from cairn.engine.abci.framing import FrameReader, MalformedFrame
 from cairn.engine.abci.proto import abci_pb2 as pb
 from cairn.engine.abci.wire import Call
 
@@ -143,7 +143,7 @@ def test_a_field_of_a_later_version_is_passed_over() -> None:
     ],
 )
 def test_what_is_no_request_is_refused(payload: bytes, reason: str) -> None:
-    with pytest.raises(MalformedRequest, match=reason):
+    with pytest.raises(MalformedFrame, match=reason):
         wire.decode_request(payload)
 
 

@@ -8,22 +8,22 @@ import pytest
 from cairn.domain.codec import decode_tx, encode_tx
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Account, Address, Tx
-from cairn.engine.network import senders as senders_module
+from cairn.engine.network import parsed_txs as senders_module
 from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_bundle
 from cairn.engine.network.outbox import BUSY, USUAL, Outbox, Timing
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
-from cairn.engine.network.senders import Senders
+from cairn.engine.network.parsed_txs import ParsedTxs
+from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from cairn.mempool.entry import RETURNED, Entry
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
 from tests.support.virtual_time import run_virtual, virtual_loop
 
-IN_CACHE = RpcError(-32603, "Internal error", "tx already exists in cache")
-FULL = RpcError(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
-TOO_LARGE = RpcError(-32603, "Internal error", "Tx too large. Max size is 250, but got 340")
+IN_CACHE = CometBftRefusal(-32603, "Internal error", "tx already exists in cache")
+FULL = CometBftRefusal(-32603, "Internal error", "mempool is full: number of txs 2 (max: 2)")
+TOO_LARGE = CometBftRefusal(-32603, "Internal error", "Tx too large. Max size is 250, but got 340")
 
 
 class Mempools(Rpc):
@@ -32,9 +32,9 @@ class Mempools(Rpc):
     def __init__(self) -> None:
         super().__init__("unix:///nowhere", 1.0)
         self.tickets: list[list[Tx]] = []
-        self.answer: Callable[[Sequence[Tx]], RpcError | None] = lambda txs: None
+        self.answer: Callable[[Sequence[Tx]], CometBftRefusal | None] = lambda txs: None
 
-    async def broadcast(self, raw: bytes) -> RpcError | None:
+    async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         await asyncio.sleep(0)
         raws = open_bundle(raw) if is_bundle(raw) else [raw]
         txs = [decode_tx(raw, CHAIN_ID) for raw in raws]
@@ -65,7 +65,7 @@ class Scene:
         self.rpc = Mempools()
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
         self.overlay = Overlay(self.state, 10)
-        self.senders = Senders(CHAIN_ID)
+        self.senders = ParsedTxs(CHAIN_ID)
         wait_is_over = asyncio.Event()
         self.outbox = Outbox(self.pool, self.overlay, wait_is_over.set, lambda: virtual_loop().now, work_clock, timing)
         self.broadcaster = Broadcaster(self.outbox, wait_is_over, self.senders, self.rpc, CHAIN_ID)
@@ -342,7 +342,7 @@ def test_what_is_refused_is_sent_again_and_what_is_confirmed_is_not(scene: Scene
 
 
 def test_an_unreachable_cometbft_gets_everything_later(scene: Scene) -> None:
-    def away(txs: Sequence[Tx]) -> RpcError | None:
+    def away(txs: Sequence[Tx]) -> CometBftRefusal | None:
         raise RpcAway("nobody is there")
 
     async def story() -> None:

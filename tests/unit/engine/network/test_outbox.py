@@ -8,14 +8,14 @@ from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network.outbox import BUSY, USUAL, Answer, Outbox, Ticket
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.rpc import RpcAway, RpcError
+from cairn.engine.network.rpc import CometBftRefusal, RpcAway
 from cairn.mempool.entry import HERE, RETURNED, SENT, Delivery, Entry
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import signed
 
 AWAY = RpcAway("nobody is there")
-REFUSED = RpcError(-32603, "Internal error", "something else")
+REFUSED = CometBftRefusal(-32603, "Internal error", "something else")
 
 
 class State:

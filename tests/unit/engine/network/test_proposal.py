@@ -21,8 +21,8 @@ from cairn.domain.transition import Ledger, build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_bundle, is_bundle, open_bundle
+from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer, read_strictly, sift
-from cairn.engine.network.senders import Parsed
 from tests.support.transfers import RULES, Accounts, address, transfer
 
 UPDATE = ValidatorUpdate(0, Validator(bytes(32), 7, address(9)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cairn.countdown import PARTS
-from cairn.engine.network.rpc import Rpc, RpcAway, RpcError
+from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 Answer = Callable[[object], bytes]
@@ -120,7 +120,7 @@ def test_what_is_broadcast_is_taken_or_refused_with_cometbfts_words() -> None:
     async def scenario() -> None:
         async with serving(lambda request: http(json.dumps(next(answers)).encode())) as (server, rpc):
             assert await rpc.broadcast(b"a") is None
-            assert await rpc.broadcast(b"b") == RpcError(-32603, "Internal error", "mempool is full")
+            assert await rpc.broadcast(b"b") == CometBftRefusal(-32603, "Internal error", "mempool is full")
             calls = [call for call in server.requests if isinstance(call, dict)]
             assert [base64.b64decode(call["params"]["tx"]) for call in calls] == [b"a", b"b"]
             assert {call["method"] for call in calls} == {"broadcast_tx_async"}

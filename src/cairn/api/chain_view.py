@@ -1,0 +1,390 @@
+"""What a worker sees of the chain: its own reader of the store, kept in step with the core's notices."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from cairn.api.chain_json import block_json, confirmed_json
+from cairn.api.server.answer_cache import AnswerCache
+from cairn.core.gateway import ChainInfo, Phase
+from cairn.domain.codec import decode_record
+from cairn.domain.errors import (
+    BlockNotFound,
+    Corrupt,
+    Fatal,
+    Reverting,
+    ShuttingDown,
+    Starting,
+    StoreUnavailable,
+    Unavailable,
+)
+from cairn.domain.merkle import tree_nodes
+from cairn.domain.types import Account, Address, BlockHash, DropReason, Header, Tx, TxHash
+from cairn.store.follower import FollowerStore
+
+HASH_BYTES = 32
+RETRY_S = 0.05
+TX_CACHE_BYTES = 4 * 1024 * 1024
+BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+TREE_CACHE_BYTES = 8 * 1024 * 1024
+"""Some dozen blocks of 10,000 transactions."""
+CACHED_BLOCK_HASHES = 4_096
+
+log = structlog.get_logger("cairn.view")
+
+
+class ViewListener(Protocol):
+    """Who is told after the view itself: what it announces can be read."""
+
+    def on_commit(self, height: int) -> None: ...
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
+
+    def on_phase(self, phase: Phase, reason: str) -> None: ...
+
+    def on_reverted(self, height: int) -> None:
+        """A dev chain was taken back to `height`: what was told of later blocks is void."""
+
+
+class ChainView:
+    """A `CoreListener`. Reads answer for every height up to `height`.
+
+    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, and
+    so tells whoever waited for something between two reads whether they are of two chains.
+    """
+
+    def __init__(
+        self, scratch_dir: Path, chain_id: int | None = None, on_fatal: Callable[[Fatal], None] | None = None
+    ) -> None:
+        """`chain_id` is what responses carry until the core has told it."""
+        self._scratch_dir = scratch_dir
+        self._on_fatal = on_fatal
+        self._store: FollowerStore | None = None
+        self.announced = -1
+        """The newest height that the core has told of."""
+        self._retry: asyncio.TimerHandle | None = None
+        self._listeners: list[ViewListener] = []
+        self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
+        self._reaching: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: dict[TxHash, set[asyncio.Future[None]]] = {}
+        self._txs = AnswerCache(TX_CACHE_BYTES)
+        self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._trees = AnswerCache(TREE_CACHE_BYTES)
+        self._block_hashes: dict[int, BlockHash] = {}
+        self.chain_id = chain_id
+        self.info: ChainInfo | None = None
+        self.phase: Phase = "starting"
+        self.reason = "the core is starting"
+        self.height = -1
+        """The newest height that reads show; -1 until the store is open."""
+
+    def subscribe(self, listener: ViewListener) -> None:
+        self._listeners.append(listener)
+
+    def fail(self, failure: Fatal) -> None:
+        """The disk gives back something else than was written: whoever runs this worker must end it."""
+        log.error("the store is damaged", kind=type(failure).__name__, reason=failure.detail)
+        if self._on_fatal is not None:
+            self._on_fatal(failure)
+
+    def close(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    # What the core tells.
+
+    def on_info(self, info: ChainInfo) -> None:
+        """The core (re)opened the store: read it anew, whatever became of the files that were open here."""
+        self.close()
+        is_reverted = self.info is not None and info.reverts != self.reverts
+        self.info, self.chain_id = info, info.chain_id
+        # It tells its head next: what was announced before may be of blocks that were taken back.
+        self.announced = -1
+        if is_reverted:
+            self._forget_all()
+        self._advance()
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self.phase, self.reason = phase, reason
+        if phase == "draining":
+            self._release_waiting()
+        for listener in self._listeners:
+            listener.on_phase(phase, reason)
+
+    def on_commit(self, height: int) -> None:
+        self.announced = max(self.announced, height)
+        # Several notices may come together, and one catch-up goes as far as the files do.
+        if height > self.height:
+            self._advance()
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._wake(tx_hash)
+        for listener in self._listeners:
+            listener.on_dropped(tx_hash, reason)
+
+    def _forget_all(self) -> None:
+        """The chain was reverted: nothing that was read of it counts any more."""
+        self.height = -1
+        self._txs = AnswerCache(TX_CACHE_BYTES)
+        self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._trees = AnswerCache(TREE_CACHE_BYTES)
+        self._block_hashes.clear()
+        reaching, self._reaching = self._reaching, []
+        for _, future in reaching:
+            if not future.done():
+                future.set_exception(reverted_meanwhile())
+        for listener in self._listeners:
+            listener.on_reverted(self.get_info().reverted_to)
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        self._arrival_listener(txs)
+
+    def on_arrivals(self, listener: Callable[[Sequence[Tx]], None]) -> None:
+        """Who is told of new pending transactions; the core tells them only when asked to."""
+        self._arrival_listener = listener
+
+    def _advance(self) -> None:
+        """Catch up with the announced height; when the files are not there yet, try again soon."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        before = self.height
+        try:
+            if self._store is None:
+                self._store = self._open()
+            self.height = max(before, self._store.catch_up())
+            if self.height > before:
+                self._show(before)
+        except Unavailable as failure:
+            if self.phase == "ready":
+                log.warning("the store cannot be read yet", reason=failure.detail)
+        except Fatal as failure:
+            # Without a core that has them open, the files may be about to change: the next one has the last word.
+            if self.phase != "unavailable":
+                self.fail(failure)
+                return
+        if self.height < self.announced or self._store is None:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._advance)
+
+    def _open(self) -> FollowerStore:
+        if self.info is None or not self.info.store_path:
+            raise Starting("the core has not opened the store yet")
+        return FollowerStore.open(Path(self.info.store_path), self._scratch_dir)
+
+    def _show(self, before: int) -> None:
+        reached = [future for height, future in self._reaching if height <= self.height]
+        self._reaching = [(height, future) for height, future in self._reaching if height > self.height]
+        for future in reached:
+            if not future.done():
+                future.set_result(None)
+        if self._waiting and before >= 0:
+            for height in range(max(before + 1, self.base), self.height + 1):
+                for tx_hash in split_hashes(self.tx_hashes(height)):
+                    self._wake(tx_hash)
+        elif self._waiting:
+            # The chain is another one than they asked, and what they wait for may never come: they look again.
+            self._release_waiting()
+        for listener in self._listeners:
+            listener.on_commit(self.height)
+
+    # Waiting.
+
+    async def reach(self, height: int, timeout_s: float = 5.0) -> None:
+        """Return once reads show `height`. Raises `StoreUnavailable` if that never happens."""
+        if self.height >= height:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        reaching = (height, future)
+        self._reaching.append(reaching)
+        try:
+            await asyncio.wait_for(future, timeout_s)
+        except TimeoutError:
+            raise StoreUnavailable(f"this worker cannot read block {height} yet") from None
+        finally:
+            if reaching in self._reaching:
+                self._reaching.remove(reaching)
+
+    @contextmanager
+    def watching(self, tx_hash: TxHash) -> Iterator["asyncio.Future[None]"]:
+        """A future that is done once the transaction is confirmed or dropped, or the node stops."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.phase == "draining":
+            ended.set_result(None)
+        self._waiting.setdefault(tx_hash, set()).add(ended)
+        try:
+            yield ended
+        finally:
+            futures = self._waiting[tx_hash]
+            futures.discard(ended)
+            if not futures:
+                del self._waiting[tx_hash]
+
+    def _wake(self, tx_hash: TxHash) -> None:
+        for future in self._waiting.get(tx_hash, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def _release_waiting(self) -> None:
+        for tx_hash in self._waiting:
+            self._wake(tx_hash)
+
+    # Reading.
+
+    def get_info(self) -> ChainInfo:
+        """Raises `Unavailable` until the core has told."""
+        if self.info is None:
+            raise self.why_unavailable()
+        return self.info
+
+    @property
+    def reverts(self) -> int:
+        """How often the chain was reverted, as far as this worker has heard."""
+        return 0 if self.info is None else self.info.reverts
+
+    @property
+    def is_reverting(self) -> bool:
+        """Whether the chain is about to be replaced by an earlier one: that takes some tens of milliseconds."""
+        return self.info is not None and not self.info.store_path
+
+    def why_unavailable(self) -> Unavailable:
+        if self.phase == "draining":
+            return ShuttingDown(self.reason)
+        if self.phase == "unavailable":
+            return Reverting(self.reason) if self.is_reverting else StoreUnavailable(self.reason)
+        return Starting(self.reason)
+
+    def _reader(self) -> FollowerStore:
+        if self._store is None:
+            raise self.why_unavailable()
+        return self._store
+
+    @property
+    def base(self) -> int:
+        """The oldest height that is kept here; it may rise whenever this worker's store moves on."""
+        return self._reader().base
+
+    def check_kept(self, height: int) -> None:
+        """Raises `BlockNotFound` for a height that is no longer kept here, or never was."""
+        base = self.base
+        if height < base:
+            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {base}")
+
+    def _check_shown(self, height: int) -> None:
+        """Raises `BlockNotFound` for a height that is not kept, or that a revert has taken back."""
+        self.check_kept(height)
+        if height > self.height:
+            raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+
+    def get_header(self, height: int) -> tuple[BlockHash, Header]:
+        """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
+        self._check_shown(height)
+        found = self.find_header(height)
+        if found is None:
+            raise Corrupt(f"block {height} is not in the store, though its successors are")
+        return found
+
+    def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
+        return self._reader().find_header(height) if height <= self.height else None
+
+    def block_hash(self, height: int) -> BlockHash:
+        block_hash = self._block_hashes.get(height)
+        if block_hash is None:
+            block_hash = self.get_header(height)[0]
+            if len(self._block_hashes) >= CACHED_BLOCK_HASHES:
+                del self._block_hashes[next(iter(self._block_hashes))]
+            self._block_hashes[height] = block_hash
+        return block_hash
+
+    def find_height(self, block_hash: BlockHash) -> int | None:
+        return self._reader().find_height(block_hash)
+
+    def tx_hashes(self, height: int) -> bytes:
+        """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
+        self._check_shown(height)
+        return self._reader().tx_hashes(height)
+
+    def tx_tree(self, height: int) -> bytes:
+        """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
+        block_hash = self.block_hash(height)
+        nodes = self._trees.find(block_hash)
+        if nodes is None:
+            nodes = tree_nodes(list(split_hashes(self.tx_hashes(height))))
+            self._trees.keep(block_hash, nodes)
+        return nodes
+
+    def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
+        return self._reader().find_location(tx_hash)
+
+    def tx_at(self, height: int, position: int) -> Tx:
+        """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
+        self._check_shown(height)
+        record = self._reader().find_record(height, position)
+        if record is None:
+            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
+        return decode_record(record)
+
+    def tx_records(self, height: int) -> list[bytes]:
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
+        self._check_shown(height)
+        return list(self._reader().records(height))
+
+    def account(self, address: Address) -> Account:
+        return self._reader().account(address)
+
+    def account_at(self, address: Address, height: int) -> Account:
+        """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
+        self.check_kept(height)
+        return self._reader().account_at(address, height)
+
+    def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
+        """Height and position of the account's transactions, newest first."""
+        return self._reader().history(address, before, limit)
+
+    # Ready answers.
+
+    def find_confirmed(self, tx_hash: TxHash) -> bytes | None:
+        """The public JSON of a confirmed transaction."""
+        answer = self._txs.find(tx_hash)
+        if answer is None:
+            location = self._reader().find_location(tx_hash)
+            if location is not None:
+                answer = self.confirmed_at(*location)
+                self._txs.keep(tx_hash, answer)
+        return answer
+
+    def confirmed_at(self, height: int, position: int) -> bytes:
+        return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
+
+    def find_block(self, block_hash: BlockHash) -> bytes | None:
+        """The public JSON of a block."""
+        answer = self._blocks.find(block_hash)
+        if answer is None:
+            height = self.find_height(block_hash)
+            if height is not None:
+                answer = self.block_at(height)
+        return answer
+
+    def block_at(self, height: int) -> bytes:
+        """The public JSON of the block at a height that is known to exist."""
+        block_hash, header = self.get_header(height)
+        answer = self._blocks.find(block_hash)
+        if answer is None:
+            answer = block_json(block_hash, header, self.tx_hashes(height))
+            self._blocks.keep(block_hash, answer)
+        return answer
+
+
+def reverted_meanwhile() -> Reverting:
+    return Reverting("the chain was reverted meanwhile: ask again")
+
+
+def split_hashes(hashes: bytes) -> Iterator[TxHash]:
+    for start in range(0, len(hashes), HASH_BYTES):
+        yield TxHash(hashes[start : start + HASH_BYTES])

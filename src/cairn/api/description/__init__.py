@@ -1,0 +1,1 @@
+"""The interface described: OpenAPI, AsyncAPI, and the pages that show them."""

@@ -1,0 +1,57 @@
+"""The explorer at `/`: a page and its files, all from this node, and nothing that could run code from elsewhere."""
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.description.pages import page_response
+from cairn.api.errors import PathNotFound
+from cairn.explorer import STATIC_DIRECTORY
+
+PAGE = "index.html"
+MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+FILE_NAME = re.compile(r"(views/)?[a-z0-9]+\.[a-z]+")
+"""What may be asked for: a name that could lead out of the directory never reaches the disk."""
+
+SECURITY_HEADERS = {
+    # Trusted types: the page builds elements, never HTML from strings, and the browser holds it to that.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Explorer:
+    """Its routes exist on every node; one whose settings switch it off answers that there is no such path."""
+
+    def __init__(self, is_on: bool) -> None:
+        self._is_on = is_on
+
+    async def page(self, request: Request) -> Response:
+        return self._serve(request, PAGE)
+
+    async def asset(self, request: Request) -> Response:
+        return self._serve(request, request.path_params["asset"])
+
+    async def view_asset(self, request: Request) -> Response:
+        return self._serve(request, f"views/{request.path_params['asset']}")
+
+    def _serve(self, request: Request, name: str) -> Response:
+        if not self._is_on:
+            raise PathNotFound("this node has no explorer; the setting explorer can switch it on")
+        file = STATIC_DIRECTORY / name
+        if not FILE_NAME.fullmatch(name) or file.suffix not in MEDIA_TYPES or not file.is_file():
+            raise PathNotFound(f"the explorer has no file {name[:80]!a}")
+        # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
+        response = page_response(request, file.read_bytes(), MEDIA_TYPES[file.suffix])
+        response.headers.update(SECURITY_HEADERS)
+        return response

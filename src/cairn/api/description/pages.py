@@ -1,0 +1,109 @@
+"""The interface's own description: OpenAPI, AsyncAPI, and a page to browse it, with no asset from elsewhere."""
+
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.chain_view import ChainView
+from cairn.api.description.asyncapi import asyncapi_document
+from cairn.api.description.openapi import openapi_document
+from cairn.api.errors import PathNotFound
+from cairn.api.rest.lookups import REVALIDATE, cached_response
+from cairn.domain.types import Address
+
+ASSET_PACKAGE = "offapi"
+ASSETS = {
+    "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
+    "swagger-ui.js": ("swagger_bundle.js", "text/javascript; charset=utf-8"),
+}
+"""Public name to the file of the package that carries it, and its type."""
+
+START_SCRIPT = b"""\
+SwaggerUIBundle({url: "/openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null, tryItOutEnabled: true});
+"""
+PAGE = b"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Cairn: the node's interface</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<div id="docs"></div>
+<script src="/docs/swagger-ui.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"""
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Pages:
+    def __init__(self, view: ChainView) -> None:
+        self._view = view
+        self._openapi: tuple[list[Address], bytes] | None = None
+        self._asyncapi: bytes | None = None
+
+    async def openapi(self, request: Request) -> Response:
+        # Which accounts may leave the signature out is part of the description, and known once the core is up.
+        signs_for = self._view.info.signs_for if self._view.info else []
+        if self._openapi is None or self._openapi[0] != signs_for:
+            self._openapi = (signs_for, encode_openapi(signs_for))
+        return page_response(request, self._openapi[1], "application/json")
+
+    async def asyncapi(self, request: Request) -> Response:
+        if self._asyncapi is None:
+            self._asyncapi = _encode(asyncapi_document())
+        return page_response(request, self._asyncapi, "application/json")
+
+    async def docs(self, request: Request) -> Response:
+        response = page_response(request, PAGE, "text/html; charset=utf-8")
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+    async def asset(self, request: Request) -> Response:
+        name = request.path_params["asset"]
+        if name == "start.js":
+            return page_response(request, START_SCRIPT, "text/javascript; charset=utf-8")
+        if name not in ASSETS:
+            raise PathNotFound(f"the page has no asset {name[:80]!a}")
+        file, media_type = ASSETS[name]
+        # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
+        return page_response(request, asset_path(file).read_bytes(), media_type)
+
+
+def encode_openapi(signs_for: Sequence[Address]) -> bytes:
+    return _encode(openapi_document(signs_for))
+
+
+def asset_path(file: str) -> Path:
+    """Found without importing the package, which would load every asset that it has into memory."""
+    spec = importlib.util.find_spec(ASSET_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError(f"the package {ASSET_PACKAGE} is not installed")
+    return Path(spec.submodule_search_locations[0], file)
+
+
+def page_response(request: Request, body: bytes, media_type: str) -> Response:
+    """A document that a client keeps, and asks each time whether it is still the same."""
+    etag = hashlib.sha256(body).hexdigest()[:32]
+    response = cached_response(request, body, etag, REVALIDATE)
+    if response.status_code == 200:
+        response.headers["content-type"] = media_type
+    return response

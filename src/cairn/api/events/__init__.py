@@ -1,0 +1,1 @@
+"""WS /events: who follows what, and what they are told."""

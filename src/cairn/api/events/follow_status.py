@@ -1,0 +1,71 @@
+"""Asks the core how followed transactions stand that the store does not show: one may have been dropped long ago."""
+
+import asyncio
+from itertools import islice
+
+import structlog
+
+from cairn.api.events.hub import EventHub
+from cairn.core.gateway import CoreGateway, DroppedTx
+from cairn.domain.errors import Unavailable
+from cairn.domain.types import TxHash
+
+AT_ONCE = 64
+"""Questions on their way at the same time: a client's thousand must not delay another's submission."""
+RETRY_S = 0.5
+
+log = structlog.get_logger("cairn.events")
+
+
+class FollowStatus:
+    """One question per transaction, however many sockets follow it; repeated until the core answers."""
+
+    def __init__(self, gateway: CoreGateway, hub: EventHub) -> None:
+        self._gateway = gateway
+        self._hub = hub
+        self._open: dict[TxHash, None] = {}
+        self._task: asyncio.Task[None] | None = None
+        hub.on_unsure(self.ask)
+
+    def ask(self, tx_hash: TxHash) -> None:
+        self._open[tx_hash] = None
+        if self._task is None:
+            self._start()
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    async def _run(self) -> None:
+        while self._open:
+            batch = list(islice(self._open, AT_ONCE))
+            for tx_hash in batch:
+                del self._open[tx_hash]
+            answers = await asyncio.gather(
+                *(self._answer(tx_hash) for tx_hash in batch if self._hub.is_followed(tx_hash))
+            )
+            if not all(answers):
+                await asyncio.sleep(RETRY_S)
+
+    async def _answer(self, tx_hash: TxHash) -> bool:
+        """Returns False when the core cannot say now; the question is then open again."""
+        try:
+            standing = await self._gateway.find_tx(tx_hash)
+        except Unavailable:
+            self._open[tx_hash] = None
+            return False
+        # A confirmed one needs nothing: it is told, or has been, with its block.
+        if isinstance(standing, DroppedTx):
+            self._hub.on_dropped(tx_hash, standing.reason)
+        return True
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is not None:
+            log.error("asking the core about followed transactions failed", exc_info=failure)
+        elif self._open:
+            # Asked after the last look at the list.
+            self._start()

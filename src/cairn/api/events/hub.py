@@ -1,0 +1,366 @@
+"""The event hub of a worker: one cursor per socket over the committed blocks, so that live and replay are one path.
+
+Nothing is queued per client. A socket's place is the next height it needs; what a full socket misses it reads from the
+store once its client reads again. Frames are encoded once, and the same bytes go to every socket without waiting.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from websockets.frames import CloseCode
+
+from cairn.api.errors import FollowLimit
+from cairn.api.events.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
+from cairn.api.events.subscriber import Connection, Subscriber
+from cairn.api.server.client_shares import Shares
+from cairn.config import Settings
+from cairn.core.gateway import Phase
+from cairn.domain.errors import BlockNotFound, Fatal, Unavailable
+from cairn.domain.types import BlockHash, DropReason, TxHash
+
+CHUNK_FRAMES = 64
+"""Events that one socket gets in one write, before it is another's turn."""
+STEP_FRAMES = 256
+"""Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
+CACHED_BLOCKS = 1_024
+MAX_FOLLOWED = 100_000
+"""Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
+RETRY_S = 1.0
+HASH_SIZE = 32
+NOT_IN_A_BLOCK = -1
+"""Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
+CHAIN_REVERTED = 4205
+"""Closes a socket whose client must forget blocks. Of our own: no code of the protocol's would tell it so."""
+
+log = structlog.get_logger("cairn.events")
+
+
+class BlockSource(Protocol):
+    """The committed chain as this worker sees it."""
+
+    @property
+    def height(self) -> int:
+        """The newest visible height; -1 until the store is open."""
+
+    @property
+    def base(self) -> int:
+        """The oldest height that can still be read."""
+
+    def block_hash(self, height: int) -> BlockHash: ...
+
+    def tx_hashes(self, height: int) -> bytes:
+        """The hashes of the block's transactions, 32 bytes each, in their order."""
+
+    def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
+        """Height and position of a confirmed transaction."""
+
+    def fail(self, failure: Fatal) -> None:
+        """What was read cannot be what was written: the worker must end."""
+
+
+class EventHub:
+    """Everything runs in callbacks of one event loop, and no callback waits: no event can slip in between."""
+
+    def __init__(self, source: BlockSource, settings: Settings) -> None:
+        self._source = source
+        self._max_followed = settings.ws_max_followed
+        self._shares = Shares(MAX_FOLLOWED)
+        self._subscribers: set[Subscriber] = set()
+        self._followers: dict[TxHash, set[Subscriber]] = {}
+        self._height = -1
+        """What the sockets are told of; it follows `_committed` block by block."""
+        self._committed = -1
+        self._queue: deque[Subscriber] = deque()
+        self._recent: dict[int, bytes] = {}
+        self._step_due = False
+        self._ask: Callable[[TxHash], None] = lambda tx_hash: None
+        self.is_closing = False
+
+    # The clients' side.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be read, which is when a socket can be served."""
+        return self._source.height >= 0
+
+    def attach(
+        self, connection: Connection, client: str = "", block_frame: Callable[[int], bytes] | None = None
+    ) -> Subscriber:
+        """`client` shares what all sockets may follow with other clients.
+
+        `block_frame` makes what the socket is told of a block from its height; without it, it is `newBlock`.
+        """
+        if not self._subscribers:
+            # Nobody was owed anything while nobody listened.
+            self._height = self._committed = max(self._committed, self._source.height)
+        subscriber = Subscriber(connection, client, block_frame)
+        self._subscribers.add(subscriber)
+        connection.on_resume(lambda: self._enqueue(subscriber))
+        return subscriber
+
+    def detach(self, subscriber: Subscriber) -> None:
+        self._subscribers.discard(subscriber)
+        for tx_hash in subscriber.followed:
+            self._forget(subscriber, tx_hash)
+        self._shares.give_back(subscriber.client, len(subscriber.followed))
+        subscriber.followed.clear()
+        # It may still be in the queue: nothing must be read for it there.
+        subscriber.next_height = None
+        subscriber.due.clear()
+        subscriber.replies.clear()
+
+    def reply(self, subscriber: Subscriber, frame: bytes) -> None:
+        """Answer a request; the answer precedes every event that the request brings about."""
+        subscriber.replies.append(frame)
+        self._enqueue(subscriber)
+
+    def subscribe_blocks(self, subscriber: Subscriber, from_height: int | None) -> int:
+        """Start or move the cursor; without a height a running one stays where it is. Returns its height.
+
+        Raises `BlockNotFound` when the blocks from there on are not all kept.
+        """
+        if from_height is not None and from_height < self._source.base:
+            raise BlockNotFound(
+                f"block {from_height} is not kept by this node; events can be had from {self._source.base} on"
+            )
+        if from_height is not None:
+            subscriber.next_height = from_height
+        elif subscriber.next_height is None:
+            subscriber.next_height = self._height + 1
+        self._enqueue(subscriber)
+        return subscriber.next_height
+
+    def unsubscribe_blocks(self, subscriber: Subscriber) -> None:
+        subscriber.next_height = None
+        self._enqueue(subscriber)
+
+    def follow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        """Tell the subscriber how the transaction ends, at once if it has. Raises `FollowLimit`."""
+        if tx_hash in subscriber.followed:
+            return
+        location = self._source.find_location(tx_hash)
+        # The store may already show a block that the sockets are not told of yet: it then comes with its block.
+        has_ended = location is not None and location[0] <= self._height
+        # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
+        if len(subscriber.due if has_ended else subscriber.followed) >= self._max_followed:
+            raise FollowLimit(f"a socket follows at most {self._max_followed} transactions at once")
+        if not self._shares.take(subscriber.client):
+            raise FollowLimit("too many transactions are followed on this node; follow fewer, or later")
+        subscriber.followed.add(tx_hash)
+        if location is not None and has_ended:
+            self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
+            return
+        self._followers.setdefault(tx_hash, set()).add(subscriber)
+        if location is None:
+            self._ask(tx_hash)
+
+    def unfollow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        """Whatever is due for the transaction is not written any more."""
+        if tx_hash in subscriber.followed:
+            subscriber.followed.remove(tx_hash)
+            self._shares.give_back(subscriber.client)
+            self._forget(subscriber, tx_hash)
+            subscriber.due = [end for end in subscriber.due if end[2] != tx_hash]
+            heapq.heapify(subscriber.due)
+
+    def is_followed(self, tx_hash: TxHash) -> bool:
+        return tx_hash in self._followers
+
+    def on_unsure(self, listener: Callable[[TxHash], None]) -> None:
+        """`listener` is told of every followed transaction that the store does not show: only the core knows it."""
+        self._ask = listener
+
+    def _forget(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        followers = self._followers.get(tx_hash)
+        if followers is not None:
+            followers.discard(subscriber)
+            if not followers:
+                del self._followers[tx_hash]
+
+    # The core's side.
+
+    def on_commit(self, height: int) -> None:
+        """The worker's store shows the block at `height`, and all before it."""
+        self._committed = max(self._committed, height)
+        self._schedule_step()
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        followers = self._followers.pop(tx_hash, None)
+        if followers:
+            frame = encode_frame(TxDropped("0x" + tx_hash.hex(), reason))
+            for subscriber in followers:
+                self._settle(subscriber, NOT_IN_A_BLOCK, 0, tx_hash, frame)
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        """After an absence of the core, ask again: it may have dropped transactions that nobody was told of."""
+        if phase == "ready":
+            for tx_hash in self._followers:
+                self._ask(tx_hash)
+
+    def on_reverted(self, height: int) -> None:
+        """Close every socket: each may have been told of what is void now, and only its client knows what of it.
+
+        A JSON-RPC one stays: wallets and libraries expect to be told of other blocks at heights that they know.
+        """
+        self._height = self._committed = height
+        self._recent.clear()
+        for subscriber in self._subscribers:
+            if subscriber.block_frame is None:
+                subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
+            elif subscriber.next_height is not None:
+                subscriber.next_height = min(subscriber.next_height, height + 1)
+
+    def fail(self, failure: Fatal) -> None:
+        self._source.fail(failure)
+
+    def close_all(self, code: int, reason: str = "the node is stopping") -> None:
+        """Close every socket, and let no new one in."""
+        self.is_closing = True
+        for subscriber in self._subscribers:
+            subscriber.connection.close(code, reason)
+
+    # The writing: in steps, each bounded, so that requests are served in between.
+
+    def _settle(self, subscriber: Subscriber, height: int, position: int, tx_hash: TxHash, frame: bytes) -> None:
+        heapq.heappush(subscriber.due, (height, position, tx_hash, frame))
+        self._enqueue(subscriber)
+
+    def _enqueue(self, subscriber: Subscriber) -> None:
+        # A full socket needs no place: it comes back here when it resumes.
+        if not subscriber.is_queued and not subscriber.connection.paused:
+            subscriber.is_queued = True
+            self._queue.append(subscriber)
+        self._schedule_step()
+
+    def _schedule_step(self) -> None:
+        if not self._step_due:
+            self._step_due = True
+            asyncio.get_running_loop().call_soon(self._step)
+
+    def _step(self) -> None:
+        try:
+            if self._height < self._committed:
+                self._pass_gap()
+                self._announce(self._height + 1)
+            self._serve_queue()
+        except Fatal as failure:
+            # No step follows: from a damaged store nothing more is told.
+            self.fail(failure)
+            return
+        except Unavailable as unavailable:
+            # Nothing is lost: every cursor still stands before what could not be read.
+            log.warning("the store cannot be read, events wait", reason=unavailable.detail)
+            asyncio.get_running_loop().call_later(RETRY_S, self._step)
+            return
+        self._step_due = False
+        if self._queue or self._height < self._committed:
+            self._schedule_step()
+
+    def _pass_gap(self) -> None:
+        """Go on at the oldest block there is, when all that the sockets were told of is gone."""
+        base = self._source.base
+        if self._height + 1 < base:
+            self._height = base - 1
+            for subscriber in self._subscribers:
+                self._enqueue(subscriber)
+
+    def _announce(self, height: int) -> None:
+        """Write the new block to every socket that has all before it; put the others in the queue."""
+        if not self._subscribers:
+            self._height = self._committed
+            return
+        # Read first, change afterwards: a failed read must leave everything as it was.
+        frame = self._block_frame(height)
+        ended = self._find_followed(height)
+        self._height = height
+        for position, tx_hash in ended:
+            confirmed = encode_confirmed(tx_hash, height)
+            for subscriber in self._followers.pop(tx_hash):
+                self._settle(subscriber, height, position, tx_hash, confirmed)
+        for subscriber in self._subscribers:
+            if subscriber.next_height != height or subscriber.connection.paused:
+                continue
+            # A frame of its own needs another read, which may fail: that must not leave this loop half done.
+            if subscriber.due or subscriber.replies or subscriber.block_frame is not None:
+                self._enqueue(subscriber)
+            else:
+                subscriber.next_height = height + 1
+                subscriber.connection.write(frame)
+
+    def _find_followed(self, height: int) -> list[tuple[int, TxHash]]:
+        followers = self._followers
+        if not followers:
+            return []
+        hashes = self._source.tx_hashes(height)
+        return [
+            (at // HASH_SIZE, tx_hash)
+            for at in range(0, len(hashes), HASH_SIZE)
+            if (tx_hash := TxHash(hashes[at : at + HASH_SIZE])) in followers
+        ]
+
+    def _serve_queue(self) -> None:
+        budget = STEP_FRAMES
+        while self._queue and budget > 0:
+            subscriber = self._queue.popleft()
+            subscriber.is_queued = False
+            if subscriber.connection.paused:
+                continue
+            frames, subscriber.replies = subscriber.replies, []
+            try:
+                has_more = self._collect(subscriber, frames)
+            except Unavailable:
+                self._enqueue(subscriber)
+                raise
+            finally:
+                if frames:
+                    subscriber.connection.write(b"".join(frames))
+            budget -= len(frames)
+            if has_more:
+                self._enqueue(subscriber)
+
+    def _collect(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
+        """Append what the socket is owed next, at most a chunk. Returns whether there is more.
+
+        A block's newBlock comes before the ends of its transactions: those wait until the cursor has passed it.
+        """
+        due = subscriber.due
+        for _ in range(CHUNK_FRAMES):
+            height = subscriber.next_height
+            if due and (height is None or due[0][0] < height):
+                _, _, tx_hash, frame = heapq.heappop(due)
+                subscriber.followed.remove(tx_hash)
+                self._shares.give_back(subscriber.client)
+                frames.append(frame)
+            elif height is not None and height < self._source.base:
+                if frames:
+                    # These are written first.
+                    return True
+                # It was promised every block from there on, so it must not be given later ones as if nothing were lost.
+                subscriber.next_height = None
+                subscriber.connection.close(
+                    CloseCode.TRY_AGAIN_LATER, f"block {height} is not kept: the oldest is {self._source.base}"
+                )
+                return False
+            elif height is not None and height <= self._height:
+                frames.append((subscriber.block_frame or self._block_frame)(height))
+                subscriber.next_height = height + 1
+            else:
+                return False
+        return True
+
+    def _block_frame(self, height: int) -> bytes:
+        frame = self._recent.get(height)
+        if frame is None:
+            frame = encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
+            if len(self._recent) >= CACHED_BLOCKS:
+                del self._recent[next(iter(self._recent))]
+            self._recent[height] = frame
+        return frame
+
+
+def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:
+    return encode_frame(TxConfirmed("0x" + tx_hash.hex(), height))

@@ -1,0 +1,161 @@
+"""WS /events: who may connect, and what becomes of each message."""
+
+import asyncio
+from itertools import count
+
+import structlog
+from msgspec import UNSET, UnsetType
+from starlette.types import Receive, Scope, Send
+from websockets.frames import CloseCode
+
+from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem, problem_of
+from cairn.api.events.commands import (
+    Blocks,
+    Command,
+    Confirmation,
+    Target,
+    decode_message,
+    id_of,
+    parse_command,
+    parse_targets,
+)
+from cairn.api.events.follow_status import FollowStatus
+from cairn.api.events.hub import EventHub
+from cairn.api.events.messages import ErrorMessage, RequestId, Subscribed, Unsubscribed, encode_frame
+from cairn.api.events.subscriber import Subscriber
+from cairn.api.server.access import OriginList, client_of, find_origin
+from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
+from cairn.config import Settings
+from cairn.core.gateway import CoreGateway
+from cairn.domain.errors import Fatal, NodeError, Rejected, ShuttingDown, Starting, Unavailable
+
+BURST = 64
+"""Messages of one client that are handled before the event loop serves others."""
+
+log = structlog.get_logger("cairn.events")
+
+
+class EventsEndpoint:
+    """The ASGI application behind /events; it needs `EventsProtocol` as the server's WebSocket protocol."""
+
+    def __init__(self, gateway: CoreGateway, hub: EventHub, settings: Settings) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._origins = OriginList(settings)
+        self._inquiry = FollowStatus(gateway, hub)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
+        await receive()
+        try:
+            targets = self._admit(scope, connection)
+        except NodeError as refused:
+            await refuse(send, refused)
+            return
+        connection.limit(self._settings)
+        await send({"type": "websocket.accept"})
+        subscriber = self._hub.attach(connection, client_of(scope["client"][0]) if scope["client"] else "")
+        try:
+            for target in targets:
+                self._attempt(subscriber, Command("subscribe", target), UNSET)
+            await self._listen(subscriber, connection, receive)
+        except Fatal as failure:
+            self._hub.fail(failure)
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
+        except Exception:
+            log.exception("an event socket failed")
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
+        finally:
+            self._hub.detach(subscriber)
+
+    def _admit(self, scope: Scope, connection: EventsProtocol) -> list[Target]:
+        """The subscriptions on the URL. Raises the reason against this client."""
+        if connection.refusal is not None:
+            raise connection.refusal
+        check_page(scope, self._origins)
+        targets = parse_targets(scope["query_string"])
+        if sum(isinstance(target, Confirmation) for target in targets) > self._settings.ws_max_followed:
+            raise FollowLimit(f"a socket follows at most {self._settings.ws_max_followed} transactions at once")
+        if self._hub.is_closing:
+            raise ShuttingDown("the node is stopping")
+        if not self._hub.is_open:
+            raise Starting("the store is not open yet")
+        return targets
+
+    async def _listen(self, subscriber: Subscriber, connection: EventsProtocol, receive: Receive) -> None:
+        for handled in count(1):
+            # Answers pile up in the buffer of a client that does not read: it gets no more until it does.
+            await connection.writable.wait()
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            self._handle(subscriber, message.get("text"))
+            if handled % BURST == 0:
+                subscriber.flush_replies()
+                await asyncio.sleep(0)
+
+    def _handle(self, subscriber: Subscriber, text: str | None) -> None:
+        request_id: RequestId | UnsetType = UNSET
+        try:
+            if text is None:
+                raise UnsupportedMediaType("messages are JSON in text frames")
+            message = decode_message(text)
+            request_id = id_of(message)
+            command = parse_command(message)
+        except Rejected as refused:
+            self._report(subscriber, refused, request_id)
+        else:
+            self._attempt(subscriber, command, request_id)
+
+    def _attempt(self, subscriber: Subscriber, command: Command, request_id: RequestId | UnsetType) -> None:
+        try:
+            self._perform(subscriber, command, request_id)
+        except (Rejected, Unavailable) as refused:
+            self._report(subscriber, refused, request_id)
+
+    def _report(self, subscriber: Subscriber, refused: NodeError, request_id: RequestId | UnsetType) -> None:
+        problem = problem_of(refused)
+        error = ErrorMessage(
+            type=problem.type,
+            title=problem.title,
+            status=problem.status,
+            detail=problem.detail,
+            code=problem.code,
+            field=problem.field or UNSET,
+            id=request_id,
+        )
+        self._hub.reply(subscriber, encode_frame(error))
+
+    def _perform(self, subscriber: Subscriber, command: Command, request_id: RequestId | UnsetType) -> None:
+        """Do as asked and say so; the answer is written before any event that follows from it."""
+        hub, target = self._hub, command.target
+        answer: Subscribed | Unsubscribed
+        match command.action, target:
+            case "subscribe", Blocks():
+                height = hub.subscribe_blocks(subscriber, target.from_height)
+                answer = Subscribed(subscription="newBlock", from_height=height, id=request_id)
+            case "unsubscribe", Blocks():
+                hub.unsubscribe_blocks(subscriber)
+                answer = Unsubscribed(subscription="newBlock", id=request_id)
+            case "subscribe", Confirmation():
+                hub.follow(subscriber, target.tx_hash)
+                answer = Subscribed(subscription="txConfirmed", tx_hash="0x" + target.tx_hash.hex(), id=request_id)
+            case "unsubscribe", Confirmation():
+                hub.unfollow(subscriber, target.tx_hash)
+                answer = Unsubscribed(subscription="txConfirmed", tx_hash="0x" + target.tx_hash.hex(), id=request_id)
+        hub.reply(subscriber, encode_frame(answer))
+
+
+def check_page(scope: Scope, origins: OriginList, for_wallets: bool = False) -> None:
+    """A browser names the page that connects, and asks nobody before it does: CORS does not apply to a socket."""
+    origin = find_origin(scope["headers"])
+    if origin is not None:
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        origins.check(origin, host, for_wallets)
+
+
+async def refuse(send: Send, error: NodeError) -> None:
+    """Answer instead of the upgrade."""
+    status, headers, body = encode_problem(error)
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})

@@ -1,0 +1,1 @@
+"""The REST interface: what each route takes and answers."""

@@ -1,0 +1,66 @@
+"""POST /faucet: coins for whoever asks, on a dev chain."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.chain_json import submitted_json
+from cairn.api.chain_view import ChainView
+from cairn.api.events.commands import decode_message
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.lookups import json_response
+from cairn.api.rest.parameters import parse_query
+from cairn.core.gateway import CoreGateway, not_dev_chain
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.types import Address
+
+MAX_BODY_BYTES = 4_096
+MAX_AMOUNT_DIGITS = 78
+
+
+class FaucetRequest(msgspec.Struct, frozen=True):
+    address: Address
+    amount: int | None
+    """In wei; None means the faucet's own."""
+
+
+class Faucet:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+
+    async def post(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        body = await read_json_body(request, MAX_BODY_BYTES)
+        if not self._view.get_info().signs_for:
+            raise not_dev_chain()
+        asked = parse_request(body)
+        admission = await self._gateway.faucet(asked.address, asked.amount)
+        return json_response(submitted_json(admission.tx_hash, admission.confirmed))
+
+
+def parse_request(body: bytes) -> FaucetRequest:
+    """Raises `MalformedJson` or `InvalidField`."""
+    try:
+        fields = decode_message(body.decode())
+    except UnicodeDecodeError:
+        raise MalformedJson("the body is not UTF-8") from None
+    for name in fields:
+        if name not in ("address", "amount"):
+            raise InvalidField(name[:80], "is neither address nor amount")
+    if not isinstance(fields.get("address"), str):
+        raise InvalidField("address", "expected a string, 0x and 40 hexadecimal digits")
+    amount = _parse_amount(fields["amount"]) if "amount" in fields else None
+    return FaucetRequest(parse_address(fields["address"], "address"), amount)
+
+
+def _parse_amount(value: object) -> int:
+    """A number, or for clients whose numbers are doubles a string of decimal digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_AMOUNT_DIGITS:
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidField("amount", "expected an integer, or its decimal digits in a string")
+    return value

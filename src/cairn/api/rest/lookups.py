@@ -1,0 +1,324 @@
+"""The lookups. What is confirmed is read from this worker's store; the core is asked only for what it alone knows.
+
+Two workers see a block some milliseconds apart. So that they never contradict each other, every read of the latest
+state, and every hash that is not found here, first asks the core for its head and waits until that is visible.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+import cairn
+from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
+from cairn.api.chain_view import ChainView, reverted_meanwhile
+from cairn.api.errors import DroppedForReason
+from cairn.api.rest.parameters import (
+    find_number,
+    height_after,
+    limit_of,
+    parse_hash,
+    parse_query,
+    position_after,
+    sender_of,
+    wait_of,
+)
+from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView, RevertView
+from cairn.api.server.yielding import in_turns
+from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import (
+    BlockNotFound,
+    Corrupt,
+    InvalidHash,
+    Reverting,
+    Starting,
+    StoreUnavailable,
+    TxNotFound,
+    TxNotKept,
+)
+from cairn.domain.merkle import inclusion_proof
+from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
+
+IMMUTABLE = "public, max-age=31536000, immutable"
+REVALIDATE = "no-cache"
+PRESENCE_INTERVAL_S = 5.0
+"""How often a waiting request looks whether its client is still there."""
+
+TURN_ITEMS = 50
+"""Records that are read before other requests get their turn."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
+    """The core's status, once this worker shows the newest block that the core has told of.
+
+    A core whose disk refuses writes says so, and what is on the disk can be read all the same.
+    """
+    reverts = view.reverts
+    status = await gateway.status()
+    if view.reverts != reverts:
+        # The head that it names was taken back before this was read.
+        return await fresh_status(gateway, view)
+    if status.phase == "starting":
+        raise Starting(status.reason)
+    if status.phase == "unavailable":
+        if view.is_reverting:
+            raise Reverting(status.reason)
+        if view.height < 0:
+            raise StoreUnavailable(status.reason)
+    # Its notices and its answers come in one order: it has told of every block that anybody has heard of.
+    await view.reach(view.announced if status.phase == "unavailable" else status.head)
+    return status
+
+
+class Lookups:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+
+    async def _fresh(self) -> Status:
+        return await fresh_status(self._gateway, self._view)
+
+    # Transactions.
+
+    async def get_tx(self, request: Request) -> Response:
+        wait_s = wait_of(parse_query(request.scope["query_string"], "wait"))
+        tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
+        # Watched before the first look, so that nothing can happen in between.
+        with self._view.watching(tx_hash) as ended:
+            known: bytes | TxNotFound
+            try:
+                known, is_pending = await self._look_up(tx_hash)
+            except TxNotFound as unknown:
+                # With a wait, it is waited for too: another node may have taken it a moment ago.
+                known, is_pending = unknown, True
+            if is_pending and wait_s:
+                await _wait(ended, wait_s, request)
+                if self._view.phase == "draining":
+                    # The core stops too, and may not answer any more: what was known before is better than nothing.
+                    known = self._view.find_confirmed(tx_hash) or known
+                else:
+                    known, _ = await self._look_up(tx_hash)
+        if isinstance(known, TxNotFound):
+            raise known
+        return json_response(known)
+
+    async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:
+        """The public JSON, and whether the transaction is still pending. Raises `NotFound`."""
+        self._view.get_info()
+        reverts = self._view.reverts
+        answer = self._view.find_confirmed(tx_hash)
+        if answer is not None:
+            return answer, False
+        standing = await self._gateway.find_tx(tx_hash)
+        match standing:
+            case None:
+                raise self._unknown(tx_hash)
+            case DroppedTx():
+                raise DroppedForReason(standing.reason)
+            case PendingTx():
+                return pending_json(standing.tx), True
+            case ConfirmedTx():
+                await self._view.reach(standing.height)
+        answer = self._view.find_confirmed(tx_hash)
+        if answer is None:
+            if self._view.reverts != reverts:
+                raise reverted_meanwhile()
+            if standing.height < self._view.base:
+                raise TxNotKept(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
+            raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not say so")
+        return answer, False
+
+    def _unknown(self, tx_hash: TxHash) -> TxNotFound:
+        """A node that forgets its oldest blocks cannot tell what was in them from what never was."""
+        base = self._view.base
+        if not base:
+            return TxNotFound(f"{hex_text(tx_hash)} is neither in a block nor in the mempool")
+        return TxNotKept(
+            f"{hex_text(tx_hash)} is neither in the mempool nor in a block from {base} on, "
+            "the oldest that this node keeps: an earlier one may hold it"
+        )
+
+    async def get_proof(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
+        _, is_pending = await self._look_up(tx_hash)
+        location = self._view.find_location(tx_hash)
+        if is_pending or location is None:
+            raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
+        height, position = location
+        header = self._view.get_header(height)
+        count = header[1].gas_used // TRANSFER_GAS
+        return encoded(
+            ProofView(
+                txHash=hex_text(tx_hash),
+                transaction=signed_view(self._view.tx_at(height, position)),
+                transactionIndex=position,
+                transactionCount=count,
+                proof=[hex_text(node) for node in inclusion_proof(self._view.tx_tree(height), count, position)],
+                header=header_view(*header),
+            )
+        )
+
+    async def list_mempool(self, request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], "limit", "after", "from")
+        limit, sender = limit_of(query), sender_of(query)
+        self._view.get_info()
+        page = await self._gateway.list_pending(limit, query.get("after"), sender)
+        headers = {"X-Total-Count": str(page.total)}
+        headers |= next_link("/mempool", query, page.next)
+        return encoded([pending_item(item) for item in page.items], headers)
+
+    # Blocks.
+
+    async def get_block(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        named = request.path_params["hash"]
+        self._view.get_info()
+        if named == "latest":
+            await self._fresh()
+            return self._block_at(self._view.height, request)
+        height = find_number(named)
+        if height is not None:
+            return await self._get_block_at(height, request)
+        if not named.startswith("0x"):
+            raise InvalidHash("a block is named by its hash (0x and 64 hexadecimal digits), its height, or latest")
+        return await self._get_block_of(BlockHash(parse_hash(named, "block")), request)
+
+    async def _get_block_of(self, block_hash: BlockHash, request: Request) -> Response:
+        answer = self._view.find_block(block_hash)
+        if answer is None:
+            await self._fresh()
+            answer = self._view.find_block(block_hash)
+        if answer is None:
+            raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
+        return cached_response(request, answer, hex_text(block_hash), self._caching())
+
+    def _caching(self) -> str:
+        # A dev chain can be reverted, and then the block is no more.
+        return REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
+
+    async def _get_block_at(self, height: int, request: Request) -> Response:
+        if height > self._view.height:
+            await self._fresh()
+        if height > self._view.height:
+            raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
+        return self._block_at(height, request)
+
+    def _block_at(self, height: int, request: Request) -> Response:
+        # Not cached by its height: a dev chain that starts anew has another block there.
+        etag = hex_text(self._view.block_hash(height))
+        return cached_response(request, self._view.block_at(height), etag, REVALIDATE)
+
+    async def list_blocks(self, request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], "limit", "after")
+        limit, after = limit_of(query), height_after(query)
+        self._view.get_info()
+        await self._fresh()
+        head = self._view.height
+        base = self._view.base
+        newest = head if after is None else min(head, after - 1)
+        heights = range(newest, max(base - 1, newest - limit), -1)
+        headers = {"X-Total-Count": str(head - base + 1)}
+        headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > base else None)
+        return encoded([block_summary(*self._view.get_header(height)) for height in heights], headers)
+
+    # Accounts and the chain.
+
+    async def get_account(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        address = parse_address(request.path_params["address"], "address")
+        self._view.get_info()
+        pending_nonce, _ = await asyncio.gather(self._gateway.next_nonce(address), self._fresh())
+        account = self._view.account(address)
+        return encoded(
+            AccountView(
+                address=hex_text(address),
+                balance=account.balance,
+                nonce=account.nonce,
+                # The account may be newer than the answer about the mempool, never the other way round.
+                pendingNonce=max(pending_nonce, account.nonce),
+            )
+        )
+
+    async def list_account_txs(self, request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], "limit", "after")
+        limit, after = limit_of(query), position_after(query)
+        address: Address = parse_address(request.path_params["address"], "address")
+        self._view.get_info()
+        await self._fresh()
+        reverts = self._view.reverts
+        found = self._view.history(address, after, limit + 1)
+        shown = found[:limit]
+        cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
+        items = []
+        async for height, position in in_turns(shown, TURN_ITEMS):
+            if self._view.reverts != reverts:
+                raise reverted_meanwhile()
+            # Others had their turn, and the oldest blocks may have been removed meanwhile.
+            if height < self._view.base:
+                cursor = None
+                break
+            items.append(self._view.confirmed_at(height, position))
+        path = f"/account/{hex_text(address)}/txs"
+        return json_response(b"[" + b",".join(items) + b"]", next_link(path, query, cursor))
+
+    async def get_chain(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        self._view.get_info()
+        status = await self._fresh()
+        info = self._view.get_info()
+        block_hash, header = self._view.get_header(self._view.height)
+        return encoded(
+            ChainSummary(
+                chainId=info.chain_id,
+                gasPrice=info.gas_price,
+                blockGasLimit=info.block_gas_limit,
+                engine=info.engine,
+                version=cairn.__version__,
+                head=HeadView(header.height, hex_text(block_hash), header.timestamp),
+                mempool=MempoolView(status.pending, status.queued, status.limit),
+                lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
+            )
+        )
+
+
+async def _wait(ended: "asyncio.Future[None]", wait_s: float, request: Request) -> None:
+    """Until `ended` is done or the time is over; also until the client has gone."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while not ended.done() and (left_s := deadline - loop.time()) > 0:
+        await asyncio.wait([ended], timeout=min(left_s, PRESENCE_INTERVAL_S))
+        if not ended.done() and await request.is_disconnected():
+            return
+
+
+def json_response(body: bytes, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def encoded(value: object, headers: Mapping[str, str] | None = None) -> Response:
+    return json_response(_encode(value), headers)
+
+
+def cached_response(request: Request, body: bytes, etag: str, cache_control: str) -> Response:
+    """The body, or 304 when the client has it already."""
+    headers = {"ETag": f'"{etag}"', "Cache-Control": cache_control}
+    known = request.headers.get("if-none-match")
+    if known is not None:
+        tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
+        if "*" in tags or headers["ETag"] in tags:
+            return Response(status_code=304, headers=headers)
+    return json_response(body, headers)
+
+
+def next_link(path: str, query: Mapping[str, str], cursor: str | None) -> dict[str, str]:
+    """RFC 8288: where the next page is, when there is one."""
+    if cursor is None:
+        return {}
+    return {"Link": f'<{path}?{urlencode({**query, "after": cursor})}>; rel="next"'}

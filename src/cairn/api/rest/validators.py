@@ -1,0 +1,65 @@
+"""The validators of a network, and updates of them: an extension of the interface for operators."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.chain_json import hex_text
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.lookups import encoded
+from cairn.api.rest.parameters import parse_query
+from cairn.api.schemas import UpdateSubmitted, ValidatorsView, ValidatorView
+from cairn.core.gateway import CoreGateway, ValidatorSet
+from cairn.domain.errors import UpdateRefused
+from cairn.domain.governance import MAX_UPDATE_BYTES
+from cairn.domain.update_text import encode_public_key, parse_update_text
+
+MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
+"""The text of an update is longer than what the validators carry of it."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ValidatorRoutes:
+    """GET and POST /validators; 404 on a chain that has none."""
+
+    def __init__(self, gateway: CoreGateway) -> None:
+        self._gateway = gateway
+
+    async def serve(self, request: Request) -> Response:
+        return await (self._update(request) if request.method == "POST" else self._list(request))
+
+    async def _list(self, request: Request) -> Response:
+        parse_query(request.scope["query_string"])
+        return encoded(view_of(await self._gateway.validators()))
+
+    async def _update(self, request: Request) -> Response:
+        """Answered once this node's checks are passed and its engine has it; only a block makes it happen."""
+        body = await read_json_body(request, MAX_BODY_BYTES)
+        current = await self._gateway.validators()
+        chain_id, update = parse_update_text(body)
+        if chain_id != current.chain_id:
+            raise UpdateRefused(f"it is for chain {chain_id}; this is chain {current.chain_id}")
+        await self._gateway.submit_update(update)
+        return Response(_encode(UpdateSubmitted("submitted", update.sequence)), 202, media_type="application/json")
+
+
+def view_of(current: ValidatorSet) -> ValidatorsView:
+    governance, admins = current.governance, current.admins
+    return ValidatorsView(
+        chainId=current.chain_id,
+        blockHeight=current.height,
+        sequence=governance.sequence,
+        threshold=admins.threshold if admins else 0,
+        admins=[hex_text(address) for address in admins.addresses] if admins else [],
+        validators=[
+            ValidatorView(
+                address=validator.engine_address.hex().upper(),
+                publicKey=encode_public_key(validator.public_key),
+                power=validator.power,
+                feeRecipient=hex_text(validator.fee_recipient),
+                name=validator.name,
+            )
+            for validator in governance.validators
+        ],
+    )

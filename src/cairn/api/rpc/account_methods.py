@@ -1,0 +1,100 @@
+"""The accounts: balances, nonces, and the answers of a chain that has no contracts."""
+
+import re
+
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.call_objects import check_call
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError, rpc_error_of
+from cairn.api.rpc.values import (
+    Params,
+    check_count,
+    data,
+    given,
+    parse_account,
+    parse_block,
+    quantity,
+)
+from cairn.domain.errors import Rejected, Unavailable
+from cairn.domain.types import TRANSFER_GAS
+
+MAX_KEY_DIGITS = 64
+_KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
+
+
+class StateMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_getBalance": self.get_balance,
+            "eth_getTransactionCount": self.get_transaction_count,
+            "eth_getCode": self.get_code,
+            "eth_getStorageAt": self.get_storage_at,
+            "eth_call": self.call,
+            "eth_estimateGas": self.estimate_gas,
+        }
+
+    async def get_balance(self, params: Params) -> str:
+        check_count(params, 1, 2)
+        address, block = parse_account(params[0], "address"), parse_block(given(params, 1), "block")
+        return quantity((await self._chain.account(address, block)).balance)
+
+    async def get_transaction_count(self, params: Params) -> str:
+        check_count(params, 1, 2)
+        address, block = parse_account(params[0], "address"), parse_block(given(params, 1), "block")
+        if block.tag == "pending":
+            pending = await self._chain.gateway.next_nonce(address)
+            # The account may be newer than the answer about the mempool, never the other way round.
+            return quantity(max(pending, (await self._chain.account(address, block)).nonce))
+        return quantity((await self._chain.account(address, block)).nonce)
+
+    async def get_code(self, params: Params) -> str:
+        check_count(params, 1, 2)
+        parse_account(params[0], "address")
+        await self._chain.state_height(parse_block(given(params, 1), "block"))
+        return "0x"
+
+    async def get_storage_at(self, params: Params) -> str:
+        check_count(params, 2, 3)
+        parse_account(params[0], "address")
+        check_storage_key(params[1])
+        await self._chain.state_height(parse_block(given(params, 2), "block"))
+        return data(bytes(32))
+
+    async def call(self, params: Params) -> str:
+        """A transfer that is only tried returns nothing, if its sender could pay it."""
+        await self._check(params)
+        return "0x"
+
+    async def estimate_gas(self, params: Params) -> str:
+        await self._check(params)
+        return quantity(TRANSFER_GAS)
+
+    async def _check(self, params: Params) -> None:
+        check_count(params, 1, 4)
+        if any(params[2:]):
+            raise RpcError(SERVER_ERROR, "overrides of the state or the block are not supported")
+        try:
+            await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+        except RpcError as refused:
+            raise without_data(refused) from None
+        except (Rejected, Unavailable) as refused:
+            raise without_data(rpc_error_of(refused)) from None
+
+
+def without_data(refused: RpcError) -> RpcError:
+    """For these two methods web3.py takes data for what a contract said when it reverted."""
+    return RpcError(refused.code, refused.message)
+
+
+def check_storage_key(value: object) -> None:
+    """A quantity, or up to 32 bytes, as geth takes it; nothing is stored under any. Raises `RpcError`."""
+    if not isinstance(value, str):
+        raise InvalidParams("invalid argument 1: expected a storage key in a string")
+    key = _KEY.fullmatch(value)
+    if key is None:
+        raise RpcError(SERVER_ERROR, "unable to decode storage key: hex string invalid")
+    if len(key[2]) > MAX_KEY_DIGITS:
+        raise RpcError(SERVER_ERROR, "unable to decode storage key: hex string too long, want at most 32 bytes")

@@ -1,0 +1,185 @@
+"""Blocks, transactions and receipts."""
+
+from collections.abc import AsyncIterator
+
+from cairn.api.chain_view import split_hashes
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.objects import (
+    BlockPlace,
+    Json,
+    block_object,
+    pending_block_object,
+    receipt_object,
+    transaction_object,
+)
+from cairn.api.rpc.values import (
+    BlockName,
+    Params,
+    check_count,
+    data,
+    given,
+    parse_block,
+    parse_block_number,
+    parse_flag,
+    parse_hash,
+    parse_quantity,
+    quantity,
+)
+from cairn.api.server.yielding import in_turns
+from cairn.domain.codec import decode_record
+from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
+
+TURN_ITEMS = 200
+"""Transactions of a block that are written out before other requests get their turn."""
+PENDING_SHOWN = 1_000
+"""Transactions of the pending block, at most."""
+
+
+class ReadingMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._view = chain.view
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_blockNumber": self.block_number,
+            "eth_getBlockByNumber": self.get_block_by_number,
+            "eth_getBlockByHash": self.get_block_by_hash,
+            "eth_getBlockReceipts": self.get_block_receipts,
+            "eth_getBlockTransactionCountByNumber": self.count_by_number,
+            "eth_getBlockTransactionCountByHash": self.count_by_hash,
+            "eth_getUncleCountByBlockNumber": self.uncles_by_number,
+            "eth_getUncleCountByBlockHash": self.uncles_by_hash,
+            "eth_getTransactionByHash": self.get_transaction,
+            "eth_getTransactionByBlockNumberAndIndex": self.get_transaction_by_number,
+            "eth_getTransactionByBlockHashAndIndex": self.get_transaction_by_block_hash,
+            "eth_getTransactionReceipt": self.get_receipt,
+        }
+
+    # Blocks.
+
+    async def block_number(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return quantity(await self._chain.head())
+
+    async def get_block_by_number(self, params: Params) -> Json | None:
+        check_count(params, 1, 2)
+        return await self._block(parse_block_number(params[0], "block"), parse_flag(given(params, 1), "full"))
+
+    async def get_block_by_hash(self, params: Params) -> Json | None:
+        check_count(params, 1, 2)
+        return await self._block(block_of_hash(params[0]), parse_flag(given(params, 1), "full"))
+
+    async def _block(self, named: BlockName, full: bool) -> Json | None:
+        gas_limit = self._chain.info.block_gas_limit
+        height = await self._chain.find_height(named)
+        if height is None:
+            return None
+        block_hash, header = self._view.get_header(height)
+        if named.tag == "pending":
+            txs, now = await self._next_txs()
+            shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
+            return pending_block_object(block_hash, header, gas_limit, shown, now)
+        if full:
+            return block_object(block_hash, header, gas_limit, await self._transactions(height))
+        hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
+        return block_object(block_hash, header, gas_limit, hashes)
+
+    async def _next_txs(self) -> tuple[list[Tx], int]:
+        """Those that the next block could take, in its order, and the time by the chain's clock."""
+        status = await self._chain.gateway.status()
+        page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
+        # What waits for a nonce comes after them.
+        return [pending.tx for pending in page.items[: page.ready]], status.now
+
+    async def _transactions(self, height: int) -> list[Json]:
+        block_hash, header = self._view.get_header(height)
+        return [
+            transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
+            async for position, tx in self._read_txs(height)
+        ]
+
+    async def _read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
+        """Position and transaction, in the block's order."""
+        # All are read before anybody else gets a turn: the block may be pruned meanwhile.
+        async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
+            yield position, decode_record(record)
+
+    async def get_block_receipts(self, params: Params) -> list[Json] | None:
+        check_count(params, 1, 1)
+        height = await self._chain.find_height(parse_block(params[0], "block"))
+        if height is None:
+            return None
+        block_hash, header = self._view.get_header(height)
+        return [
+            receipt_object(tx, BlockPlace(block_hash, header, position))
+            async for position, tx in self._read_txs(height)
+        ]
+
+    async def count_by_number(self, params: Params) -> str | None:
+        check_count(params, 1, 1)
+        return await self._count(parse_block_number(params[0], "block"))
+
+    async def count_by_hash(self, params: Params) -> str | None:
+        check_count(params, 1, 1)
+        return await self._count(block_of_hash(params[0]))
+
+    async def _count(self, named: BlockName) -> str | None:
+        if named.tag == "pending":
+            return quantity(len((await self._next_txs())[0]))
+        height = await self._chain.find_height(named)
+        return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
+
+    async def uncles_by_number(self, params: Params) -> str | None:
+        check_count(params, 1, 1)
+        return None if await self._chain.find_height(parse_block_number(params[0], "block")) is None else "0x0"
+
+    async def uncles_by_hash(self, params: Params) -> str | None:
+        check_count(params, 1, 1)
+        return None if await self._chain.find_height(block_of_hash(params[0])) is None else "0x0"
+
+    # Transactions.
+
+    async def get_transaction(self, params: Params) -> Json | None:
+        check_count(params, 1, 1)
+        tx_hash = TxHash(parse_hash(params[0], "transaction hash"))
+        found = await self._chain.find_tx(tx_hash)
+        if isinstance(found, Tx):
+            return transaction_object(found, self._chain.info.chain_id, None)
+        return None if found is None else self._transaction_at(*found)
+
+    async def get_transaction_by_number(self, params: Params) -> Json | None:
+        check_count(params, 2, 2)
+        return await self._transaction_in(parse_block_number(params[0], "block"), params[1])
+
+    async def get_transaction_by_block_hash(self, params: Params) -> Json | None:
+        check_count(params, 2, 2)
+        return await self._transaction_in(block_of_hash(params[0]), params[1])
+
+    async def _transaction_in(self, named: BlockName, index: object) -> Json | None:
+        position = parse_quantity(index, "index")
+        if named.tag == "pending":
+            txs, _ = await self._next_txs()
+            return transaction_object(txs[position], self._chain.info.chain_id, None) if position < len(txs) else None
+        height = await self._chain.find_height(named)
+        if height is None or position >= self._view.get_header(height)[1].gas_used // TRANSFER_GAS:
+            return None
+        return self._transaction_at(height, position)
+
+    def _transaction_at(self, height: int, position: int) -> Json:
+        block_hash, header = self._view.get_header(height)
+        tx = self._view.tx_at(height, position)
+        return transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
+
+    async def get_receipt(self, params: Params) -> Json | None:
+        check_count(params, 1, 1)
+        found = await self._chain.find_tx(TxHash(parse_hash(params[0], "transaction hash")))
+        if found is None or isinstance(found, Tx):
+            return None
+        height, position = found
+        return receipt_object(self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position))
+
+
+def block_of_hash(value: object) -> BlockName:
+    return BlockName(hash=BlockHash(parse_hash(value, "block hash")))

@@ -1,0 +1,69 @@
+"""Which block a call means, and the chain as of it."""
+
+from cairn.api.chain_view import ChainView
+from cairn.api.rest.lookups import fresh_status
+from cairn.api.rpc.errors import SERVER_ERROR, RpcError
+from cairn.api.rpc.values import BlockName
+from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, PendingTx
+from cairn.domain.types import Account, Address, Tx, TxHash
+
+
+class Chain:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self.gateway = gateway
+        self.view = view
+
+    @property
+    def info(self) -> ChainInfo:
+        """Raises `Unavailable` until the core has told."""
+        return self.view.get_info()
+
+    async def head(self) -> int:
+        """The newest height, which this worker shows by now."""
+        await fresh_status(self.gateway, self.view)
+        return self.view.height
+
+    async def find_height(self, block: BlockName) -> int | None:
+        """The height that is meant; None for a block that is not there, or not kept any more."""
+        if block.hash is not None:
+            found = self.view.find_height(block.hash)
+            if found is None:
+                await self.head()
+                found = self.view.find_height(block.hash)
+            return found
+        if block.tag == "earliest":
+            self.view.get_info()
+            return self.view.base
+        if block.height is None:
+            # Every block is final, so that latest, safe and finalized are one; pending is the state it starts from.
+            return await self.head()
+        if block.height > self.view.height:
+            await self.head()
+        return block.height if self.view.base <= block.height <= self.view.height else None
+
+    async def state_height(self, block: BlockName) -> int:
+        """The height whose state is meant. Raises `RpcError` or `BlockNotFound`."""
+        height = await self.find_height(block)
+        if height is not None:
+            return height
+        if block.height is not None:
+            self.view.check_kept(block.height)
+        raise RpcError(SERVER_ERROR, "header not found" if block.hash is None else "header for hash not found")
+
+    async def account(self, address: Address, block: BlockName) -> Account:
+        return self.view.account_at(address, await self.state_height(block))
+
+    async def find_tx(self, tx_hash: TxHash) -> Tx | tuple[int, int] | None:
+        """A pending transaction itself, or height and position of a confirmed one."""
+        self.view.get_info()
+        location = self.view.find_location(tx_hash)
+        if location is not None:
+            return location
+        standing = await self.gateway.find_tx(tx_hash)
+        if isinstance(standing, PendingTx):
+            return standing.tx
+        if not isinstance(standing, ConfirmedTx):
+            return None
+        await self.view.reach(standing.height)
+        # None again when the block is not kept any more.
+        return self.view.find_location(tx_hash)

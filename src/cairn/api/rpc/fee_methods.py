@@ -1,0 +1,93 @@
+"""What a transfer costs: the chain's one gas price. There is no base fee, so that the whole price is a tip."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.values import Params, check_count, given, parse_block_number, parse_quantity, quantity
+from cairn.api.server.yielding import in_turns
+from cairn.domain.codec import decode_record
+
+MAX_BLOCKS = 1_024
+MAX_REWARDED_BLOCKS = 64
+"""Fewer, because every transaction of each is looked at. The answer says where it starts, so it may be shorter."""
+MAX_PERCENTILES = 100
+TURN_ITEMS = 200
+"""Headers that are read before other requests get their turn."""
+
+
+class FeeMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_gasPrice": self.gas_price,
+            "eth_maxPriorityFeePerGas": self.gas_price,
+            "eth_feeHistory": self.fee_history,
+            "eth_blobBaseFee": self.blob_base_fee,
+        }
+
+    async def gas_price(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return quantity(self._chain.info.gas_price)
+
+    async def blob_base_fee(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return "0x0"
+
+    async def fee_history(self, params: Params) -> dict[str, Any]:
+        check_count(params, 2, 3)
+        count, percentiles = _parse_count(params[0]), _parse_percentiles(given(params, 2))
+        newest = await self._chain.state_height(parse_block_number(params[1], "newest block"))
+        count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
+        if count == 0:
+            return {"oldestBlock": "0x0", "gasUsedRatio": []}
+        heights = range(newest - count + 1, newest + 1)
+        history: dict[str, Any] = {
+            "oldestBlock": quantity(heights[0]),
+            "baseFeePerGas": ["0x0"] * (count + 1),
+            "gasUsedRatio": [self._fullness(height) async for height in in_turns(heights, TURN_ITEMS)],
+            "baseFeePerBlobGas": ["0x0"] * (count + 1),
+            "blobGasUsedRatio": [0.0] * count,
+        }
+        if percentiles is not None:
+            history["reward"] = [self._rewards(height, percentiles) async for height in in_turns(heights, 1)]
+        return history
+
+    def _fullness(self, height: int) -> float:
+        return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
+
+    def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
+        """The gas price at each percentile of the block's gas, which every transfer uses the same amount of."""
+        prices = sorted(decode_record(record).gas_price for record in self._chain.view.tx_records(height))
+        if not prices:
+            # Not zero, as geth would say: nobody could be included for that.
+            prices = [self._chain.info.gas_price]
+        last = len(prices) - 1
+        return [quantity(prices[min(last, int(len(prices) * percentile / 100))]) for percentile in percentiles]
+
+
+def _parse_count(value: object) -> int:
+    """A quantity; also a plain or a decimal number, as geth takes it."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    return parse_quantity(value, "block count")
+
+
+def _parse_percentiles(value: object) -> list[float] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, int | float) for each in value):
+        raise InvalidParams("reward percentiles: expected a list of numbers")
+    if len(value) > MAX_PERCENTILES:
+        raise RpcError(SERVER_ERROR, f"invalid reward percentile: over the query limit {MAX_PERCENTILES}")
+    for before, each in zip([0, *value], value, strict=False):
+        if not isfinite(each) or not 0 <= each <= 100 or each < before:
+            raise RpcError(SERVER_ERROR, f"invalid reward percentile: {each}, not ascending between 0 and 100")
+    return [float(each) for each in value]

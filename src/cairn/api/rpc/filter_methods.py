@@ -1,0 +1,134 @@
+"""Filters that are polled, and logs, of which this chain has none."""
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+from cairn.api.chain_view import reverted_meanwhile
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
+from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
+from cairn.api.server.yielding import in_turns
+from cairn.core.gateway import FilterChanges, FilterKind
+
+MAX_BLOCKS = 10_000
+"""Hashes in one answer; a client that comes back after more gets the newest."""
+TURN_ITEMS = 200
+"""Headers that are read before other requests get their turn."""
+
+asking_client: ContextVar[str] = ContextVar("asking_client", default="")
+"""Who makes the call, for the methods that keep something for their client: `access.client_of` its address."""
+
+
+class FilterMethods:
+    """The core keeps the filters: a client's next request may come to another worker."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._gateway = chain.gateway
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_getLogs": self.get_logs,
+            "eth_newFilter": self.new_log_filter,
+            "eth_newBlockFilter": self.new_block_filter,
+            "eth_newPendingTransactionFilter": self.new_pending_filter,
+            "eth_getFilterChanges": self.get_changes,
+            "eth_getFilterLogs": self.get_filter_logs,
+            "eth_uninstallFilter": self.uninstall,
+        }
+
+    async def get_logs(self, params: Params) -> list[str]:
+        """None: a transfer logs nothing."""
+        last = last_named(params)
+        if last is not None and last > self._chain.view.height and last > await self._chain.head():
+            raise InvalidParams("block range extends beyond current head block")
+        return []
+
+    async def new_log_filter(self, params: Params) -> str:
+        last_named(params)
+        return await self._create("logs")
+
+    async def new_block_filter(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return await self._create("blocks")
+
+    async def new_pending_filter(self, params: Params) -> str:
+        check_count(params, 0, 1)
+        return await self._create("transactions")
+
+    async def _create(self, kind: FilterKind) -> str:
+        name = await self._gateway.create_filter(kind, asking_client.get())
+        if name is None:
+            raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
+        return name
+
+    async def get_changes(self, params: Params) -> list[str]:
+        reverts = self._chain.view.reverts
+        changes = await self._changes(params)
+        if changes.kind == "transactions":
+            return [data(tx_hash) for tx_hash in changes.tx_hashes]
+        first = max(changes.first_height, changes.last_height - MAX_BLOCKS + 1)
+        return await self._block_hashes(range(first, changes.last_height + 1), reverts)
+
+    async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
+        view, hashes = self._chain.view, []
+        async for height in in_turns(heights, TURN_ITEMS):
+            # Others had their turn: these may be of another chain by now, and the oldest may have been removed.
+            if view.reverts != reverts:
+                raise reverted_meanwhile()
+            if height >= view.base:
+                hashes.append(data(view.block_hash(height)))
+        return hashes
+
+    async def get_filter_logs(self, params: Params) -> list[str]:
+        if (await self._changes(params)).kind != "logs":
+            raise filter_not_found()
+        return []
+
+    async def _changes(self, params: Params) -> FilterChanges:
+        name = filter_name(params)
+        # Before the filter moves on, and no further than this: what cannot be read here would be lost.
+        shown = await self._chain.head()
+        changes = await self._gateway.find_changes(name, shown)
+        if changes is None:
+            raise filter_not_found()
+        return changes
+
+    async def uninstall(self, params: Params) -> bool:
+        return await self._gateway.remove_filter(filter_name(params))
+
+
+def filter_name(params: Params) -> str:
+    check_count(params, 1, 1)
+    if not isinstance(params[0], str):
+        raise InvalidParams("invalid argument 0: expected the id of a filter")
+    return params[0]
+
+
+def filter_not_found() -> RpcError:
+    return RpcError(SERVER_ERROR, "filter not found")
+
+
+def last_named(params: Params) -> int | None:
+    """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
+
+    Which logs it asks for is all the same where there are none.
+    """
+    check_count(params, 1, 1)
+    wanted = params[0]
+    if not isinstance(wanted, dict):
+        raise InvalidParams("invalid argument 0: expected a filter object")
+    if wanted.get("blockHash") is not None:
+        parse_hash(wanted["blockHash"], "blockHash")
+        if wanted.get("fromBlock") is not None or wanted.get("toBlock") is not None:
+            raise InvalidParams(
+                "invalid argument 0: cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+            )
+    first, last = (
+        None if wanted.get(name) is None else parse_block_number(wanted[name], name).height
+        for name in ("fromBlock", "toBlock")
+    )
+    if first is not None and last is not None and first > last:
+        raise InvalidParams("invalid block range params")
+    return first if last is None else last

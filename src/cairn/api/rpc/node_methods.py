@@ -1,0 +1,53 @@
+"""What the node says of itself: `net_` and `web3_`, the chain id, and that it is never behind itself."""
+
+import cairn
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.values import Params, check_count, data, parse_data, quantity
+from cairn.domain.crypto import keccak256
+
+
+class NamingMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "eth_chainId": self.chain_id,
+            "eth_syncing": self.syncing,
+            "net_version": self.version,
+            "net_listening": self.listening,
+            "net_peerCount": self.peer_count,
+            "web3_clientVersion": self.client_version,
+            "web3_sha3": self.sha3,
+        }
+
+    async def chain_id(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return quantity(self._chain.info.chain_id)
+
+    async def syncing(self, params: Params) -> bool:
+        """What is served is final and on this node's disk: there is nothing that it would be behind of."""
+        check_count(params, 0, 0)
+        return False
+
+    async def version(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return str(self._chain.info.chain_id)
+
+    async def listening(self, params: Params) -> bool:
+        check_count(params, 0, 0)
+        return True
+
+    async def peer_count(self, params: Params) -> str:
+        """Peers are the engine's; none speaks this protocol."""
+        check_count(params, 0, 0)
+        return "0x0"
+
+    async def client_version(self, params: Params) -> str:
+        check_count(params, 0, 0)
+        return f"Cairn/v{cairn.__version__}"
+
+    async def sha3(self, params: Params) -> str:
+        check_count(params, 1, 1)
+        return data(keccak256(parse_data(params[0], "data")))

@@ -1,0 +1,87 @@
+"""`txpool_`: the mempool as geth shows it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.objects import transaction_object
+from cairn.api.rpc.values import Params, check_count, parse_account, quantity
+from cairn.api.server.yielding import in_turns
+from cairn.core.gateway import PendingTx
+from cairn.domain.crypto import checksum_address
+from cairn.domain.types import Address, Tx
+
+PAGE = 1_000
+MAX_SHOWN = 5_000
+"""Transactions in one answer, the first to be mined: a full mempool would take some fifty megabytes."""
+
+TURN_ITEMS = 100
+"""Transactions that are written out before other requests get their turn."""
+
+Shown = dict[str, Any]
+
+
+class TxpoolMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return {
+            "txpool_status": self.status,
+            "txpool_content": self.content,
+            "txpool_contentFrom": self.content_from,
+            "txpool_inspect": self.inspect,
+        }
+
+    async def status(self, params: Params) -> dict[str, str]:
+        check_count(params, 0, 0)
+        status = await self._chain.gateway.status()
+        return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
+
+    async def content(self, params: Params) -> Shown:
+        check_count(params, 0, 0)
+        return await self._sorted(await self._pending(None), self._object)
+
+    async def content_from(self, params: Params) -> Shown:
+        check_count(params, 1, 1)
+        sender = parse_account(params[0], "address")
+        shown = await self._sorted(await self._pending(sender), self._object)
+        name = checksum_address(sender)
+        return {listing: by_sender.get(name, {}) for listing, by_sender in shown.items()}
+
+    async def inspect(self, params: Params) -> Shown:
+        check_count(params, 0, 0)
+        return await self._sorted(
+            await self._pending(None),
+            lambda tx: f"0x{tx.to.hex()}: {tx.value} wei + {tx.gas} gas × {tx.gas_price} wei",
+        )
+
+    async def _pending(self, sender: Address | None) -> list[PendingTx]:
+        items: list[PendingTx] = []
+        cursor: str | None = None
+        while len(items) < MAX_SHOWN:
+            page = await self._chain.gateway.list_pending(PAGE, cursor, sender)
+            items += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return items
+
+    def _object(self, tx: Tx) -> Shown:
+        return transaction_object(tx, self._chain.info.chain_id, None)
+
+    async def _sorted(self, items: list[PendingTx], show: Callable[[Tx], Any]) -> Shown:
+        """By sender and nonce; what follows a missing nonce is queued."""
+        shown: Shown = {"pending": {}, "queued": {}}
+        next_nonces: dict[Address, int] = {}
+        by_sender = sorted((item.tx for item in items), key=lambda tx: (tx.sender, tx.nonce))
+        async for tx in in_turns(by_sender, TURN_ITEMS):
+            if tx.sender not in next_nonces:
+                next_nonces[tx.sender] = self._chain.view.account(tx.sender).nonce
+            is_next = tx.nonce <= next_nonces[tx.sender]
+            if is_next:
+                next_nonces[tx.sender] = tx.nonce + 1
+            by_nonce = shown["pending" if is_next else "queued"].setdefault(checksum_address(tx.sender), {})
+            by_nonce[str(tx.nonce)] = show(tx)
+        return shown

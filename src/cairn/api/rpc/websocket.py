@@ -1,0 +1,95 @@
+"""WS /rpc: the same methods as POST /rpc, and subscriptions."""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+
+import structlog
+from starlette.types import Receive, Scope, Send
+from websockets.frames import CloseCode
+
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
+from cairn.api.events.socket import check_page, refuse
+from cairn.api.rpc.call_limit import CallCounter
+from cairn.api.rpc.dispatch import Dispatcher, Handler
+from cairn.api.rpc.filter_methods import asking_client
+from cairn.api.rpc.notifications import HeadTexts, text_frame
+from cairn.api.rpc.pending_arrivals import ArrivalFeed
+from cairn.api.rpc.subscriptions import Subscriptions
+from cairn.api.server.access import OriginList, RateLimiter, client_of
+from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
+from cairn.config import Settings
+from cairn.core.gateway import CoreGateway
+from cairn.domain.errors import NodeError, ShuttingDown, Starting
+
+BURST = 16
+"""Messages of one client that are handled before the event loop serves others."""
+
+log = structlog.get_logger("cairn.rpc")
+
+
+class RpcSocketEndpoint:
+    """The ASGI application behind the WebSocket at /rpc; it needs `EventsProtocol` as the server's protocol."""
+
+    def __init__(
+        self, methods: Mapping[str, Handler], gateway: CoreGateway, view: ChainView, hub: EventHub,
+        limiter: RateLimiter, settings: Settings,
+    ) -> None:  # fmt: skip
+        self._methods = methods
+        self._view = view
+        self._hub = hub
+        self._limiter = limiter
+        self._settings = settings
+        self._origins = OriginList(settings)
+        self._heads = HeadTexts(view)
+        self._arrivals = ArrivalFeed(gateway, view)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
+        await receive()
+        try:
+            self._admit(scope, connection)
+        except NodeError as refused:
+            await refuse(send, refused)
+            return
+        connection.limit(self._settings)
+        await send({"type": "websocket.accept"})
+        address = scope["client"][0] if scope["client"] else ""
+        asking_client.set(client_of(address))
+        subscriptions = Subscriptions(connection, client_of(address), self._hub, self._heads, self._arrivals)
+        counter = CallCounter(self._limiter, address)
+        try:
+            await self._listen(connection, subscriptions, counter, receive)
+        except Exception:
+            log.exception("a JSON-RPC socket failed")
+            connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
+        finally:
+            subscriptions.close()
+
+    def _admit(self, scope: Scope, connection: EventsProtocol) -> None:
+        """Raises the reason against this client."""
+        if connection.refusal is not None:
+            raise connection.refusal
+        check_page(scope, self._origins, for_wallets=True)
+        if self._hub.is_closing:
+            raise ShuttingDown("the node is stopping")
+        if not self._hub.is_open:
+            raise Starting("the store is not open yet")
+
+    async def _listen(
+        self, connection: EventsProtocol, subscriptions: Subscriptions, counter: CallCounter, receive: Receive
+    ) -> None:
+        dispatcher = Dispatcher({**self._methods, **subscriptions.methods()}, self._view.fail)
+        for handled in count(1):
+            # Answers pile up in the buffer of a client that does not read: it gets no more until it does.
+            await connection.writable.wait()
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            answer = await dispatcher.answer(message.get("text") or message.get("bytes") or b"", counter)
+            if answer is not None:
+                connection.write(text_frame(answer))
+            subscriptions.begin()
+            if handled % BURST == 0:
+                await asyncio.sleep(0)

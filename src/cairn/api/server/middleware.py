@@ -1,0 +1,171 @@
+"""Around every request: who may ask, what every answer carries, and failures as problems."""
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cairn.api.chain_view import ChainView
+from cairn.api.errors import (
+    Internal,
+    MethodNotAllowed,
+    PathNotFound,
+    RateLimited,
+    encode_problem,
+)
+from cairn.api.rest.probes import PROBE_PATHS
+from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
+from cairn.domain.errors import Fatal, NodeError
+
+EVENTS_PATH = "/events"
+RPC_PATH = "/rpc"
+EXPOSED_HEADERS = b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After"
+PREFLIGHT_LIFETIME_S = b"600"
+
+Header = tuple[bytes, bytes]
+
+log = structlog.get_logger("cairn.api")
+
+
+class Edge:
+    """The outermost ASGI application."""
+
+    def __init__(
+        self, app: ASGIApp, view: ChainView, hosts: HostList, origins: OriginList, limiter: RateLimiter,
+        server_adds_chain_id: bool,
+    ) -> None:  # fmt: skip
+        """`server_adds_chain_id`: our own server puts the header on every answer, also those that never come here."""
+        self._app = app
+        self._view = view
+        self.hosts = hosts
+        self._origins = origins
+        self.limiter = limiter
+        self._adds_chain_id = not server_adds_chain_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._serve_http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._serve_websocket(scope, receive, send)
+
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        answer = _Answer(send, self._chain_id_header())
+        try:
+            self.hosts.check(scope["headers"], scope["http_version"])
+            answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
+            self._count(scope)
+            if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
+                await answer.send_whole(204, _preflight_headers(headers), b"")
+                return
+            if scope["path"].endswith("\n"):
+                # The router's patterns would overlook it.
+                raise PathNotFound("there is no such path; see /docs")
+            # Starlette's routes then raise their refusals instead of sending a text of their own.
+            scope["app"] = self._app
+            await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            pass
+        except HTTPException as refused:
+            await answer.send_problem(_refusal(refused, scope["method"]))
+        except NodeError as error:
+            self._note(error)
+            await answer.send_problem(error)
+        except Exception as failure:
+            log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=failure)
+            await answer.send_problem(Internal(str(failure)))
+
+    def _count(self, scope: Scope) -> None:
+        client = scope["client"]
+        if client is None or scope["path"] in PROBE_PATHS or not self.limiter.limits(client[0]):
+            return
+        if not self.limiter.take(client[0]):
+            raise RateLimited("this address asks too often; slow down")
+
+    def _cross_origin_headers(self, origin: str | None, headers: dict[bytes, bytes], path: str) -> list[Header]:
+        """Who else may read the answer. It depends on who asks, so that also caches must tell the askers apart."""
+        exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
+        if self._origins.takes_all:
+            return [(b"access-control-allow-origin", b"*"), exposed]
+        host = headers.get(b"host", b"").decode("latin-1")
+        for_wallets = path == RPC_PATH
+        varies = [(b"vary", b"Origin")] if self._origins.takes_some or for_wallets else []
+        if origin is None or not self._origins.check(origin, host, for_wallets):
+            return varies
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), exposed, *varies]
+
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self.hosts.check(scope["headers"], "1.1")
+            self._count(scope)
+            if scope["path"] not in (EVENTS_PATH, RPC_PATH):
+                raise PathNotFound(f"events are at {EVENTS_PATH}, and JSON-RPC is at {RPC_PATH}")
+        except NodeError as error:
+            status, problem_headers, body = encode_problem(error)
+            await receive()
+            await send(
+                {
+                    "type": "websocket.http.response.start",
+                    "status": status,
+                    "headers": [*problem_headers, *self._chain_id_header()],
+                }
+            )
+            await send({"type": "websocket.http.response.body", "body": body})
+            return
+        await self._app(scope, receive, send)
+
+    def _chain_id_header(self) -> list[Header]:
+        chain_id = self._view.chain_id
+        if chain_id is None or not self._adds_chain_id:
+            return []
+        return [(b"x-chain-id", str(chain_id).encode())]
+
+    def _note(self, error: NodeError) -> None:
+        if isinstance(error, Fatal):
+            self._view.fail(error)
+
+
+class _Answer:
+    """The `send` of one request: adds what every answer carries, and knows whether it has begun."""
+
+    def __init__(self, send: Send, extra: list[Header]) -> None:
+        self._send = send
+        self._has_begun = False
+        self.extra = extra
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._has_begun = True
+            headers = [*message["headers"], *self.extra]
+            if not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
+        await self._send(message)
+
+    async def send_whole(self, status: int, headers: list[Header], body: bytes) -> None:
+        if status not in (204, 304):
+            headers = [*headers, (b"content-length", str(len(body)).encode())]
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
+    async def send_problem(self, error: NodeError) -> None:
+        # Once the answer has begun, the only honest end is a broken connection: the server sees to that.
+        if not self._has_begun:
+            await self.send_whole(*encode_problem(error))
+
+
+def _refusal(refused: HTTPException, method: str) -> NodeError:
+    """What the router itself refuses: a path that is not there, or a method that the path does not take."""
+    allowed = (refused.headers or {}).get("Allow")
+    if allowed is None:
+        return PathNotFound("there is no such path; see /docs")
+    return MethodNotAllowed(method, ", ".join(sorted(allowed.split(", "))))
+
+
+def _preflight_headers(headers: dict[bytes, bytes]) -> list[Header]:
+    asked = headers.get(b"access-control-request-headers")
+    return [
+        (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
+        (b"access-control-allow-headers", asked or b"content-type"),
+        (b"access-control-max-age", PREFLIGHT_LIFETIME_S),
+    ]

@@ -1,0 +1,144 @@
+"""From a submission to the core: fills in what was left out, checks the signature, hands over."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import structlog
+
+from cairn.api.chain_json import hex_text
+from cairn.api.chain_view import ChainView
+from cairn.api.errors import Internal, problem_of
+from cairn.api.rest.submission import Submission, parse_submission, split_batch
+from cairn.api.schemas import Problem, Submitted
+from cairn.api.server.yielding import in_turns
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
+from cairn.domain.codec import decode_tx
+from cairn.domain.errors import InvalidField, InvalidSignature, NodeError
+from cairn.domain.txs import build_tx
+from cairn.domain.types import Draft, Tx
+
+TURN_ITEMS = 8
+"""Signatures of a batch that are checked before other requests get their turn."""
+
+log = structlog.get_logger("cairn.api")
+
+
+class Submitter:
+    def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
+        self._gateway = gateway
+        self._view = view
+
+    def admit_complete(self, body: bytes) -> asyncio.Future[Admission] | None:
+        """The plain case, without a task of its own: None when the nonce or the signature was left out."""
+        info = self._accepting_info()
+        submission = parse_submission(body, info.gas_price)
+        signature, nonce = submission.signature, submission.nonce
+        if signature is None or nonce is None:
+            return None
+        tx = build_tx(
+            submission.sender, submission.to, submission.value, submission.gas, submission.gas_price, nonce, signature,
+            info.chain_id,
+        )  # fmt: skip
+        return self._gateway.submit(tx)
+
+    async def admit(self, body: bytes) -> Admission:
+        return await (self.admit_complete(body) or await self._begin(body))
+
+    def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
+        """A signed transaction in RLP. Raises `InvalidField` for anything but a legacy transfer."""
+        return self._gateway.submit(decode_tx(raw, self._accepting_info().chain_id))
+
+    async def admit_draft(self, draft: Draft) -> Admission:
+        """A transfer that the node signs."""
+        self._accepting_info()
+        return await self._gateway.submit_draft(draft)
+
+    async def admit_batch(self, body: bytes) -> list[Submitted | Problem]:
+        """One result or problem for each item, in order. All go to the core before any is waited for: one sync."""
+        self._accepting_info()
+        begun: list[asyncio.Future[Admission] | NodeError] = []
+        async for item in in_turns(split_batch(body), TURN_ITEMS):
+            try:
+                begun.append(self.admit_complete(item) or await self._begin(item))
+            except NodeError as refused:
+                begun.append(refused)
+        return [problem_of(item) if isinstance(item, NodeError) else await _result_of(item) for item in begun]
+
+    async def _begin(self, body: bytes) -> asyncio.Future[Admission]:
+        """Hand over a submission that left something out; the result is still to come."""
+        info = self._accepting_info()
+        submission = parse_submission(body, info.gas_price)
+        signature = submission.signature
+        if signature is None:
+            admitting = asyncio.ensure_future(self._gateway.submit_draft(draft_of(submission, info)))
+            # Its first step hands it over, so that it stays before whatever this client sends next.
+            await asyncio.sleep(0)
+            return admitting
+        nonce = await self._gateway.next_nonce(submission.sender)
+        try:
+            tx = signed_tx(submission, signature, nonce, info)
+        except InvalidSignature:
+            sent_before = await self._find_sent_before(submission, signature, nonce - 1, info)
+            if sent_before is None:
+                raise
+            tx = sent_before
+        return self._gateway.submit(tx)
+
+    async def _find_sent_before(
+        self, submission: Submission, signature: bytes, nonce: int, info: ChainInfo
+    ) -> Tx | None:
+        """The transaction itself, when this is a repetition of it: the first one has moved the next nonce on."""
+        if nonce < 0:
+            return None
+        try:
+            tx = signed_tx(submission, signature, nonce, info)
+        except InvalidSignature:
+            return None
+        known = self._view.find_location(tx.hash) or await self._gateway.find_tx(tx.hash)
+        return tx if isinstance(known, tuple | PendingTx | ConfirmedTx) else None
+
+    def _accepting_info(self) -> ChainInfo:
+        if self._view.phase != "ready":
+            raise self._view.why_unavailable()
+        return self._view.get_info()
+
+
+def signed_tx(submission: Submission, signature: bytes, nonce: int, info: ChainInfo) -> Tx:
+    """Check the signature over these fields and this nonce. Raises `InvalidSignature`."""
+    return build_tx(
+        sender=submission.sender,
+        to=submission.to,
+        value=submission.value,
+        gas=submission.gas,
+        gas_price=submission.gas_price,
+        nonce=nonce,
+        signature=signature,
+        chain_id=info.chain_id,
+    )
+
+
+def draft_of(submission: Submission, info: ChainInfo) -> Draft:
+    """Raises `InvalidField` when the node holds no key for it."""
+    if submission.sender not in info.signs_for:
+        why = "and this node holds no key of the sender" if info.signs_for else "and this node holds no keys"
+        raise InvalidField("signature", f"is missing, {why}")
+    return Draft(
+        sender=submission.sender,
+        to=submission.to,
+        value=submission.value,
+        gas=submission.gas,
+        gas_price=submission.gas_price,
+        nonce=submission.nonce,
+    )
+
+
+async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:
+    try:
+        admission = await admitting
+    except NodeError as refused:
+        return problem_of(refused)
+    except Exception as failure:
+        # One item's failure must not take the results of the others along.
+        log.error("a submission failed", exc_info=failure)
+        return problem_of(Internal(str(failure)))
+    return Submitted("confirmed" if admission.confirmed else "pending", hex_text(admission.tx_hash))

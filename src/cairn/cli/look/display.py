@@ -1,0 +1,233 @@
+"""What the commands that look fetch and show: tables for people, the interface's own JSON for scripts."""
+
+import re
+from collections.abc import AsyncGenerator, Container, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from cairn.cli.shared.amounts import format_amount
+from cairn.cli.shared.remote import ask_node
+from cairn.cli.shared.screen import Line, ago, print_json, print_pairs, print_table, when
+from cairn.cli.wallet.key_files import Keystore
+from cairn.cli.wallet.nonces import find_missing, find_queued, tell_missing, wait_confirmed
+from cairn.cli.wallet.parties import find_party
+from cairn.client import AsyncClient
+from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, Proof, Transaction
+from cairn.domain.crypto import checksum_address, parse_address
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import TRANSFER_GAS
+
+T = TypeVar("T")
+
+_is_hash = re.compile(r"0x[0-9a-fA-F]{64}").fullmatch
+_is_height = re.compile(r"[0-9]{1,20}").fullmatch
+
+
+class Names:
+    """Addresses as people know them: by the name of a stored key, or as a dev account."""
+
+    def __init__(self, keystore: Keystore) -> None:
+        self._names = {key.address: key.name for key in keystore.load_all()}
+        # A dev account is the same for everybody, whatever somebody calls its key.
+        self._names |= {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
+
+    def full(self, spelled: str) -> str:
+        address = parse_address(spelled, "address")
+        name = self._names.get(address)
+        return f"{checksum_address(address)} ({name})" if name else checksum_address(address)
+
+    def short(self, spelled: str) -> str:
+        """The name, or both ends of the address: enough to tell one from another in a table."""
+        address = parse_address(spelled, "address")
+        return self._names.get(address) or shortened(checksum_address(address))
+
+
+def shortened(text: str) -> str:
+    return f"{text[:6]}…{text[-4:]}"
+
+
+class Lookups:
+    def __init__(self, url: str, keystore: Keystore, as_json: bool) -> None:
+        self._url = url
+        self._keystore = keystore
+        self._as_json = as_json
+
+    def show_tx(self, tx_hash: str, wait_s: float | None, with_proof: bool, trusted_block: str | None) -> None:
+        check_hash(tx_hash, "HASH")
+        if trusted_block is not None:
+            check_hash(trusted_block, "--trusted-block")
+
+        async def fetch(node: AsyncClient) -> tuple[Transaction, list[range], Proof | None]:
+            tx = await (node.transaction(tx_hash) if wait_s is None else wait_confirmed(node, tx_hash, wait_s))
+            is_pending = not isinstance(tx, ConfirmedTransaction)
+            missing = await find_missing(node, tx.sender, tx.nonce) if is_pending else []
+            return tx, missing, await checked_proof(node, tx, trusted_block) if with_proof else None
+
+        tx, missing, proof = ask_node(self._url, fetch)
+        if self._as_json:
+            print_json(msgspec.to_builtins(tx if proof is None else proof))
+            return
+        pairs = tx_pairs(tx, missing, Names(self._keystore))
+        if proof is not None:
+            pairs.append(("proof", proved_text(proof, trusted_block is not None)))
+        print_pairs(pairs)
+
+    def show_block(self, name: str, limit: int) -> None:
+        if name != "latest" and not _is_height(name):
+            check_hash(name, "BLOCK", "a height, latest, or ")
+        block = ask_node(self._url, lambda node: node.block(name))
+        if self._as_json:
+            print_json(msgspec.to_builtins(block))
+        else:
+            print_pairs(block_pairs(block, limit, Names(self._keystore)))
+
+    def show_account(self, who: str) -> None:
+        address = self._address_of(who)
+        state = ask_node(self._url, lambda node: node.account(address))
+        if self._as_json:
+            print_json(msgspec.to_builtins(state))
+            return
+        waiting = state.pending_nonce - state.nonce
+        print_pairs(
+            [
+                ("account", Names(self._keystore).full(state.address)),
+                ("balance", format_amount(state.balance)),
+                ("nonce", f"{state.nonce}, and {waiting} pending" if waiting else str(state.nonce)),
+            ]
+        )
+
+    def show_history(self, who: str, limit: int) -> None:
+        address = self._address_of(who)
+        history = ask_node(self._url, lambda node: collected(node.history(address, limit)))
+        if self._as_json:
+            print_json(msgspec.to_builtins(history))
+        elif history:
+            print_history(history, address, Names(self._keystore))
+        else:
+            print(f"{Names(self._keystore).full(address)} has sent and received nothing.")
+
+    def show_mempool(self, sender: str | None, limit: int) -> None:
+        address = None if sender is None else self._address_of(sender)
+
+        async def fetch(node: AsyncClient) -> tuple[list[MempoolItem], set[str], int]:
+            size = (await node.chain()).mempool
+            items = await collected(node.pending(address, limit))
+            queued = await find_queued(node, items) if size.queued and not self._as_json else set()
+            return items, queued, size.pending + size.queued
+
+        items, queued, total = ask_node(self._url, fetch)
+        if self._as_json:
+            print_json(msgspec.to_builtins(items))
+            return
+        if items:
+            print_pending(items, queued, Names(self._keystore))
+        else:
+            print("No transaction is pending.")
+        if address is None and total > len(items):
+            print(f"and {total - len(items):,} more; --limit shows them")
+
+    def show_chain(self) -> None:
+        chain = ask_node(self._url, lambda node: node.chain())
+        if self._as_json:
+            print_json(msgspec.to_builtins(chain))
+            return
+        pool, head = chain.mempool, chain.head
+        print_pairs(
+            [
+                ("node", f"{self._url}, Cairn {chain.version}, {chain.engine}"),
+                ("chain id", str(chain.chain_id)),
+                ("gas price", format_amount(chain.gas_price)),
+                ("a transfer", f"costs {format_amount(TRANSFER_GAS * chain.gas_price)}"),
+                ("a block", f"holds {chain.block_gas_limit // TRANSFER_GAS:,} transfers at most"),
+                ("head", f"block {head.block_height} {head.hash}"),
+                ("", when(head.timestamp)),
+                ("mempool", f"{pool.pending:,} pending, {pool.queued:,} queued, room for {pool.limit:,}"),
+            ]
+        )
+
+    def _address_of(self, who: str) -> str:
+        return checksum_address(find_party(who, self._keystore, "ACCOUNT").address)
+
+
+def check_hash(text: str, label: str, otherwise: str = "") -> None:
+    if not _is_hash(text):
+        raise InvalidConfig(f"{label}: {text!r} is not {otherwise}0x and 64 hexadecimal digits")
+
+
+async def checked_proof(node: AsyncClient, tx: Transaction, trusted_block: str | None) -> Proof:
+    """The proof of what is shown. Raises `InvalidProof`."""
+    proof = await node.proof(tx.tx_hash)
+    proof.verify(tx.tx_hash, trusted_block)
+    if isinstance(tx, ConfirmedTransaction):
+        proof.check_same(tx)
+    return proof
+
+
+async def collected(items: AsyncGenerator[T, None]) -> list[T]:
+    return [item async for item in items]
+
+
+def proved_text(proof: Proof, is_trusted: bool) -> str:
+    place = f"number {proof.transaction_index + 1} of {proof.transaction_count} in block {proof.header.block_height}"
+    return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
+
+
+def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tuple[str, Line]]:
+    pairs: list[tuple[str, Line]] = [
+        ("transaction", tx.tx_hash),
+        ("status", f"queued: {tell_missing(missing)}" if missing else tx.status),
+        ("from", names.full(tx.sender)),
+        ("to", names.full(tx.to)),
+        ("amount", format_amount(tx.value)),
+        ("nonce", str(tx.nonce)),
+        ("gas price", format_amount(tx.gas_price)),
+    ]
+    if isinstance(tx, ConfirmedTransaction):
+        place = f"{tx.block_height} {tx.block_hash}, number {tx.transaction_index + 1} in it"
+        pairs += [("fee", format_amount(tx.fee)), ("block", place)]
+    return pairs
+
+
+def block_pairs(block: Block, limit: int, names: Names) -> list[tuple[str, Line]]:
+    count = len(block.transactions)
+    more = [] if count <= limit else [("", f"and {count - limit:,} more; --limit shows them")]
+    return [
+        ("block", str(block.block_height)),
+        ("hash", block.hash),
+        ("previous", block.previous_hash),
+        ("time", when(block.timestamp)),
+        ("proposer", names.full(block.proposer)),
+        ("gas used", f"{block.gas_used:,}"),
+        ("state root", block.state_root),
+        ("transactions", f"{count:,}" if count else "none"),
+        *(("", tx_hash) for tx_hash in block.transactions[:limit]),
+        *more,
+    ]
+
+
+def print_history(history: Sequence[ConfirmedTransaction], address: str, names: Names) -> None:
+    rows = []
+    for tx in history:
+        is_sent = tx.sender == address.lower()
+        other = names.short(tx.to if is_sent else tx.sender)
+        rows.append((str(tx.block_height), "to" if is_sent else "from", other, format_amount(tx.value), tx.tx_hash))
+    print_table(("block", "", "account", "amount", "transaction"), rows)
+
+
+def print_pending(items: Sequence[MempoolItem], queued: Container[str], names: Names) -> None:
+    rows = [
+        (
+            names.short(item.sender),
+            names.short(item.to),
+            format_amount(item.value),
+            str(item.nonce),
+            "queued" if item.tx_hash in queued else "pending",
+            format_amount(item.gas_price),
+            ago(item.received_at),
+            item.tx_hash,
+        )
+        for item in items
+    ]
+    print_table(("from", "to", "amount", "nonce", "status", "gas price", "received", "transaction"), rows)

@@ -1,0 +1,130 @@
+"""The commands that show a node's chain: their options only, so that --help needs no HTTP client."""
+
+from typing import Annotated
+
+import typer
+
+from cairn.cli.node.options import DEFAULT_NODE, AsJson, KeysDirectory, NodeUrl, complete_party, keystore_in
+from cairn.cli.shared.report import reported_errors
+
+PANEL = "Look"
+
+app = typer.Typer()
+
+Limit = Annotated[int, typer.Option(help="How many to show at most.", metavar="N", min=1)]
+
+
+@app.command(rich_help_panel=PANEL)
+def tx(
+    tx_hash: Annotated[str, typer.Argument(help="The transaction's hash.", metavar="HASH", show_default=False)],
+    wait: Annotated[
+        float | None,
+        typer.Option(help="Wait until it is confirmed, so many seconds at most.", metavar="SECONDS", min=0),
+    ] = None,
+    proof: Annotated[bool, typer.Option("--proof", help="Prove that its block holds it, and check the proof.")] = False,
+    trusted_block: Annotated[
+        str | None,
+        typer.Option(
+            help="The hash of its block as you know it, from another node or from earlier: the proof must lead there.",
+            metavar="HASH",
+        ),
+    ] = None,
+    keys: KeysDirectory = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Show a transaction: what it pays to whom, and whether it is confirmed."""
+    from cairn.cli.look.display import Lookups
+
+    with reported_errors(as_json):
+        lookups = Lookups(node, keystore_in(keys), as_json)
+        lookups.show_tx(tx_hash, wait, proof or trusted_block is not None, trusted_block)
+
+
+@app.command(rich_help_panel=PANEL)
+def block(
+    name: Annotated[str, typer.Argument(help="A hash, a height, or latest.", metavar="[BLOCK]")] = "latest",
+    limit: Limit = 20,
+    keys: KeysDirectory = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Show a block and its transactions; the newest one without a hash or a height."""
+    from cairn.cli.look.display import Lookups
+
+    with reported_errors(as_json):
+        Lookups(node, keystore_in(keys), as_json).show_block(name, limit)
+
+
+@app.command(rich_help_panel=PANEL)
+def account(
+    who: Annotated[
+        str,
+        typer.Argument(
+            help="An address, the name of a key, or dev0 to dev9.",
+            metavar="ACCOUNT",
+            show_default=False,
+            autocompletion=complete_party,
+        ),
+    ],
+    history: Annotated[bool, typer.Option("--history", help="Show its transactions, newest first.")] = False,
+    limit: Limit = 20,
+    keys: KeysDirectory = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an account holds and where its nonce stands."""
+    from cairn.cli.look.display import Lookups
+
+    with reported_errors(as_json):
+        lookups = Lookups(node, keystore_in(keys), as_json)
+        if history:
+            lookups.show_history(who, limit)
+        else:
+            lookups.show_account(who)
+
+
+@app.command(rich_help_panel=PANEL)
+def mempool(
+    sender: Annotated[
+        str | None,
+        typer.Option("--from", help="Only what this account sends.", metavar="ACCOUNT", autocompletion=complete_party),
+    ] = None,
+    limit: Limit = 20,
+    keys: KeysDirectory = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """List the pending transactions in the order of mining; last the queued, which wait for a missing nonce."""
+    from cairn.cli.look.display import Lookups
+
+    with reported_errors(as_json):
+        Lookups(node, keystore_in(keys), as_json).show_mempool(sender, limit)
+
+
+@app.command(rich_help_panel=PANEL)
+def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
+    """Show the chain: its rules, its newest block, and how full the mempool is."""
+    from cairn.cli.look.display import Lookups
+
+    with reported_errors(as_json):
+        Lookups(node, keystore_in(None), as_json).show_chain()
+
+
+@app.command(rich_help_panel=PANEL)
+def watch(
+    from_height: Annotated[
+        int | None, typer.Option(help="Begin with this block rather than with the newest.", metavar="N", min=0)
+    ] = None,
+    keys: KeysDirectory = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Watch blocks arrive and the mempool fill, until Ctrl-C. Waits for a node that goes away, and misses no block.
+
+    At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
+    """
+    from cairn.cli.look.watching import watch_node
+
+    with reported_errors(as_json):
+        watch_node(node, from_height, keystore_in(keys), as_json)

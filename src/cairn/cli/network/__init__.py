@@ -1,0 +1,1 @@
+"""The homes, nodes and validators of a network."""

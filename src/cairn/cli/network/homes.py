@@ -1,0 +1,233 @@
+"""The homes of a network's nodes: each as a node's own, and in it the home of its CometBFT.
+
+DIR/node0/genesis.json    the chain's rules, first balances, validators and administrators; the same in all
+DIR/node0/cairn.toml      the node's settings
+DIR/node0/data/           the node's chain, once it has run
+DIR/node0/cometbft/       config/ with its keys, data/ with its own chain
+"""
+
+import base64
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cairn.cli.node.home import Home
+from cairn.cometbft import CometBFT, TomlValue
+from cairn.domain.errors import InvalidConfig, NodeError
+from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
+from cairn.domain.governance import Validator
+from cairn.domain.types import Address
+from cairn.engine.network.codes import APP_VERSION
+
+LOOPBACK = "127.0.0.1"
+COMETBFT_DIRECTORY = "cometbft"
+PORTS_BETWEEN_NODES = 10
+FIRST_POWER = 10
+SNAPSHOT_INTERVAL = 1_000
+MAX_BLOCK_BYTES = 4 * 1024 * 1024
+
+CONFIGURATION: dict[str, TomlValue] = {
+    # What there is to say of every block is in our own log.
+    "log_level": "main:info,statesync:info,blocksync:info,*:error",
+    "consensus.create_empty_blocks": False,
+    # Idle or not, a block says every few seconds that the network lives, and what the time is.
+    "consensus.create_empty_blocks_interval": "5s",
+    "consensus.timeout_propose": "2s",
+    "consensus.timeout_commit": "300ms",
+    "mempool.size": 10_000,
+    "mempool.cache_size": 20_000,
+    "mempool.max_txs_bytes": 64 * 1024 * 1024,
+    "mempool.max_tx_bytes": 128 * 1024,
+    "mempool.recheck_timeout": "5s",
+    "p2p.flush_throttle_timeout": "10ms",
+    "p2p.pex": False,
+    # Private networks live on private addresses.
+    "p2p.addr_book_strict": False,
+    "tx_index.indexer": "null",
+}
+"""Where a network of ours differs from what CometBFT writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where one node of the network runs."""
+
+    name: str
+    host: str
+    api_port: int
+    is_alone: bool
+    """No other node shares its host."""
+
+    @property
+    def p2p_port(self) -> int:
+        return self.api_port + 1
+
+    @property
+    def rpc_port(self) -> int:
+        return self.api_port + 2
+
+    @property
+    def p2p_address(self) -> str:
+        return f"[{self.host}]:{self.p2p_port}" if ":" in self.host else f"{self.host}:{self.p2p_port}"
+
+    @property
+    def is_local(self) -> bool:
+        return self.host == LOOPBACK
+
+
+def plan_sites(count: int, hosts: Sequence[str], base_port: int) -> list[Site]:
+    """One site for each node; those that share a host have ports apart. Raises `InvalidConfig`."""
+    if hosts and len(hosts) != count:
+        raise InvalidConfig(f"--hosts names {len(hosts)} hosts for {count} nodes")
+    hosts = hosts or [LOOPBACK] * count
+    shared = Counter(hosts)
+    if not 1 <= base_port <= 65_535 - max(shared.values()) * PORTS_BETWEEN_NODES:
+        raise InvalidConfig(f"--base-port {base_port}: there are too few ports above it, or none")
+    taken: Counter[str] = Counter()
+    sites = []
+    for index, host in enumerate(hosts):
+        port = base_port + taken[host] * PORTS_BETWEEN_NODES
+        sites.append(Site(f"node{index}", host, port, is_alone=shared[host] == 1))
+        taken[host] += 1
+    return sites
+
+
+def make_network(
+    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address]
+) -> Genesis:
+    """Make a home for each site, all or none; the first sites, one for each fee recipient, are validators.
+
+    Returns the genesis with its validators. Raises `InvalidConfig`, also rather than touch a directory in use.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidConfig(f"{directory} is not empty; nothing was written")
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    except OSError as error:
+        raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
+    try:
+        genesis = _write_homes(building, binary, sites, genesis, fee_recipients)
+        os.replace(building, directory)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    return genesis
+
+
+def _write_homes(
+    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address]
+) -> Genesis:
+    engines = [CometBFT(binary, directory / site.name / COMETBFT_DIRECTORY) for site in sites]
+    for engine in engines:
+        engine.run("init")
+    peers = {
+        site.name: f"{engine.run('show-node-id')}@{site.p2p_address}"
+        for site, engine in zip(sites, engines, strict=True)
+    }
+    validators = [
+        Validator(read_public_key(engine.home), FIRST_POWER, recipient, site.name)
+        for site, engine, recipient in zip(sites, engines, fee_recipients, strict=False)
+    ]
+    whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators))))
+    for site, engine in zip(sites, engines, strict=True):
+        others = [peer for name, peer in peers.items() if name != site.name]
+        write_home(Home(directory / site.name), engine, site, whole, others)
+    return whole
+
+
+def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers: Sequence[str]) -> None:
+    """The files of one node, around the keys that its CometBFT has made already."""
+    home.create(genesis, settings_of(site))
+    engine.genesis_file.write_text(json.dumps(engine_genesis(genesis), indent=2) + "\n")
+    engine.configure(CONFIGURATION | engine_settings(site, peers))
+
+
+def settings_of(site: Site) -> dict[str, object]:
+    chosen: dict[str, object] = {
+        "engine": "cometbft",
+        "port": site.api_port,
+        "snapshot_interval": SNAPSHOT_INTERVAL,
+    }
+    # Several nodes share the processors.
+    return chosen if site.is_alone else chosen | {"workers": 1}
+
+
+def engine_settings(site: Site, peers: Sequence[str]) -> dict[str, TomlValue]:
+    return {
+        "moniker": site.name,
+        "rpc.laddr": f"tcp://{LOOPBACK}:{site.rpc_port}",
+        "p2p.laddr": f"tcp://{LOOPBACK if site.is_local else '0.0.0.0'}:{site.p2p_port}",
+        "p2p.external_address": "" if site.is_local else site.p2p_address,
+        "p2p.persistent_peers": ",".join(peers),
+        "p2p.max_num_inbound_peers": max(40, 2 * len(peers)),
+        "p2p.allow_duplicate_ip": not site.is_alone,
+    }
+
+
+def engine_genesis(genesis: Genesis) -> dict[str, Any]:
+    """What CometBFT starts the same chain from; our genesis is in it, and so reaches every node."""
+    return {
+        "genesis_time": datetime.fromtimestamp(genesis.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "chain_id": engine_chain_id(genesis),
+        "initial_height": "1",
+        "consensus_params": {
+            "block": {"max_bytes": str(MAX_BLOCK_BYTES), "max_gas": "-1"},
+            "evidence": {
+                "max_age_num_blocks": "100000",
+                "max_age_duration": str(48 * 3_600 * 10**9),
+                "max_bytes": "1048576",
+            },
+            "validator": {"pub_key_types": ["ed25519"]},
+            "version": {"app": str(APP_VERSION)},
+            "abci": {"vote_extensions_enable_height": "0"},
+        },
+        "validators": [_engine_validator(validator) for validator in genesis.validators],
+        "app_hash": "",
+        "app_state": json.loads(encode_genesis(genesis)),
+    }
+
+
+def engine_chain_id(genesis: Genesis) -> str:
+    return f"cairn-{genesis.chain_id}"
+
+
+def _engine_validator(validator: Validator) -> Mapping[str, object]:
+    return {
+        "address": validator.engine_address.hex().upper(),
+        "pub_key": {
+            "type": "tendermint/PubKeyEd25519",
+            "value": base64.b64encode(validator.public_key).decode(),
+        },
+        "power": str(validator.power),
+        "name": validator.name,
+    }
+
+
+def read_public_key(engine_home: Path) -> bytes:
+    """The key that this node's CometBFT signs votes with. Raises `InvalidConfig`."""
+    path = engine_home / "config" / "priv_validator_key.json"
+    try:
+        return base64.b64decode(json.loads(path.read_bytes())["pub_key"]["value"], validate=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidConfig(f"cannot read the public key in {path}: {error}") from None
+
+
+def check_engine_genesis(engine: CometBFT, genesis: Genesis) -> None:
+    """Raise `InvalidConfig` when CometBFT would start another chain than ours."""
+    try:
+        state = json.loads(engine.genesis_file.read_bytes())["app_state"]
+        found = parse_genesis(json.dumps(state).encode())
+    except (OSError, ValueError, KeyError, TypeError, NodeError) as error:
+        raise InvalidConfig(f"cannot read our genesis in {engine.genesis_file}: {error}") from None
+    if genesis_digest(found) != genesis_digest(genesis):
+        raise InvalidConfig(f"the app_state in {engine.genesis_file} is not this node's genesis.json")

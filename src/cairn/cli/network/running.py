@@ -1,0 +1,177 @@
+"""All nodes of a network at once, each as a process of its own, watched in one table."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cairn.cli.network.homes import COMETBFT_DIRECTORY
+from cairn.cli.node.home import Home
+from cairn.cli.shared.asking import NoAnswer, ask
+from cairn.cometbft import CometBFT, die_with_parent, rpc_of
+from cairn.config import load_settings
+from cairn.domain.errors import InvalidConfig
+
+POLL_S = 0.5
+ASK_TIMEOUT_S = 1.0
+STOP_LIMIT_S = 6.0
+"""More than a node takes at most, so only one that is stuck is killed."""
+LOG_FILE = "cairn.log"
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One row of the table."""
+
+    height: str = UNKNOWN
+    peers: str = UNKNOWN
+    mempool: str = UNKNOWN
+    status: str = "starting"
+
+
+class RunningNode:
+    """One node in its own session: the terminal's Ctrl-C is for us to pass on."""
+
+    def __init__(self, home: Home, cometbft_binary: str) -> None:
+        self.name = home.directory.name
+        settings = load_settings(home.read_config())
+        self._port = settings.port
+        engine = CometBFT(Path(), Path(settings.cometbft_home or home.directory / COMETBFT_DIRECTORY))
+        self._rpc = settings.cometbft_rpc or rpc_of(engine.read_config(), engine.config_file)
+        self.log_file = home.directory / LOG_FILE
+        chosen = ["--cometbft-binary", cometbft_binary] if cometbft_binary else []
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cairn.cli", "run", "--home", str(home.directory), *chosen],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),
+            )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def report(self) -> Report:
+        code = self._process.poll()
+        if code is not None:
+            return Report(status=f"ended with exit code {code}: see {self.log_file}")
+        host = f"127.0.0.1:{self._port}"
+        try:
+            chain = ask(host, "/chain", ASK_TIMEOUT_S)[1]
+            ready, readiness = ask(host, "/ready", ASK_TIMEOUT_S)
+            height, mempool = chain["head"]["blockHeight"], chain["mempool"]
+            status = "ready" if ready == 200 else reason_in(readiness)
+        except (NoAnswer, KeyError, TypeError):
+            return Report(peers=self._peers())
+        return Report(str(height), self._peers(), str(mempool["pending"] + mempool["queued"]), status)
+
+    def _peers(self) -> str:
+        try:
+            return str(ask(self._rpc.removeprefix("tcp://"), "/net_info", ASK_TIMEOUT_S)[1]["result"]["n_peers"])
+        except (NoAnswer, KeyError, TypeError):
+            return UNKNOWN
+
+    def stop(self) -> None:
+        if self.is_running:
+            self._process.terminate()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it has ended; all of it is killed when that takes too long."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def reason_in(readiness: Any) -> str:
+    """Why /ready is 503, in one line."""
+    checks = readiness.get("checks", {})
+    reasons = [check for check in dict.fromkeys(checks.values()) if check != "ok"]
+    return "; ".join(reasons) or str(readiness.get("detail", readiness.get("status", "not ready")))
+
+
+def run_network(directory: Path, cometbft_binary: str) -> int:
+    """Run every home in `directory` until told to stop, or until no node runs any more. Returns the exit code."""
+    homes = [Home(path.parent) for path in directory.glob("node*/cairn.toml")]
+    if not homes:
+        raise InvalidConfig(f"there is no node in {directory}: `cairn testnet` makes them in an empty directory")
+    nodes: list[RunningNode] = []
+    told = Told()
+    try:
+        for home in sorted(homes, key=lambda home: (len(home.directory.name), home.directory.name)):
+            nodes.append(RunningNode(home, cometbft_binary))
+        watch(nodes, told)
+    finally:
+        for node in nodes:
+            node.stop()
+        deadline = time.monotonic() + STOP_LIMIT_S
+        for node in nodes:
+            node.wait(max(0.0, deadline - time.monotonic()))
+    return 0 if told.to_stop else 1
+
+
+class Told:
+    """Whether a signal has asked for the end. Nothing is interrupted by it, so nothing is left half done."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.to_stop = True
+
+
+def watch(nodes: Sequence[RunningNode], told: Told) -> None:
+    console = Console()
+    with ThreadPoolExecutor(len(nodes)) as asking, Live(console=console, auto_refresh=False) as live:
+        said: list[Report] = []
+        while not told.to_stop and any(node.is_running for node in nodes):
+            reports = list(asking.map(RunningNode.report, nodes))
+            if console.is_terminal:
+                live.update(table_of([(node.name, node.url) for node in nodes], reports), refresh=True)
+            elif [report.status for report in reports] != [report.status for report in said]:
+                for node, report in zip(nodes, reports, strict=True):
+                    print(f"{node.name} {node.url} height {report.height}: {report.status}", flush=True)
+            said = reports
+            pause(POLL_S, told)
+
+
+def pause(seconds: float, told: Told) -> None:
+    """Wait, but not on after a signal: a handler does not end a sleep."""
+    deadline = time.monotonic() + seconds
+    while not told.to_stop and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def table_of(nodes: Sequence[tuple[str, str]], reports: Sequence[Report]) -> Table:
+    """A row for each node, known by its name and URL."""
+    table = Table(caption="Ctrl-C stops them all", caption_justify="left")
+    for heading in ("node", "API", "height", "peers", "mempool", "status"):
+        table.add_column(heading, justify="right" if heading in ("height", "peers", "mempool") else "left")
+    for (name, url), report in zip(nodes, reports, strict=True):
+        status = Text(report.status, "green" if report.status == "ready" else "yellow")
+        table.add_row(name, url, report.height, report.peers, report.mempool, status)
+    return table

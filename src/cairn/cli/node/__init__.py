@@ -1,0 +1,1 @@
+"""Running a node from its home directory."""

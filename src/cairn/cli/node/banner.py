@@ -1,0 +1,57 @@
+"""What the node says on standard output once it serves."""
+
+from pathlib import Path
+
+from rich.text import Text
+
+from cairn import __version__
+from cairn.cli.shared.screen import Line, print_lines
+from cairn.config import Settings
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
+
+
+def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
+    """The accounts with their keys, as every dev chain shows them, and where to go."""
+    accounts = [checksum_address(address) for address, _ in DEV_KEYS]
+    lines: list[Line] = [
+        Text(f"Cairn {__version__}, a chain for development", "bold"),
+        "",
+        Text(f"Accounts (each began with {genesis.alloc[DEV_KEYS[0][0]] // COIN:,} coins)", "bold"),
+        *(f"({index}) {account}" for index, account in enumerate(accounts)),
+        "",
+        Text("Private keys (public knowledge: never use them anywhere else)", "bold"),
+        *(f"({index}) 0x{key.hex()}" for index, (_, key) in enumerate(DEV_KEYS)),
+        "",
+        f"Mnemonic    {DEV_MNEMONIC}",
+        f"Chain id    {genesis.chain_id}",
+        f"Gas price   {genesis.gas_price:,} wei ({genesis.gas_price // GWEI} gwei)",
+        f"Blocks      {_cadence(settings)}",
+        f"Data        {data_dir}",
+        *([f"Explorer    {url}/"] if settings.explorer else []),
+        f"API         {url}/docs",
+        f"Events      ws{url.removeprefix('http')}/events",
+        "",
+        "The node signs for these accounts, so this is a whole transfer:",
+        f"""  curl {url}/tx -H 'content-type: application/json' \\""",
+        f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1]}","value":1,"gas":21000}}'""",
+        "",
+        Text(f"Listening on {url}", "bold green"),
+    ]
+    print_lines(lines)
+
+
+def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
+    lines: list[Line] = [
+        Text(f"Cairn {__version__}, chain {genesis.chain_id}", "bold"),
+        f"Data        {data_dir}",
+        Text(f"Listening on {url}", "bold green"),
+    ]
+    print_lines(lines)
+
+
+def _cadence(settings: Settings) -> str:
+    if settings.block_time_s == 0:
+        return "one at once after each submission"
+    when = "also empty ones" if settings.empty_blocks else "while there is something to include"
+    return f"every {settings.block_time_s:g} s, {when}"

@@ -1,0 +1,34 @@
+"""What makes the blocks of the node in a home directory: the settings made whole, and its CometBFT."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cairn.cli.network.homes import COMETBFT_DIRECTORY, check_engine_genesis
+from cairn.cli.node.home import Home
+from cairn.cometbft import CometBFT, find_binary, rpc_of
+from cairn.config import Settings
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import Genesis
+
+
+def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Settings, CometBFT | None]:
+    """Fill in what the settings leave to CometBFT's home; the CometBFT to start, if any. Raises `InvalidConfig`."""
+    if settings.engine == "embedded":
+        if genesis.validators:
+            raise InvalidConfig(f'{home.genesis_file} names validators: such a chain needs engine = "cometbft"')
+        return settings, None
+    if not genesis.validators:
+        raise InvalidConfig(f'{home.genesis_file} names no validators: such a chain needs engine = "embedded"')
+    directory = Path(settings.cometbft_home or home.directory / COMETBFT_DIRECTORY).absolute()
+    if settings.cometbft_attach:
+        rpc = settings.cometbft_rpc or _configured_rpc(CometBFT(Path(), directory))
+        return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), None
+    engine = CometBFT(find_binary(settings), directory)
+    engine.check_version()
+    rpc = settings.cometbft_rpc or _configured_rpc(engine)
+    check_engine_genesis(engine, genesis)
+    return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), engine
+
+
+def _configured_rpc(engine: CometBFT) -> str:
+    return rpc_of(engine.read_config(), engine.config_file)

@@ -1,0 +1,109 @@
+"""A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cairn.cli.shared.amounts import parse_amount
+from cairn.config import CONFIG_FILE, encode_settings
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson
+from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
+from cairn.domain.types import Address
+
+GENESIS_FILE = "genesis.json"
+
+_PREAMBLE = """\
+# Settings of this node, read by `cairn run`. Each key is shown with its default: take the '#' away to set it.
+# A flag (--block-time 2) overrides the environment (CAIRN_BLOCK_TIME_S=2), which overrides this file.
+#
+# The rules of the chain are not here but in genesis.json, the same file on every node of the network. Once the node
+# has run they can no longer be changed:
+#   chainId        Part of what is signed, so that no transaction of another chain is valid on this one.
+#   timestamp      Time of block 0, in Unix seconds.
+#   gasPrice       Least price of a unit of gas, in wei; a transfer takes 21,000 units.
+#   blockGasLimit  Gas of one block at most: 21,000 times the transfers that fit in it.
+#   alloc          Balance of each account at the start, in wei (1 coin is 10^18); all money there will ever be.
+#   validators     On a network: who makes its blocks at first.
+#   admins         On a network: whose keys may change that, and how many of them must sign.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    directory: Path
+
+    @property
+    def genesis_file(self) -> Path:
+        return self.directory / GENESIS_FILE
+
+    @property
+    def config_file(self) -> Path:
+        return self.directory / CONFIG_FILE
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    def create(self, genesis: Genesis, chosen: Mapping[str, object]) -> None:
+        """Write both files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
+        for path in (self.genesis_file, self.config_file):
+            if path.exists():
+                raise InvalidConfig(f"{path} exists already; nothing was written")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with self.genesis_file.open("xb") as genesis_out:
+                genesis_out.write(encode_genesis(genesis))
+            with self.config_file.open("x") as config_out:
+                config_out.write(_PREAMBLE + encode_settings(chosen))
+        except OSError as error:
+            raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
+
+    def read_genesis(self) -> Genesis:
+        try:
+            return parse_genesis(self.genesis_file.read_bytes())
+        except FileNotFoundError:
+            raise InvalidConfig(f"{self.genesis_file} is missing; `cairn init {self.directory}` makes one") from None
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {self.genesis_file}: {error.strerror}") from None
+        except (InvalidField, MalformedJson) as error:
+            raise InvalidConfig(f"{self.genesis_file}: {error.detail}") from None
+
+    def read_config(self) -> str | None:
+        """The settings file's text; None without one: every setting has a default."""
+        try:
+            return self.config_file.read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+
+
+def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str]) -> Genesis:
+    """A chain that starts now. Raises `InvalidConfig` that names what is out of range."""
+    balances: dict[Address, int] = {}
+    for text in alloc:
+        address, amount = parse_alloc(text)
+        if address in balances:
+            raise InvalidConfig(f"--alloc {text}: the address is given twice")
+        balances[address] = amount
+    genesis = Genesis(chain_id, int(time.time()), gas_price, block_gas_limit, balances)
+    try:
+        return parse_genesis(encode_genesis(genesis))
+    except InvalidField as error:
+        raise InvalidConfig(error.detail) from None
+
+
+def read_address(text: str, option: str) -> Address:
+    try:
+        return parse_address(text, option)
+    except InvalidField as error:
+        raise InvalidConfig(error.detail) from None
+
+
+def parse_alloc(text: str) -> tuple[Address, int]:
+    """Read ADDRESS=AMOUNT, the amount in wei or with its unit."""
+    spelled, _, amount = text.partition("=")
+    return read_address(spelled, f"--alloc {text}"), parse_amount(amount, f"--alloc {text}")

@@ -1,0 +1,96 @@
+"""Every setting as an option of the command line, made from the one place that describes it."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from cairn.cli.wallet.key_files import Keystore, default_directory
+from cairn.config import FIELDS, TYPES, env_name, flag_name
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import Address
+
+COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
+"""Shown first in --help; the others are for operators who know what they are after."""
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def with_settings(command: Command) -> Command:
+    """Give `command`, which takes `**flags`, one option for each setting."""
+    signature = inspect.signature(command)
+    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [_option(name) for name in sorted(FIELDS, key=lambda name: name not in COMMON)]
+    command.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return command
+
+
+def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
+    """The settings that the command line names; the others stay with the environment and the file."""
+    return {name: value for name, value in flags.items() if value not in (None, [])}
+
+
+def _option(name: str) -> inspect.Parameter:
+    each = FIELDS[name]
+    kind = TYPES[name]
+    flag = flag_name(name)
+    option = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+        help=rf"{each.metadata['help']} \[{env_name(name)}{_shown(each.default)}]",
+        show_default=False,
+        metavar=_METAVARS.get(kind),
+        rich_help_panel="Options" if name in COMMON else "More settings",
+    )
+    spelled = list[str] if kind == tuple[str, ...] else str if kind is Address else kind
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[spelled | None, option]
+    )
+
+
+_METAVARS: dict[Any, str] = {Address: "ADDRESS", tuple[str, ...]: "TEXT", int: "N", float: "X", str: "TEXT"}
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool | bytes | tuple) or default == "":
+        return ""
+    return f"={default}"
+
+
+# Options that several commands share.
+
+
+def complete_key(incomplete: str) -> list[str]:
+    return [name for name in Keystore(default_directory()).names() if name.startswith(incomplete)]
+
+
+def complete_party(incomplete: str) -> list[str]:
+    devs = [f"dev{index}" for index in range(len(DEV_KEYS))]
+    return complete_key(incomplete) + [name for name in devs if name.startswith(incomplete)]
+
+
+DEFAULT_NODE = "http://127.0.0.1:8645"
+NodeUrl = Annotated[str, typer.Option("--node", help="The node to ask.", metavar="URL", envvar="CAIRN_NODE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the node's interface has it, for scripts.")]
+KeysDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        help=r"Directory of the keys. \[CAIRN_KEYS, else cairn/keys in XDG_DATA_HOME or ~/.local/share]",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Take the password from the first line of this file. Asked for without it and without CAIRN_PASSWORD.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+
+
+def keystore_in(directory: Path | None) -> Keystore:
+    return Keystore(default_directory() if directory is None else directory)

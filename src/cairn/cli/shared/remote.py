@@ -1,0 +1,98 @@
+"""The node that a command speaks to, through the Python client, and what its refusals mean to the user."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from cairn.cli.shared.report import CommandFailed, NotFound, TimedOut, Unreachable
+from cairn.client import AsyncClient, errors
+from cairn.domain.errors import InvalidConfig
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+"""How long a node that has answered once may be busy, or away, before a command gives up."""
+
+_NEXT_STEPS = {
+    "INSUFFICIENT_FUNDS": "`cairn account` shows the balance, of which pending transfers take their part",
+    "NONCE_TOO_LOW": "leave --nonce out to take the next one",
+    "NONCE_TOO_HIGH": "leave --nonce out to take the next one",
+    "REPLACEMENT_UNDERPRICED": "to replace that transfer, raise --gas-price by 10 % at least; else leave --nonce out",
+    "GAS_PRICE_TOO_LOW": "leave --gas-price out to pay the chain's own",
+    "SENDER_LIMIT": "wait until some of the account's transfers are confirmed",
+    "RATE_LIMITED": "try again in a moment",
+    "FORBIDDEN_HOST": "the node's `allowed_hosts` setting must name this host",
+    "MEMPOOL_FULL": "try again later, or raise --gas-price",
+    "STARTING": "try again in a moment",
+    "SHUTTING_DOWN": "start the node again",
+    "BLOCK_NOT_FOUND": "`cairn chain` shows the newest block",
+    "TX_NOT_FOUND": "check the hash, and that --node is of the same chain",
+}
+
+
+def ask_node(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None = None) -> T:
+    """Run `action` with the node at `url`. Raises `CommandFailed` that says what to do next, or `InvalidConfig`.
+
+    With `chain_id` nothing is signed for another chain.
+    """
+    return asyncio.run(_ask(url, action, chain_id))
+
+
+async def _ask(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None) -> T:
+    with explained_errors(url):
+        async with connect(url, chain_id) as node:
+            # One attempt: that there is no node should be said at once, not after all of a client's attempts.
+            await node.health()
+            return await action(node)
+
+
+def connect(url: str, chain_id: int | None = None) -> AsyncClient:
+    try:
+        return AsyncClient(url, timeout_s=PATIENCE_S, chain_id=chain_id)
+    except ValueError:
+        raise InvalidConfig(f"--node {url}: expected a URL, such as http://127.0.0.1:8645") from None
+
+
+@contextmanager
+def explained_errors(url: str) -> Iterator[None]:
+    """The client's errors as the command line's: an exit code for each kind, and a way on."""
+    try:
+        yield
+    except errors.ConfirmationTimeout as error:
+        advice = f"the node keeps it, and `cairn tx {error.tx_hash} --wait 60` waits on"
+        raise TimedOut(f"{error}; {advice}", tx_hash=error.tx_hash) from None
+    except errors.NodeUnreachable as error:
+        raise Unreachable(_no_answer(url, error), "NODE_UNREACHABLE", error.tx_hash) from None
+    except errors.OutcomeUnknown as error:
+        advice = f"before paying again, `cairn tx {error.tx_hash}` at a node that keeps every block tells"
+        raise Unreachable(f"{error}; {advice}", "OUTCOME_UNKNOWN", error.tx_hash) from None
+    except errors.UnexpectedAnswer as error:
+        raise Unreachable(f"{error}; check --node") from None
+    except (errors.InvalidHash, errors.InvalidField, errors.InvalidQuery) as error:
+        raise InvalidConfig(error.detail) from None
+    except errors.TxDropped as error:
+        raise NotFound(f"{error.detail}; it will not be confirmed, and may be sent again", error.code) from None
+    except errors.ApiError as error:
+        raise _refusal(error) from None
+    except errors.ClientError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _no_answer(url: str, error: errors.NodeUnreachable) -> str:
+    if error.tx_hash is not None:
+        return (
+            f"{url} stopped answering, so whether it took the transfer is not known; "
+            f"once it answers, `cairn tx {error.tx_hash}` tells"
+        )
+    return f"{error}. Is it running? `cairn dev` starts a node; --node URL or CAIRN_NODE names another"
+
+
+def _refusal(error: errors.ApiError) -> CommandFailed:
+    kind: type[CommandFailed] = CommandFailed
+    if isinstance(error, errors.NotFound):
+        kind = NotFound
+    elif isinstance(error, errors.Unavailable | errors.Internal):
+        kind = Unreachable
+    next_step = _NEXT_STEPS.get(error.code)
+    return kind(f"{error.detail}; {next_step}" if next_step else error.detail, error.code)

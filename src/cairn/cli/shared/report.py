@@ -1,0 +1,100 @@
+"""How a command says what went wrong: a line on standard error that says what to do next, and an exit code."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import ClassVar
+
+import typer
+
+from cairn.cli.shared.screen import drop_output, printable
+from cairn.config import EXIT_FATAL
+from cairn.domain.errors import InvalidConfig
+
+
+class ExitCode(IntEnum):
+    """Every exit code of every command, with what it means."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "ExitCode":
+        code = int.__new__(cls, value)
+        code._value_ = value
+        code.meaning = meaning
+        return code
+
+    DONE = 0, "done, or a clean stop"
+    REFUSED = 1, "refused by the node or its network, or not confirmed by you"
+    USAGE = 2, "a wrong option, setting or file"
+    DATA = EXIT_FATAL, "a node's data cannot be used"
+    NOT_FOUND = 4, "there is no such transaction, block or key"
+    UNREACHABLE = 5, "the node does not answer, or cannot work now"
+    TIMED_OUT = 6, "it did not happen in time, but still may"
+    LOCKED = 7, "a wrong password"
+    INTERRUPTED = 130, "Ctrl-C"
+
+
+EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
+
+
+class CommandFailed(Exception):
+    """What the command was to bring about did not happen, through no fault of its options."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
+
+    def __init__(self, detail: str, code: str = "", tx_hash: str | None = None) -> None:
+        """`code` is the node's own, where the node said no; `tx_hash`, of the transaction that it is about."""
+        super().__init__(detail)
+        self.code = code or self.exit_code.name
+        self.tx_hash = tx_hash
+
+
+class DataUnusable(CommandFailed):
+    exit_code = ExitCode.DATA
+
+
+class NotFound(CommandFailed):
+    exit_code = ExitCode.NOT_FOUND
+
+
+class Unreachable(CommandFailed):
+    exit_code = ExitCode.UNREACHABLE
+
+
+class TimedOut(CommandFailed):
+    exit_code = ExitCode.TIMED_OUT
+
+
+class WrongPassword(CommandFailed):
+    exit_code = ExitCode.LOCKED
+
+
+@contextmanager
+def reported_errors(as_json: bool = False) -> Iterator[None]:
+    """What the user can put right is one line on standard error, never a traceback."""
+    try:
+        yield
+    except InvalidConfig as error:
+        raise _exit(ExitCode.USAGE, error.detail, {"code": ExitCode.USAGE.name}, as_json) from None
+    except CommandFailed as failure:
+        about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
+        raise _exit(failure.exit_code, str(failure), about, as_json) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read along has seen enough (`cairn watch | head`).
+        drop_output()
+        raise typer.Exit(ExitCode.DONE) from None
+
+
+def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
+    fields = {"exitCode": exit_code} | about | {"detail": detail}
+    problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    print(printable(problem if as_json else f"cairn: {detail}"), file=sys.stderr)
+    return typer.Exit(exit_code)
+
+
+def warn(text: str) -> None:
+    print(printable(f"cairn: warning: {text}"), file=sys.stderr, flush=True)

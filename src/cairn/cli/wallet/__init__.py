@@ -1,0 +1,1 @@
+"""Keys on this machine, and transfers that they sign."""

@@ -1,0 +1,179 @@
+"""`cairn keys`: encrypted keys on this machine. No node is needed, and no key is ever shown."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cairn.cli.node.options import (
+    AsJson,
+    KeysDirectory,
+    PasswordFile,
+    complete_party,
+    keystore_in,
+)
+from cairn.cli.shared.report import reported_errors
+from cairn.cli.shared.screen import print_json, print_pairs, print_table
+from cairn.cli.wallet.key_files import Keystore, StoredKey
+from cairn.cli.wallet.parties import find_party
+from cairn.cli.wallet.passwords import read_password, read_secret
+from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, keccak256, sign_digest
+from cairn.domain.errors import InvalidConfig
+
+FIRST_PATH = "m/44'/60'/0'/0/0"
+KEY_BYTES = 32
+
+app = typer.Typer(no_args_is_help=True, help="Encrypted keys on this machine: make, take in, list, sign.")
+
+NewName = Annotated[str, typer.Argument(help="What to call the key.", metavar="NAME", show_default=False)]
+
+
+@app.command()
+def new(name: NewName, keys: KeysDirectory = None, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
+    """Make a key, and keep it encrypted with a password."""
+    with reported_errors(as_json):
+        keystore = keystore_in(keys)
+        keystore.check_new(name)
+        password = read_password(password_file, f"New password for {name}: ", confirm=True)
+        key = (1 + secrets.randbelow(CURVE_ORDER - 1)).to_bytes(KEY_BYTES, "big")
+        show_added(add_locked(keystore, name, key, password), as_json)
+
+
+@app.command("import")
+def import_key(
+    name: NewName,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Holds a private key in hex, a keystore file (version 3), or the words of a mnemonic. "
+            "Standard input, or a hidden prompt, without one.",
+            metavar="[FILE]",
+            show_default=False,
+        ),
+    ] = None,
+    path: Annotated[str, typer.Option(help="Which account of a mnemonic.", metavar="PATH")] = FIRST_PATH,
+    force: Annotated[bool, typer.Option("--force", help="Also a key that is here under another name.")] = False,
+    keys: KeysDirectory = None,
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take in a key that you have: from a private key, a keystore file of any wallet, or a mnemonic's words.
+
+    A keystore file keeps its password. Secrets are never arguments: those can be seen by others and stay in histories.
+    """
+    with reported_errors(as_json):
+        keystore = keystore_in(keys)
+        keystore.check_new(name)
+        secret = read_secret(file, "Private key or mnemonic: ").strip()
+        key, password = open_secret(secret, path, password_file)
+        if not force:
+            check_unknown(keystore, key)
+        if password is None:
+            password = read_password(password_file, f"New password for {name}: ", confirm=True)
+        show_added(add_locked(keystore, name, key, password), as_json)
+
+
+@app.command("list")
+def list_keys(keys: KeysDirectory = None, as_json: AsJson = False) -> None:
+    """List the keys with their addresses."""
+    with reported_errors(as_json):
+        keystore = keystore_in(keys)
+        found = keystore.load_all()
+        if as_json:
+            print_json([described(key) for key in found])
+        elif found:
+            print_table(("name", "address"), [(key.name, checksum_address(key.address)) for key in found])
+        else:
+            print(f"There is no key in {keystore.directory}. `cairn keys new NAME` makes one.")
+
+
+@app.command()
+def sign(
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="The name or address of a key, or dev0 to dev9.",
+            metavar="KEY",
+            show_default=False,
+            autocompletion=complete_party,
+        ),
+    ],
+    message: Annotated[
+        str, typer.Argument(help="The text to sign; - reads standard input.", metavar="TEXT", show_default=False)
+    ],
+    keys: KeysDirectory = None,
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a text, to prove that you hold a key (EIP-191, which wallets call personal_sign).
+
+    A transfer is signed by `cairn sign`. No signature made here can be one of a transfer.
+    """
+    with reported_errors(as_json):
+        signer = find_party(key, keystore_in(keys), "KEY")
+        text = read_secret(Path("-"), "") if message == "-" else message
+        signature = "0x" + sign_text(text.encode(), signer.unlock(password_file)).hex()
+        if as_json:
+            print_json({"address": checksum_address(signer.address), "message": text, "signature": signature})
+        else:
+            print(signature)
+
+
+def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
+    """The key in what was given, and the password that it has already."""
+    # Brings in the wallet library: only when a key is taken in.
+    from cairn.cli.wallet.vault import key_from_words, unlock
+
+    if secret.startswith("{"):
+        password = read_password(password_file, "Password of the keystore file: ")
+        try:
+            return unlock(json.loads(secret), password, "the keystore file"), password
+        except ValueError:
+            raise InvalidConfig("the keystore file is no JSON") from None
+    return key_from_words(secret, path) if len(secret.split()) > 1 else parse_key(secret), None
+
+
+def check_unknown(keystore: Keystore, key: bytes) -> None:
+    """Raises `InvalidConfig` for a key that is here: with two names for one account, either hides the other."""
+    known = keystore.find_by_address(address_of_key(key))
+    if known is not None:
+        raise InvalidConfig(f"this is the key of {known.name} already; --force takes it in once more")
+
+
+def parse_key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < CURVE_ORDER:
+        # Never with its content: that may be a key after all.
+        raise InvalidConfig("that is no private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)")
+    return key
+
+
+def add_locked(keystore: Keystore, name: str, key: bytes, password: str) -> StoredKey:
+    # Brings in the wallet library: only when a key is made.
+    from cairn.cli.wallet.vault import lock
+
+    return keystore.add(name, lock(key, password))
+
+
+def sign_text(text: bytes, key: bytes) -> bytes:
+    """EIP-191, version E: the prefix is what keeps the signature from being one of a transaction."""
+    digest = keccak256(b"\x19Ethereum Signed Message:\n" + str(len(text)).encode() + text)
+    signature = sign_digest(digest, key)
+    return signature[:64] + bytes((27 + signature[64],))
+
+
+def described(key: StoredKey) -> dict[str, str]:
+    return {"name": key.name, "address": checksum_address(key.address), "path": str(key.path)}
+
+
+def show_added(key: StoredKey, as_json: bool) -> None:
+    if as_json:
+        print_json(described(key))
+        return
+    print_pairs([("name", key.name), ("address", checksum_address(key.address)), ("file", str(key.path))])
+    print("The file and its password are all there is: keep a copy of both. Nobody can recover either.")

@@ -1,0 +1,139 @@
+"""Encrypted keys on disk: a file for each, NAME.json, in the Web3 Secret Storage format (keystore V3) that geth reads.
+
+Nothing here decrypts, so that listing and completing names needs no cryptography: cairn.cli.wallet.vault does.
+"""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cairn.cli.shared.report import NotFound, warn
+from cairn.domain.crypto import parse_address
+from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.types import Address
+from cairn.store.directory import sync_directory
+
+SUFFIX = ".json"
+_is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
+_is_dev_name = re.compile(r"dev[0-9]+").fullmatch
+
+
+def default_directory() -> Path:
+    """CAIRN_KEYS, or cairn/keys where the XDG base directory specification puts a user's data."""
+    chosen = os.environ.get("CAIRN_KEYS")
+    if chosen:
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME", "")
+    # A relative path there is invalid and is to be ignored, says the specification.
+    home = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    return home / "cairn" / "keys"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    name: str
+    path: Path
+    address: Address
+    document: dict[str, Any]
+    """The file: the key is in it, encrypted."""
+
+
+class Keystore:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(path.name.removesuffix(SUFFIX) for path in self.directory.glob(f"*{SUFFIX}"))
+        except OSError:
+            return []
+
+    def load_all(self) -> list[StoredKey]:
+        """Those that can be read; of another it is said that it cannot, for the others are no worse for it."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.get(name))
+            except (InvalidConfig, NotFound) as error:
+                warn(f"left out: {error}")
+        return found
+
+    def get(self, name: str) -> StoredKey:
+        """Raises `NotFound`, or `InvalidConfig` when the file is no key."""
+        path = self._path_of(name)
+        try:
+            if not _is_name(name):
+                raise FileNotFoundError(name)
+            return StoredKey(name, path, *read_document(path.read_bytes(), str(path)))
+        except FileNotFoundError:
+            raise NotFound(f"there is no key {name} in {self.directory}; {self._next_step()}") from None
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
+
+    def find_by_address(self, address: Address) -> StoredKey | None:
+        return next((key for key in self.load_all() if key.address == address), None)
+
+    def check_new(self, name: str) -> None:
+        """Raises `InvalidConfig` unless a key of this name can be added; before anybody types a password."""
+        if not _is_name(name):
+            raise InvalidConfig(f"{name!r} is no name for a key: letters, digits, '.', '_' and '-', 64 at most")
+        if _is_dev_name(name) or name.startswith("0x"):
+            raise InvalidConfig(f"{name} would be taken for {'an address' if name[0] == '0' else 'a dev account'}")
+        if self._path_of(name).exists():
+            raise InvalidConfig(f"there is a key {name} already, and none is ever overwritten: {self._path_of(name)}")
+
+    def add(self, name: str, document: dict[str, Any]) -> StoredKey:
+        """Write a key so that it is either there whole, and on disk, or not at all."""
+        self.check_new(name)
+        path = self._path_of(name)
+        text = json.dumps(document, indent=2).encode() + b"\n"
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._scratch_file(text) as written:
+                # Unlike a rename, a link fails when somebody else has just taken the name.
+                os.link(written, path)
+            sync_directory(self.directory)
+        except OSError as error:
+            self.check_new(name)
+            raise InvalidConfig(f"cannot write {path}: {error.strerror}") from None
+        return self.get(name)
+
+    @contextmanager
+    def _scratch_file(self, content: bytes) -> Iterator[Path]:
+        path = self.directory / f".{secrets.token_hex(8)}.new"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            yield path
+        finally:
+            path.unlink()
+
+    def _path_of(self, name: str) -> Path:
+        return self.directory / f"{name}{SUFFIX}"
+
+    def _next_step(self) -> str:
+        names = self.names()
+        if names:
+            return f"there are: {', '.join(names)}"
+        return "`cairn keys new NAME` makes one, `cairn keys import NAME` takes one that you have"
+
+
+def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
+    """A keystore file and the address that it names. Raises `InvalidConfig` when it is none."""
+    try:
+        document = json.loads(text)
+        spelled = str(document["address"])
+        # In lower case: wallets differ about the 0x and about the checksum.
+        address = parse_address("0x" + spelled.removeprefix("0x").lower(), "address")
+    except (ValueError, KeyError, TypeError, InvalidField):
+        raise InvalidConfig(f"{label} is no keystore file (version 3) that names its address") from None
+    return address, document

@@ -1,0 +1,62 @@
+"""Who pays and who is paid, as people name them: an address, a stored key's name, or dev0 to dev9."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cairn.cli.shared.report import NotFound
+from cairn.cli.wallet.key_files import Keystore, StoredKey
+from cairn.cli.wallet.passwords import read_password
+from cairn.domain.crypto import checksum_address, parse_address
+from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import Address
+
+_dev_index = re.compile(r"dev([0-9]+)").fullmatch
+_PUBLIC = dict(DEV_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    address: Address
+    name: str = ""
+    stored: StoredKey | None = None
+
+    def __str__(self) -> str:
+        spelled = checksum_address(self.address)
+        return f"{self.name} ({spelled})" if self.name else spelled
+
+    @property
+    def is_public(self) -> bool:
+        """Whether anybody has the key."""
+        return self.address in _PUBLIC
+
+    def unlock(self, password_file: Path | None) -> bytes:
+        """The private key of `address`. Raises `NotFound` when it is not here, `WrongPassword`, `InvalidConfig`."""
+        if self.stored is None:
+            if self.is_public:
+                return _PUBLIC[self.address]
+            raise NotFound(f"no stored key is of {self}; `cairn keys list` shows those that are here")
+        # Brings in the wallet library: only when a key is unlocked.
+        from cairn.cli.wallet.vault import unlock
+
+        password = read_password(password_file, f"Password of {self.stored.name}: ")
+        return unlock(self.stored.document, password, f"key {self.stored.name}")
+
+
+def find_party(text: str, keystore: Keystore, label: str) -> Party:
+    """Raises `InvalidConfig` for an address that is none, `NotFound` for a name that nobody has."""
+    dev = _dev_index(text)
+    if dev is not None:
+        if int(dev[1]) >= len(DEV_KEYS):
+            raise InvalidConfig(f"{label}: the dev accounts are dev0 to dev{len(DEV_KEYS) - 1}")
+        return Party(DEV_KEYS[int(dev[1])][0], text)
+    if text.startswith("0x"):
+        try:
+            address = parse_address(text, label)
+        except InvalidField as error:
+            raise InvalidConfig(error.detail) from None
+        stored = keystore.find_by_address(address)
+        return Party(address, stored.name if stored else "", stored)
+    stored = keystore.get(text)
+    return Party(stored.address, stored.name, stored)

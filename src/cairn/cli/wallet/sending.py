@@ -1,0 +1,128 @@
+"""`cairn send`: look at the account, ask, sign, submit, and wait for the block."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from cairn.cli.shared.amounts import format_amount
+from cairn.cli.shared.remote import ask_node
+from cairn.cli.shared.report import CommandFailed, warn
+from cairn.cli.shared.screen import Output, print_json, print_lines
+from cairn.cli.wallet.nonces import find_missing, tell_missing, wait_confirmed
+from cairn.cli.wallet.transfers import TransferOrder
+from cairn.client import Account, AsyncClient
+from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
+from cairn.domain.genesis import COIN, DEV_CHAIN_ID
+from cairn.domain.types import TRANSFER_GAS
+
+
+class Sending:
+    def __init__(self, url: str, order: TransferOrder, as_json: bool) -> None:
+        self._url = url
+        self._order = order
+        self._as_json = as_json
+        self._tx_hash: str | None = None
+        """Once it is submitted."""
+
+    def send(self, password_file: Path | None, is_sure: bool, wait_s: float | None) -> None:
+        """Raises `CommandFailed` that says whether anything was sent."""
+        chain, state, missing = ask_node(self._url, self._look)
+        self._check_funds(chain, state)
+        if self._order.to.is_public and chain.chain_id != DEV_CHAIN_ID:
+            warn(f"the key of {self._order.to} is public, and this is no dev chain: anybody can take what it gets")
+        if missing and not self._as_json:
+            warn(f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can take it until they are sent")
+        if not is_sure and sys.stdin.isatty():
+            self._confirm(chain)
+        account = Account(self._order.sender.unlock(password_file))
+        try:
+            # Exactly what was shown: the node, asked again, may tell of another chain or price.
+            price = self._price(chain)
+            ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
+        except KeyboardInterrupt:
+            if self._tx_hash is not None:
+                print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` tells what became of it", file=sys.stderr)
+            raise
+
+    async def _look(self, node: AsyncClient) -> tuple[Chain, AccountState, list[range]]:
+        sender, nonce = self._order.sender_address, self._order.nonce
+        missing = [] if nonce is None else await find_missing(node, sender, nonce)
+        return await node.chain(), await node.account(sender), missing
+
+    def _price(self, chain: Chain) -> int:
+        return chain.gas_price if self._order.gas_price is None else self._order.gas_price
+
+    def _check_funds(self, chain: Chain, state: AccountState) -> None:
+        """Before the password is asked for. The node decides; it also knows what is pending."""
+        fee = TRANSFER_GAS * self._price(chain)
+        need = self._order.value + fee
+        if need <= state.balance:
+            return
+        sender = self._order.sender
+        missing = -((state.balance - need) // COIN)
+        advice = f"; `cairn send dev0 {sender.name or state.address} {missing}coins` gives it some"
+        raise CommandFailed(
+            f"{sender} holds {format_amount(state.balance)}, and needs {format_amount(need)}: "
+            f"{format_amount(self._order.value)} and a fee of {format_amount(fee)}"
+            + (advice if chain.chain_id == DEV_CHAIN_ID else ""),
+            "INSUFFICIENT_FUNDS",
+        )
+
+    def _confirm(self, chain: Chain) -> None:
+        """Ask on standard error: standard output is for what comes of it."""
+        fee = format_amount(TRANSFER_GAS * self._price(chain))
+        lines = [
+            f"from    {self._order.sender}",
+            f"to      {self._order.to}",
+            f"amount  {format_amount(self._order.value)}, and a fee of {fee}",
+            f"chain   {chain.chain_id}, at {self._url}",
+        ]
+        Output(stderr=True).print(*lines, sep="\n")
+        print("Send it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandFailed("nothing was sent")
+
+    async def _submit(self, node: AsyncClient, account: Account, price: int, wait_s: float | None) -> None:
+        order, wallet = self._order, node.wallet(account)
+        if order.nonce is None:
+            tx_hash = await wallet.send(order.to_address, order.value, gas_price=price)
+            submitted = Submitted("pending", tx_hash)
+        else:
+            signed = await wallet.sign(order.to_address, order.value, nonce=order.nonce, gas_price=price)
+            submitted = await node.submit(signed)
+        self._tx_hash = submitted.tx_hash
+        self._tell("sent", submitted.tx_hash)
+        if wait_s is None:
+            if self._as_json:
+                print_json(msgspec.to_builtins(submitted))
+            return
+        started = time.monotonic()
+        with progress("waiting for its block"):
+            confirmed = await wait_confirmed(node, submitted.tx_hash, wait_s)
+        self._tell_confirmed(confirmed, time.monotonic() - started)
+
+    def _tell_confirmed(self, tx: ConfirmedTransaction, waited_s: float) -> None:
+        if self._as_json:
+            print_json(msgspec.to_builtins(tx))
+        else:
+            self._tell("confirmed", f"in block {tx.block_height} after {waited_s:.1f} s, fee {format_amount(tx.fee)}")
+
+    def _tell(self, what: str, text: str) -> None:
+        if not self._as_json:
+            print_lines([Text(f"{what:<11}", "bold green").append(Text(text))])
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """A sign of life on a terminal, and nothing anywhere else."""
+    console = Output(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        shown.add_task(text, total=None)
+        yield

@@ -1,0 +1,101 @@
+"""The commands that spend: their options only, so that --help needs neither the HTTP client nor the wallet library."""
+
+from typing import Annotated
+
+import typer
+
+from cairn.cli.node.options import (
+    DEFAULT_NODE,
+    AsJson,
+    KeysDirectory,
+    NodeUrl,
+    PasswordFile,
+    complete_party,
+    keystore_in,
+)
+from cairn.cli.shared.report import reported_errors
+
+PANEL = "Wallet"
+
+app = typer.Typer()
+
+Sender = Annotated[
+    str,
+    typer.Argument(
+        help="Who pays: the name or address of a key (`cairn keys list`), or dev0 to dev9.",
+        metavar="FROM",
+        show_default=False,
+        autocompletion=complete_party,
+    ),
+]
+Recipient = Annotated[
+    str,
+    typer.Argument(
+        help="Who is paid: an address, the name of a key, or dev0 to dev9.",
+        metavar="TO",
+        show_default=False,
+        autocompletion=complete_party,
+    ),
+]
+Amount = Annotated[str, typer.Argument(help="1.5coins, 20gwei, or whole wei.", metavar="AMOUNT", show_default=False)]
+Nonce = Annotated[int | None, typer.Option(help="The account's next one unless given.", metavar="N", min=0)]
+GasPrice = Annotated[
+    str | None, typer.Option(help="For a unit of gas, such as 2gwei; the chain's own unless given.", metavar="AMOUNT")
+]
+
+
+@app.command(rich_help_panel=PANEL)
+def send(
+    sender: Sender,
+    to: Recipient,
+    amount: Amount,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is confirmed.")] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait until it is confirmed.", metavar="SECONDS", min=0)
+    ] = 60,
+    nonce: Nonce = None,
+    gas_price: GasPrice = None,
+    keys: KeysDirectory = None,
+    password_file: PasswordFile = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Pay somebody: sign here, submit, and wait until a block holds it.
+
+    The key never leaves this machine. At a terminal you are asked before anything is sent.
+    """
+    from cairn.cli.wallet.sending import Sending
+    from cairn.cli.wallet.transfers import read_order
+
+    with reported_errors(as_json):
+        order = read_order(keystore_in(keys), sender, to, amount, nonce, gas_price)
+        Sending(node, order, as_json).send(password_file, is_sure=yes, wait_s=None if no_wait else timeout)
+
+
+@app.command(rich_help_panel=PANEL)
+def sign(
+    sender: Sender,
+    to: Recipient,
+    amount: Amount,
+    nonce: Nonce = None,
+    gas_price: GasPrice = None,
+    chain_id: Annotated[
+        int | None, typer.Option(help="The chain that it is for; the node's unless given.", metavar="N", min=1)
+    ] = None,
+    keys: KeysDirectory = None,
+    password_file: PasswordFile = None,
+    node: NodeUrl = DEFAULT_NODE,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a transfer without sending it; with --json, as the body that `POST /tx` takes.
+
+    With --nonce, --gas-price and --chain-id no node is asked: it works on a machine without a network.
+    """
+    from cairn.cli.look.display import Names
+    from cairn.cli.wallet.transfers import read_order, show_signed, sign_order
+
+    with reported_errors(as_json):
+        keystore = keystore_in(keys)
+        order = read_order(keystore, sender, to, amount, nonce, gas_price)
+        show_signed(sign_order(node, order, chain_id, password_file), Names(keystore), as_json)

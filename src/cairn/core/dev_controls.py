@@ -1,0 +1,165 @@
+"""What a dev chain lets its developer do: make blocks, time and money, go back to a snapshot, and ask for coins."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from cairn.core.admission import Admissions
+from cairn.core.calls import Method
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE, Admission, DevCalls, not_dev_chain
+from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
+from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from cairn.engine.embedded import EmbeddedEngine
+from cairn.mempool.entry import WAITING
+from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
+from cairn.store.dev_snapshots import DevDirectory
+from cairn.store.journal import JournalEntry
+
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999: what shows time to people goes no further."""
+HIGHEST_BALANCE = 2**128 - 1
+"""However often it is given away, the sum stays far below 2^256, so that no balance can outgrow its 32 bytes."""
+
+_A = TypeVar("_A")
+
+
+class DevClock:
+    """The chain's clock: the machine's, moved ahead as the developer asks. Unix time in seconds."""
+
+    def __init__(self, kept: DevDirectory) -> None:
+        self._kept = kept
+        self._next: int | None = None
+
+    def __call__(self) -> float:
+        """The time of a block that is made now; a time that was set for it counts once, and goes on from there."""
+        chosen, self._next = self._next, None
+        if chosen is None:
+            return self.now
+        self._kept.set_offset(chosen - int(time.time()))
+        return float(chosen)
+
+    @property
+    def now(self) -> float:
+        """The time without a block being made of it."""
+        return time.time() + self._kept.state.offset_s if self._next is None else float(self._next)
+
+    def increase(self, seconds: int) -> int:
+        """Returns how far ahead it is in all. Raises `InvalidField`."""
+        offset_s = self._kept.state.offset_s + seconds
+        if seconds < 0 or time.time() + offset_s > LATEST_TIME:
+            raise InvalidField("seconds", "time goes forward, and not beyond the year 9999")
+        if seconds:
+            self._kept.set_offset(offset_s)
+        return offset_s
+
+    def set_next(self, timestamp: int, earliest: int) -> None:
+        """Raises `InvalidField`."""
+        if not earliest <= timestamp <= LATEST_TIME:
+            raise InvalidField("timestamp", f"{timestamp} is not from {earliest}, the newest block's, to the year 9999")
+        self._next = timestamp
+
+
+class DevControls(DevCalls):
+    """Nothing here waits between a check and its effect."""
+
+    def __init__(
+        self,
+        chain: ChainStore,
+        pool: Mempool,
+        engine: EmbeddedEngine,
+        kept: DevDirectory,
+        clock: DevClock,
+        keys: Mapping[Address, bytes],
+        admissions: Admissions,
+    ) -> None:
+        self._chain = chain
+        self._pool = pool
+        self._engine = engine
+        self._kept = kept
+        self._clock = clock
+        self._keys = keys
+        self._admissions = admissions
+
+    async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        self._admissions.check_alive()
+        if not 1 <= blocks <= MOST_BLOCKS_AT_ONCE:
+            raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS_AT_ONCE}")
+        if timestamp is not None:
+            self._set_next(timestamp)
+        for number in range(blocks):
+            if number:
+                # Answers go out, and submissions come in, between two blocks.
+                await asyncio.sleep(0)
+                self._admissions.check_alive()
+                self._clock.increase(interval_s)
+            self._engine.produce()
+        return self._chain.head_header.height
+
+    async def snapshot(self) -> int:
+        self._admissions.check_alive()
+        # The oldest first, as they came in: that decides between equal prices.
+        pending = reversed(self._pool.entries_since(0))
+        entries = (
+            JournalEntry(entry.received_at, entry.tx, entry.waits_since if entry.lead == WAITING else None)
+            for entry in pending
+        )
+        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
+
+    async def revert(self, snapshot: int) -> bool:
+        """Decides it and ends this core; whoever runs it must open the chain anew: the next opening is of that one."""
+        self._admissions.check_alive()
+        decided = self._kept.decide_revert(snapshot)
+        if decided:
+            # At once: no worker may hear of one more block of the old chain.
+            self._engine.stop()
+            self._admissions.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
+        return decided
+
+    async def set_balance(self, address: Address, balance: int) -> int:
+        self._admissions.check_alive()
+        if not 0 <= balance <= HIGHEST_BALANCE:
+            raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
+        outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
+        return outcome.block.header.height
+
+    async def increase_time(self, seconds: int) -> int:
+        self._admissions.check_alive()
+        return self._clock.increase(seconds)
+
+    async def set_next_timestamp(self, timestamp: int) -> None:
+        self._admissions.check_alive()
+        self._set_next(timestamp)
+
+    def _set_next(self, timestamp: int) -> None:
+        self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
+
+    async def faucet(self, address: Address, amount: int | None) -> Admission:
+        self._admissions.check_alive()
+        return await self._admissions.submit_draft(self._faucet_draft(address, amount))
+
+    def _faucet_draft(self, address: Address, amount: int | None) -> Draft:
+        """A transfer from the richest of the accounts whose keys the node holds. Raises `InvalidField`."""
+        value = FAUCET_DEFAULT if amount is None else amount
+        if not 1 <= value <= FAUCET_MOST:
+            raise InvalidField("amount", f"{value} is not from 1 to {FAUCET_MOST} wei")
+        gas_price = self._chain.genesis.rules.gas_price
+        # Not from oneself to oneself, which would give nothing.
+        giver = max((key for key in self._keys if key != address), key=self._free_balance)
+        free = self._free_balance(giver)
+        if free < value + TRANSFER_GAS * gas_price:
+            raise InsufficientFunds(f"the richest of the node's accounts has {free} left")
+        return Draft(giver, address, value, TRANSFER_GAS, gas_price, None)
+
+    def _free_balance(self, address: Address) -> int:
+        return self._chain.account(address).balance - self._pool.reserved(address)
+
+
+class NoDevControls(DevCalls):
+    """On any other chain."""
+
+    async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        raise not_dev_chain()

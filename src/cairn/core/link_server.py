@@ -1,0 +1,209 @@
+"""The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+import msgspec
+import structlog
+
+from cairn.core import link_frames as wire
+from cairn.core.admission import Admissions
+from cairn.core.calls import Method
+from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
+from cairn.domain.errors import NodeError
+from cairn.domain.types import DropReason, Tx, TxHash
+
+SETTLE_TIMEOUT_S = 5.0
+
+log = structlog.get_logger("cairn.link")
+
+
+class Answering(CoreCalls, ABC):
+    """The core as the link sees it, in whatever phase it is."""
+
+    @abstractmethod
+    def accepting(self) -> Admissions:
+        """Where submissions go, while they are taken. Raises `Unavailable` otherwise."""
+
+    @abstractmethod
+    def watch_arrivals(self, on: bool) -> None: ...
+
+    @abstractmethod
+    def answered_with(self, error: NodeError) -> None:
+        """Told of every refused call: one that is our own failure must not pass as an answer."""
+
+    @abstractmethod
+    def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
+        """Phase, its reason, and once the store is open the chain's parameters and head."""
+
+
+class LinkServer:
+    """Every worker's connection; what the core announces goes to all of them."""
+
+    def __init__(self, core: Answering) -> None:
+        self._core = core
+        self._connections: set[_Connection] = set()
+        self._watching: set[_Connection] = set()
+        """Those that are told of arrivals."""
+        self.idle = asyncio.Event()
+        """Set while no worker is connected."""
+        self.idle.set()
+
+    async def listen(self, path: str) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_unix_server(lambda: _Connection(self, self._core), path)
+
+    def joined(self, connection: "_Connection") -> None:
+        self._connections.add(connection)
+        self.idle.clear()
+        phase, reason, info, head = self._core.greeting()
+        if info is not None:
+            connection.write(wire.frame_of(0, wire.INFO, info))
+        # In the middle of a revert the head is still that of the old chain, of which it must not hear any more.
+        if info is not None and info.store_path:
+            connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
+        connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
+
+    def left(self, connection: "_Connection") -> None:
+        self._connections.discard(connection)
+        self.watch_arrivals(connection, on=False)
+        if not self._connections:
+            self.idle.set()
+
+    def on_info(self, info: ChainInfo) -> None:
+        self._broadcast(wire.frame_of(0, wire.INFO, info))
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self._broadcast(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
+
+    def on_commit(self, height: int) -> None:
+        self._broadcast(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(height)))
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
+
+    def watch_arrivals(self, connection: "_Connection", on: bool) -> None:
+        """The core is asked for them while at least one worker wants them."""
+        before = bool(self._watching)
+        (self._watching.add if on else self._watching.discard)(connection)
+        if before != bool(self._watching):
+            self._core.watch_arrivals(bool(self._watching))
+
+    def on_arrived(self, txs: Sequence[Tx]) -> None:
+        frame = wire.frame(0, wire.ARRIVED, b"".join(map(encode_record, txs)))
+        for connection in self._watching:
+            connection.write(frame)
+
+    async def settle(self) -> None:
+        """Return once every worker has taken in all that was announced so far. One that does not is cut off."""
+        settling = {connection.settle(): connection for connection in self._connections}
+        if settling:
+            _, late = await asyncio.wait(settling, timeout=SETTLE_TIMEOUT_S)
+            for answer in late:
+                log.warning("a worker does not take in what it is told")
+                settling[answer].abort()
+
+    def _broadcast(self, frame: bytes) -> None:
+        for connection in self._connections:
+            connection.write(frame)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, server: LinkServer, core: Answering) -> None:
+        self._server = server
+        self._core = core
+        self._loop = asyncio.get_running_loop()
+        self._frames = wire.FrameReader()
+        self._transport: asyncio.Transport
+        self._out: list[bytes] = []
+        self._admitted_ids: list[int] = []
+        self._flush_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settling: deque[asyncio.Future[None]] = deque()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.left(self)
+        while self._settling:
+            self._settling.popleft().set_result(None)
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def settle(self) -> "asyncio.Future[None]":
+        """Done once the worker has taken in all that was written so far, or has gone."""
+        settled: asyncio.Future[None] = self._loop.create_future()
+        self._settling.append(settled)
+        self.write(wire.frame(0, wire.SETTLE))
+        return settled
+
+    def write(self, frame: bytes) -> None:
+        self._out.append(frame)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        frames, self._out = self._out, []
+        if self._admitted_ids:
+            frames.append(wire.admitted_frame(self._admitted_ids))
+            self._admitted_ids = []
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+
+    def data_received(self, data: bytes) -> None:
+        for request_id, kind, payload in self._frames.feed(data):
+            if kind == wire.SUBMIT:
+                self._submit(request_id, payload)
+            elif kind == wire.WATCH:
+                self._server.watch_arrivals(self, on=payload == b"\1")
+            elif kind == wire.SETTLED:
+                self._settling.popleft().set_result(None)
+            else:
+                task = self._loop.create_task(self._answer(request_id, *wire.decode_call(payload)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _submit(self, request_id: int, records: bytes) -> None:
+        try:
+            enqueue = self._core.accepting().enqueue
+        except NodeError as refusal:
+            for number in range(len(records) // TX_RECORD_SIZE):
+                self._admitted(wire.id_after(request_id, number), refusal)
+            return
+        for start in range(0, len(records), TX_RECORD_SIZE):
+            record = records[start : start + TX_RECORD_SIZE]
+            enqueue(decode_record(record), record, partial(self._admitted, request_id))
+            request_id = wire.id_after(request_id, 1)
+
+    def _admitted(self, request_id: int, result: Admission | NodeError) -> None:
+        if isinstance(result, NodeError):
+            self.write(wire.error_frame(request_id, wire.REFUSED, result))
+        elif result.confirmed:
+            self.write(wire.frame(request_id, wire.CONFIRMED))
+        elif result.known:
+            self.write(wire.frame(request_id, wire.KNOWN))
+        else:
+            self._admitted_ids.append(request_id)
+            self._flush_soon()
+
+    async def _answer(self, request_id: int, method: Method[object], request: msgspec.Struct) -> None:
+        try:
+            result = await method.ask(self._core, request)
+        except NodeError as error:
+            self._core.answered_with(error)
+            self.write(wire.error_frame(request_id, wire.ERROR, error))
+        else:
+            self.write(wire.frame_of(request_id, wire.RESULT, result))

@@ -1,0 +1,343 @@
+"""The application that CometBFT drives: each of its calls in terms of the chain's own rules.
+
+Height H of CometBFT is block H of the chain, empty ones too. The app hash is the hash of the newest block that changed
+the state, so validators sign public block hashes, and a block without transactions changes nothing.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from cairn import __version__
+from cairn.domain.errors import (
+    Fatal,
+    InvalidBlock,
+    Rejected,
+    UpdateRefused,
+    WrongGenesis,
+)
+from cairn.domain.genesis import genesis_digest, parse_genesis
+from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Tx
+from cairn.engine.abci import requests as m
+from cairn.engine.application import Application, Chain
+from cairn.engine.network.bundle import Bundle
+from cairn.engine.network.checks import CheckQueue
+from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED, refusal_result
+from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
+from cairn.engine.network.proposal import propose, read_offer, read_strictly, sift
+from cairn.engine.network.refusals import Refusals
+from cairn.mempool.pool import Mempool
+
+NS_PER_S = 1_000_000_000
+
+
+log = structlog.get_logger("cairn.network")
+
+
+class NetworkChain(Chain, Protocol):
+    @property
+    def governance(self) -> Governance | None: ...
+
+    @property
+    def state_block_hash(self) -> BlockHash: ...
+
+
+class SnapshotShelf(Protocol):
+    """The snapshots that new nodes can start from, given and taken."""
+
+    def list_snapshots(self) -> Sequence[m.Snapshot]: ...
+
+    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> Awaitable[m.OfferSnapshotResult]: ...
+
+    def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes: ...
+
+    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> Awaitable[m.ApplySnapshotChunkResponse]: ...
+
+
+class Events(MempoolEvents, Protocol):
+    """Who must hear what CometBFT brings about. Called on the event loop, between two ABCI calls."""
+
+    def deciding(self) -> None:
+        """A proposed block was found good."""
+
+    def committing(self) -> None:
+        """The state is about to move on by a block: the last moment at which the pool and the state agree."""
+
+    def committed(self, outcome: BlockOutcome) -> int:
+        """The block is on disk. Returns the lowest height that CometBFT must keep; 0 keeps all."""
+
+
+class NetworkApplication:
+    def __init__(
+        self,
+        application: Application,
+        chain: NetworkChain,
+        pool: Mempool,
+        overlay: Overlay,
+        senders: ParsedTxs,
+        events: Events,
+        refusals: Refusals,
+        clock: Callable[[], float],
+        snapshots: SnapshotShelf | None = None,
+    ) -> None:
+        """`clock` gives Unix time; only the time at which a transaction arrived here comes from it."""
+        self._application = application
+        self._chain = chain
+        self._overlay = overlay
+        self._senders = senders
+        self._events = events
+        self._snapshots = snapshots
+        self._rules = chain.genesis.rules
+        admission = MempoolAdmission(overlay, pool, self._rules, events, self._apply_update, clock)
+        self._checks = CheckQueue(senders, admission, refusals)
+        self._judged: _Judged | None = None
+        """The proposal that was made or judged last: judging it and deciding it need not compute it again."""
+
+    # Start.
+
+    def info(self) -> m.InfoResponse:
+        height = self._chain.head_header.height
+        # Before the first block CometBFT takes the app hash from InitChain.
+        app_hash = self._chain.state_block_hash if height else b""
+        return m.InfoResponse(height, app_hash, APP_VERSION, __version__, "cairn")
+
+    def init_chain(self, request: m.InitChainRequest) -> bytes:
+        """Start the chain. Raises `WrongGenesis` when CometBFT's genesis is of another one than ours."""
+        chain = self._chain
+        ours = genesis_digest(chain.genesis)
+        theirs = _stated_digest(request.app_state)
+        if theirs != ours:
+            raise WrongGenesis(f"app_state in CometBFT's genesis is of genesis 0x{theirs.hex()}, not 0x{ours.hex()}")
+        if request.initial_height != 1:
+            raise WrongGenesis(f"initial_height in CometBFT's genesis is {request.initial_height}, not 1")
+        self._check_validators(request.validators)
+        if chain.head_header.height:
+            raise Fatal(
+                f"CometBFT starts a new chain, but the store is at block {chain.head_header.height}: "
+                "its data directory is gone or another's"
+            )
+        return chain.state_block_hash
+
+    def _check_validators(self, given: Sequence[m.ValidatorUpdate]) -> None:
+        governance = self._chain.governance
+        if governance is None:
+            return
+        ours = {validator.public_key: validator.power for validator in governance.validators}
+        if {validator.public_key: validator.power for validator in given} != ours:
+            raise WrongGenesis("the validators in CometBFT's genesis are not those of the chain's genesis")
+
+    def query(self, path: str) -> m.QueryResponse:
+        """The governance, and the heights of the snapshots; all else has its place in the public interface."""
+        height = self._chain.head_header.height
+        governance = self._chain.governance
+        if path == "snapshots":
+            offered = json.dumps([snapshot.height for snapshot in self.list_snapshots()])
+            return m.QueryResponse(value=offered.encode(), height=height)
+        if path != "governance" or governance is None:
+            return m.QueryResponse(REFUSED, "no such path", height=height, codespace=CODESPACE)
+        return m.QueryResponse(value=encode_governance(governance), height=height)
+
+    # The mempool.
+
+    def check_tx(self, request: m.CheckTxRequest) -> m.TxResult | Awaitable[m.TxResult]:
+        return self._checks.check(request)
+
+    # Blocks.
+
+    def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
+        parsed = self._senders.find_all(request.txs)
+        return self._prepare_later(request) if parsed is None else self._prepare(request, parsed)
+
+    async def _prepare_later(self, request: m.PrepareProposalRequest) -> Sequence[bytes]:
+        with self._checks.hold():
+            parsed = await self._senders.resolve(request.txs)
+        return self._prepare(request, parsed)
+
+    def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
+        offered = read_offer(request.txs, parsed, request.max_tx_bytes)
+        if offered is not None:
+            try:
+                self._judge(request, parsed, offered, None)
+            except InvalidBlock:
+                log.debug("the offer does not make a block as it is", height=request.height)
+            else:
+                return request.txs
+        return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._apply_update)
+
+    def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
+        self._check_height(request)
+        if self._find_judged(request) is not None:
+            self._events.deciding()
+            return True
+        parsed = self._senders.find_all(request.txs)
+        return self._process_later(request) if parsed is None else self._process(request, parsed)
+
+    async def _process_later(self, request: m.ProcessProposalRequest) -> bool:
+        with self._checks.hold():
+            parsed = await self._senders.resolve(request.txs)
+        return self._process(request, parsed)
+
+    def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
+        try:
+            self._judge(request, parsed, *read_strictly(parsed, self._apply_update))
+        except (Rejected, InvalidBlock) as refusal:
+            log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
+            return False
+        self._events.deciding()
+        return True
+
+    def _judge(
+        self, request: m.BlockRequest, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
+    ) -> None:
+        """Keep what the block comes to. Raises `InvalidBlock`."""
+        outcome = self._build(request, txs, governance)
+        self._judged = _Judged(
+            tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
+        )
+
+    def finalize_block(
+        self, request: m.FinalizeBlockRequest
+    ) -> m.FinalizeBlockResponse | Awaitable[m.FinalizeBlockResponse]:
+        self._check_height(request)
+        judged = self._find_judged(request)
+        if judged is not None:
+            return self._hold(judged.outcome, judged.results)
+        parsed = self._senders.find_all(request.txs)
+        return self._finalize_later(request) if parsed is None else self._finalize(request, parsed)
+
+    async def _finalize_later(self, request: m.FinalizeBlockRequest) -> m.FinalizeBlockResponse:
+        with self._checks.hold():
+            parsed = await self._senders.resolve(request.txs)
+        return self._finalize(request, parsed)
+
+    def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
+        return self._hold(*self._apply(request, parsed))
+
+    def _hold(self, outcome: BlockOutcome, results: Sequence[m.TxResult]) -> m.FinalizeBlockResponse:
+        self._application.hold(outcome)
+        self._checks.block_waits()
+        app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
+        return m.FinalizeBlockResponse(results, app_hash, self._validator_updates(outcome.governance))
+
+    def _find_judged(self, request: m.BlockRequest) -> "_Judged | None":
+        judged = self._judged
+        if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
+            return None
+        same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
+        return judged if same and judged.raws == tuple(request.txs) else None
+
+    def _apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
+        """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""
+        content = sift(parsed, self._chain, self._rules, self._apply_update)
+        results = []
+        for item, refusal in zip(parsed, content.refusals, strict=True):
+            if refusal is not None:
+                log.error("a decided block holds what breaks a rule", height=request.height, reason=refusal.detail)
+                results.append(refusal_result(refusal))
+            else:
+                results.append(_done(item))
+        return self._build(request, content.txs, content.governance), results
+
+    def commit(self) -> int:
+        self._events.committing()
+        outcome = self._application.commit()
+        self._judged = None
+        self._overlay.reset()
+        self._checks.block_committed()
+        return self._events.committed(outcome)
+
+    def _check_height(self, request: m.BlockRequest) -> None:
+        head = self._chain.head_header.height
+        if request.height != head + 1:
+            raise Fatal(
+                f"CometBFT is at block {request.height}, but the store ends at {head}: they do not fit together"
+            )
+
+    def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
+        before = self._chain.governance
+        change = None if before is None or governance is None else (before, governance)
+        proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
+        return self._application.build(txs, request.time_ns // NS_PER_S, proposer or ZERO_ADDRESS, change)
+
+    def _apply_update(self, update: ValidatorUpdate) -> Governance:
+        governance, admins = self._chain.governance, self._chain.genesis.admins
+        if governance is None or admins is None:
+            raise UpdateRefused("this chain's genesis names nobody who may change the validators")
+        return apply_update(governance, admins, update, self._rules.chain_id)
+
+    def _validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
+        before = self._chain.governance
+        if before is None or after is None:
+            return []
+        old = {validator.public_key: validator.power for validator in before.validators}
+        new = {validator.public_key: validator.power for validator in after.validators}
+        return [
+            m.ValidatorUpdate(public_key, new.get(public_key, 0))
+            for public_key in sorted(old.keys() | new.keys())
+            if old.get(public_key) != new.get(public_key)
+        ]
+
+    def extend_vote(self) -> bytes:
+        return b""
+
+    def verify_vote_extension(self, extension: bytes) -> bool:
+        return not extension
+
+    # Snapshots.
+
+    def list_snapshots(self) -> Sequence[m.Snapshot]:
+        return () if self._snapshots is None else self._snapshots.list_snapshots()
+
+    def offer_snapshot(
+        self, request: m.OfferSnapshotRequest
+    ) -> m.OfferSnapshotResult | Awaitable[m.OfferSnapshotResult]:
+        if self._snapshots is None:
+            return m.OfferSnapshotResult.ABORT
+        return self._snapshots.offer_snapshot(request)
+
+    def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes:
+        return b"" if self._snapshots is None else self._snapshots.load_snapshot_chunk(request)
+
+    def apply_snapshot_chunk(
+        self, request: m.ApplySnapshotChunkRequest
+    ) -> m.ApplySnapshotChunkResponse | Awaitable[m.ApplySnapshotChunkResponse]:
+        if self._snapshots is None:
+            return m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.ABORT)
+        return self._snapshots.apply_snapshot_chunk(request)
+
+    def close(self) -> None:
+        self._checks.close()
+        self._senders.close()
+
+
+class _Judged(NamedTuple):
+    """A proposal that was found good."""
+
+    raws: Sequence[bytes]
+    time_ns: int
+    proposer_address: bytes
+    results: Sequence[m.TxResult]
+    outcome: BlockOutcome
+
+
+def _done(item: Parsed) -> m.TxResult:
+    """The result of an item of a block that was applied."""
+    count = len(item.txs) if isinstance(item, Bundle) else isinstance(item, Tx)
+    return m.TxResult(gas_wanted=count * TRANSFER_GAS, gas_used=count * TRANSFER_GAS)
+
+
+def _stated_digest(app_state: bytes) -> bytes:
+    """The digest of the genesis that CometBFT's own genesis carries: whole, or as the digest in hex."""
+    try:
+        stated = json.loads(app_state or b"null")
+        if isinstance(stated, str):
+            return bytes.fromhex(stated.removeprefix("0x"))
+        return genesis_digest(parse_genesis(app_state))
+    except (ValueError, Rejected) as error:
+        raise WrongGenesis(f"app_state in CometBFT's genesis is not the chain's genesis: {error}") from None

@@ -1,0 +1,148 @@
+"""Which transactions CometBFT's mempool takes, and what that means for our own pool."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from cairn.domain.errors import MempoolFull, NonceTooHigh, NonceTooLow, Rejected, TxRejected
+from cairn.domain.governance import Governance, ValidatorUpdate
+from cairn.domain.rules import validate_tx
+from cairn.domain.types import TRANSFER_GAS, DropReason, Rules, Tx, TxHash
+from cairn.engine.abci import requests as m
+from cairn.engine.network.bundle import Bundle
+from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.overlay import Overlay
+from cairn.engine.network.parsed_txs import Parsed
+from cairn.mempool.entry import RETURNED, WAITING
+from cairn.mempool.pool import Mempool
+
+_ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
+_SENT_AGAIN = "it is sent again"
+_NOTHING_NEW = "it brings nothing new"
+
+
+class MempoolEvents(Protocol):
+    """Who must hear what becomes of transactions before they are in a block."""
+
+    def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
+        """The pool let these go."""
+
+    def is_any_stale(self, txs: Iterable[Tx]) -> bool:
+        """Whether CometBFT must forget `txs`, so that they can be sent anew and are offered to its peers once more."""
+
+
+class MempoolAdmission:
+    def __init__(
+        self,
+        overlay: Overlay,
+        pool: Mempool,
+        rules: Rules,
+        events: MempoolEvents,
+        apply_update: Callable[[ValidatorUpdate], Governance],
+        clock: Callable[[], float],
+    ) -> None:
+        """`apply_update` raises `Rejected`; `clock` gives Unix time."""
+        self._overlay = overlay
+        self._pool = pool
+        self._rules = rules
+        self._events = events
+        self._apply_update = apply_update
+        self._clock = clock
+
+    def check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
+        try:
+            if isinstance(parsed, Rejected):
+                raise parsed
+            if isinstance(parsed, ValidatorUpdate):
+                self._check_update(parsed)
+            elif isinstance(parsed, Bundle):
+                self._check_bundle(parsed, request.recheck)
+            else:
+                self._check_transfer(parsed, request.recheck)
+        except (Rejected, MempoolFull) as refusal:
+            return refusal_result(refusal)
+        return _ACCEPTED
+
+    def check_sample(self, txs: Sequence[Tx], new: Collection[TxHash]) -> None:
+        """Judge the first `txs` of a bundle. Raises `Rejected` unless half of those in `new` can be mined."""
+        taken, refused = self._overlay.branch().take(txs, self._rules)
+        if 2 * sum(tx.hash in new for tx in taken) < len(new):
+            raise refused[-1][1] if refused else TxRejected(_NOTHING_NEW)
+
+    def _check_update(self, update: ValidatorUpdate) -> None:
+        self._overlay.check_update(update)
+        self._apply_update(update)
+        self._overlay.add_update(update)
+
+    def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
+        if recheck:
+            self._recheck_bundle(bundle.txs)
+        else:
+            self._take_bundle(bundle.txs)
+
+    def _recheck_bundle(self, txs: Sequence[Tx]) -> None:
+        """A bundle stays while at least one of its transactions can be mined; else the last one's refusal is raised."""
+        if self._events.is_any_stale(txs):
+            for tx in txs:
+                if not self._overlay.is_past(tx):
+                    self._return(tx)
+            raise TxRejected(_SENT_AGAIN)
+        taken, refused = self._overlay.take(txs, self._rules)
+        for tx, why in refused:
+            self._give_up(tx, why)
+        if not taken:
+            raise (
+                refused[-1][1] if refused else NonceTooLow("its transactions have had their turn, or come with others")
+            )
+
+    def _take_bundle(self, txs: Sequence[Tx]) -> None:
+        """One that brings more that cannot be mined than what can is refused whole, and has no effect.
+
+        Whoever makes bundles looks at each transfer first; few of them can have lost their place on the way. What is
+        here already does not count: else one transfer that pays would carry any number of bundles in.
+        """
+        trial = self._overlay.branch()
+        taken, refused = trial.take(txs, self._rules)
+        for tx, why in refused:
+            self._give_up(tx, why)
+        if not taken or len(refused) > len(taken):
+            for tx in taken:
+                self._return(tx)
+            raise refused[-1][1] if refused else TxRejected(_NOTHING_NEW)
+        self._overlay.merge(trial)
+        # Others took them in, but for our own, which are here; they keep them and send them again, so we need not.
+        now = int(self._clock())
+        for tx in taken:
+            self._tell_dropped(self._pool.note(tx, now))
+
+    def _check_transfer(self, tx: Tx, recheck: bool) -> None:
+        try:
+            self._overlay.check(tx)
+            if recheck:
+                if self._events.is_any_stale((tx,)):
+                    raise TxRejected(_SENT_AGAIN)
+            else:
+                validate_tx(tx, self._rules)
+                self._tell_dropped(self._pool.admit(tx, int(self._clock()), local=False).dropped)
+        except (Rejected, MempoolFull) as refusal:
+            self._give_up(tx, refusal)
+            raise
+        self._overlay.add(tx)
+
+    def _tell_dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
+        if drops:
+            self._events.dropped(drops)
+
+    def _return(self, tx: Tx) -> None:
+        """CometBFT's mempool does not have `tx`, or no longer."""
+        entry = self._pool.find_listed(tx.hash)
+        if entry is not None:
+            entry.delivery = RETURNED
+
+    def _give_up(self, tx: Tx, refusal: Rejected | MempoolFull) -> None:
+        """CometBFT lets `tx` go; one of another node's leaves the pool too, unless it only came out of turn."""
+        entry = self._pool.find(tx.hash)
+        if entry is None:
+            return
+        entry.delivery = RETURNED
+        if not entry.local and (entry.lead == WAITING or not isinstance(refusal, NonceTooHigh)):
+            self._events.dropped(self._pool.remove(tx.hash))

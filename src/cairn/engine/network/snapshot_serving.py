@@ -1,0 +1,210 @@
+"""State sync: snapshots for nodes that join, taken from the chain as it grows; `intake` is the other side.
+
+What takes long (writing a snapshot, removing old blocks) happens in a thread that rests more than it works, so commits
+do not wait for it. It only reads what cannot change any more, and only removes what nobody asks for any more.
+"""
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.domain.genesis import genesis_digest
+from cairn.domain.governance import encode_governance
+from cairn.engine.abci.requests import (
+    ApplySnapshotChunkRequest,
+    ApplySnapshotChunkResponse,
+    LoadSnapshotChunkRequest,
+    OfferSnapshotRequest,
+    OfferSnapshotResult,
+    Snapshot,
+)
+from cairn.engine.network.codes import BLOCKS_AFTER
+from cairn.engine.network.state_sync import StateSync, describe
+from cairn.store.chain import ChainStore
+from cairn.store.snapshot import FORMAT, SnapshotDirectory
+
+REST = 1.0
+"""The thread rests this many times as long as it has worked."""
+LEAST_REST_S = 0.0005
+
+log = structlog.get_logger("cairn.snapshots")
+
+
+class _Stopped(Exception):
+    """The node is stopping: what is unfinished is taken up, or taken anew, next time."""
+
+
+class _Due(msgspec.Struct, frozen=True):
+    """A snapshot to take: the state as one block left it."""
+
+    height: int
+    governance: bytes
+
+
+class Snapshots:
+    """Every `interval` blocks, a snapshot of the newest block that changed the state; 0 takes none.
+
+    With `retain_blocks` the blocks before the newest so many are removed, except those that a node needs which starts
+    from a snapshot that is offered here; 0 keeps all. The owner calls `after_commit` after every block, and `close`
+    before the chain is closed.
+    """
+
+    def __init__(
+        self,
+        chain: ChainStore,
+        directory: Path,
+        interval: int,
+        retain_blocks: int = 0,
+        on_restored: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_restored` is called when the chain has jumped to the height of a snapshot that was taken in."""
+        self._chain = chain
+        self._shelf = SnapshotDirectory(directory)
+        self._interval = interval
+        self._retain_blocks = retain_blocks
+        self._on_restored = on_restored
+        self._intake = StateSync(chain, self._restored)
+        self._due: _Due | None = None
+        self._taken: _Due | None = None
+        """The one that is being taken: another may come due meanwhile."""
+        self._base = chain.base
+        self._work = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._failure: Fatal | StoreUnavailable | None = None
+        self._rested_at_s = 0.0
+
+    # Giving.
+
+    def list_snapshots(self) -> Sequence[Snapshot]:
+        """Those that can be verified. A newcomer asks once; one that it fails to verify it never tries again."""
+        listed = []
+        for height in self._shelf.heights():
+            verifiable = height + BLOCKS_AFTER <= self._chain.visible
+            manifest = self._shelf.find_manifest(height) if verifiable else None
+            if manifest is not None:
+                listed.append(describe(height, manifest))
+        return listed
+
+    def load_snapshot_chunk(self, request: LoadSnapshotChunkRequest) -> bytes:
+        """A part; nothing when it is not here, which CometBFT tells the asker."""
+        chunk = self._shelf.find_chunk(request.height, request.chunk) if request.format == FORMAT else None
+        return chunk or b""
+
+    # Taking in.
+
+    def offer_snapshot(self, request: OfferSnapshotRequest) -> Awaitable[OfferSnapshotResult]:
+        return self._intake.offer(request)
+
+    def apply_snapshot_chunk(self, request: ApplySnapshotChunkRequest) -> Awaitable[ApplySnapshotChunkResponse]:
+        return self._intake.apply(request)
+
+    def _restored(self) -> None:
+        self._base = self._chain.base
+        self._on_restored()
+
+    # Taking, and removing what is old.
+
+    def after_commit(self) -> int:
+        """See what is due. Returns the lowest height that CometBFT must keep; 0 keeps all.
+
+        Raises what the thread has met and the node must not go on with.
+        """
+        if self._failure is not None:
+            raise self._failure
+        height = self._chain.visible
+        if self._interval and height % self._interval == 0:
+            self._plan_snapshot()
+        if self._retain_blocks:
+            self._base = max(self._base, min(height - self._retain_blocks + 1, self._oldest_needed()))
+        if self._due is not None or self._base > self._chain.base:
+            self._wake()
+        return self._base if self._retain_blocks else 0
+
+    def _plan_snapshot(self) -> None:
+        chain = self._chain
+        height = chain.find_height(chain.state_block_hash)
+        # Genesis is no snapshot: everybody has it.
+        if not height or height in self._planned() or height in self._shelf.heights():
+            return
+        governance = b"" if chain.governance is None else encode_governance(chain.governance)
+        with self._work:
+            self._due = _Due(height, governance)
+
+    def _oldest_needed(self) -> int:
+        """A node that starts from a snapshot fetches all blocks after it."""
+        if not self._interval:
+            return self._chain.visible
+        # In this order: one that is finished in between is on the shelf by then.
+        planned = self._planned()
+        return min([*planned, *self._shelf.heights()], default=0)
+
+    def _planned(self) -> list[int]:
+        with self._work:
+            return [due.height for due in (self._taken, self._due) if due is not None]
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
+            self._thread.start()
+        with self._work:
+            self._work.notify()
+
+    def close(self) -> None:
+        """Return once the threads are done with the store."""
+        self._intake.close()
+        with self._work:
+            self._stopping = True
+            self._work.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._work:
+                    self._work.wait_for(
+                        lambda: self._stopping or self._due is not None or self._base > self._chain.base
+                    )
+                self._pause()
+                self._take()
+                self._chain.prune(self._base, self._pause)
+        except _Stopped:
+            pass
+        except (Fatal, StoreUnavailable) as failure:
+            self._failure = failure
+
+    def _take(self) -> None:
+        with self._work:
+            due, self._due = self._due, None
+            self._taken = due
+        if due is None:
+            return
+        chain, begun_at = self._chain, time.monotonic()
+        try:
+            manifest = self._shelf.take(chain, due.height, genesis_digest(chain.genesis), due.governance, self._pause)
+            log.info(
+                "took a snapshot",
+                height=due.height,
+                accounts=manifest.account_count,
+                seconds=round(time.monotonic() - begun_at, 3),
+            )
+        except StoreUnavailable as failure:
+            # Others have snapshots too: this node's blocks are more important than its offer to newcomers.
+            log.error("could not take a snapshot", height=due.height, reason=failure.detail)
+        with self._work:
+            self._taken = None
+
+    def _pause(self) -> None:
+        """Rest in proportion to the work since the last rest. Raises `_Stopped`."""
+        # The thread's own time: while it waits for others it is no burden to them.
+        worked_s = time.thread_time() - self._rested_at_s
+        time.sleep(max(LEAST_REST_S, REST * worked_s))
+        if self._stopping:
+            raise _Stopped
+        self._rested_at_s = time.thread_time()

@@ -1,0 +1,210 @@
+"""The way back of a dev chain: snapshots of the chain with its mempool, and how one of them takes the chain's place.
+
+    DIR/dev/state    what is kept here and what is under way; replaced as a whole
+    DIR/dev/N/       snapshot N: chain/, watermark and journal/, made like those in DIR
+    DIR/dev/old/     what a revert has put aside, until it is removed
+
+A revert is decided by one write of `state`, while the chain is still open: it says which snapshot is to be the chain.
+Only the next opening of the chain acts on it, before it opens anything. Each step of that can be repeated: a part that
+is still in the snapshot has not been moved, one that is not has. So a crash before the decision leaves the chain as it
+was, and a crash at any moment after it leaves the snapshot to the next opening; nobody ever opens a mix of the two.
+
+Nothing here is a copy: tables of RocksDB are hard links, and a revert moves the snapshot, which it uses up.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from cairn.domain.codec import encode_record
+from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.store.directory import chain_path, journal_path, make_directory, sync_directory, watermark_path, write_file
+from cairn.store.journal import Journal, JournalEntry
+from cairn.store.watermark import Watermark
+
+KEPT_SNAPSHOTS = 1_000
+"""The newest ones: a test suite that takes one for every test and never goes back must not fill the disk."""
+JOURNAL_SEGMENT_BYTES = 4_096
+"""Segments are written in full before they are used; a snapshot's is only ever read again."""
+
+
+class DevSnapshot(msgspec.Struct, frozen=True):
+    height: int
+    """Of the newest block in it."""
+    offset_s: int
+    """How far the chain's clock was ahead."""
+
+
+class DevState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    next_id: int = 1
+    snapshots: dict[int, DevSnapshot] = {}
+    reverting: int | None = None
+    """The snapshot that is to take the chain's place at its next opening."""
+    reverts: int = 0
+    """How often that has happened."""
+    reverted_to: int = 0
+    """The newest height right after the last time."""
+    offset_s: int = 0
+    """How far the chain's clock is ahead of the machine's."""
+
+
+class Chain(Protocol):
+    def checkpoint(self, path: Path) -> None:
+        """Copy the chain as of now to `path`, which must not exist."""
+
+
+class DevDirectory:
+    """What a dev chain keeps besides the chain. Only the process that has the chain open may change it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises `Corrupt` or `StoreUnavailable`."""
+        self._directory = directory
+        self.state = _load_state(directory)
+
+    def set_offset(self, offset_s: int) -> None:
+        """Put on disk how far the chain's clock is ahead: its time must not stand still after a restart."""
+        self._change(offset_s=offset_s)
+
+    def take_snapshot(self, chain: Chain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
+        """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
+
+        `up_s` is how long the node has been up, from which the waiting of what is pending is counted.
+        Raises `StoreUnavailable`; the snapshot then does not exist.
+        """
+        number = self.state.next_id
+        place = _snapshot_path(self._directory, number)
+        _remove_unlisted(self._directory, self.state)
+        chain.checkpoint(place)
+        _keep_pending(place, pending, up_s)
+        snapshots = self.state.snapshots | {number: DevSnapshot(height, self.state.offset_s)}
+        newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])
+        self._change(next_id=number + 1, snapshots=newest)
+        return number
+
+    def decide_revert(self, number: int) -> bool:
+        """Let the next opening go on from this snapshot; False if there is none of that number."""
+        if number not in self.state.snapshots:
+            return False
+        self._change(reverting=number)
+        return True
+
+    def _change(self, **fields: object) -> None:
+        state = msgspec.structs.replace(self.state, **fields)
+        _save_state(self._directory, state)
+        self.state = state
+
+
+def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> None:
+    """Make the journal of a snapshot, and note in its watermark what must be found in it."""
+    watermark = Watermark.open(watermark_path(place))
+    try:
+        journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES, bounds=watermark)
+        try:
+            journal.append_uptime(up_s)
+            for entry in pending:
+                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.waits_since)
+            journal.sync()
+        finally:
+            journal.close()
+    finally:
+        watermark.close()
+
+
+def finish_revert(directory: Path) -> int:
+    """Do what was decided, if anything was; the chain must be locked, and not open. Raises `StoreUnavailable`.
+
+    Returns how often the chain has been reverted by now.
+    """
+    state = _load_state(directory)
+    number = state.reverting
+    if number is None:
+        return state.reverts
+    place = _snapshot_path(directory, number)
+    try:
+        make_directory(_old_path(directory))
+        for path_in in (chain_path, watermark_path, journal_path):
+            _put_back(directory, path_in(place), path_in(directory))
+        snapshot = state.snapshots[number]
+        kept = {earlier: kept for earlier, kept in state.snapshots.items() if earlier < number}
+        reverts = state.reverts + 1
+        state = DevState(state.next_id, kept, None, reverts, snapshot.height, snapshot.offset_s)
+        _save_state(directory, state)
+        _remove_unlisted(directory, state)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot revert to the snapshot in {place}: {failure}") from failure
+    return reverts
+
+
+def _put_back(directory: Path, source: Path, target: Path) -> None:
+    """Move a part of a snapshot to its place in the chain's directory, unless that is done already."""
+    if not source.exists():
+        return
+    if target.exists():
+        old = _old_path(directory) / target.name
+        _remove(old)
+        # Put aside rather than removed: a worker that still looks for it is gone before half of its files are.
+        target.rename(old)
+    source.rename(target)
+    # The snapshot's own entries last: after a power loss a part may be in no worse than both places.
+    sync_directory(target.parent)
+    sync_directory(source.parent)
+
+
+def _remove_unlisted(directory: Path, state: DevState) -> None:
+    """Remove what a revert has put aside, and snapshots that are used up or were never finished."""
+    listed = {"state", *map(str, state.snapshots)}
+    with suppress(FileNotFoundError):
+        for entry in list(os.scandir(_dev_path(directory))):
+            if entry.name not in listed:
+                _remove(Path(entry.path))
+
+
+def _remove(path: Path) -> None:
+    """As far as it goes: what stays behind is only room on the disk."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _load_state(directory: Path) -> DevState:
+    path = _state_path(directory)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DevState)
+    except FileNotFoundError:
+        return DevState()
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot read {path}: {failure}") from failure
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"{path} is not what was written: {error}") from error
+
+
+def _save_state(directory: Path, state: DevState) -> None:
+    path = _state_path(directory)
+    try:
+        make_directory(path.parent)
+        write_file(path, msgspec.json.encode(state))
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
+
+
+def _dev_path(directory: Path) -> Path:
+    return directory / "dev"
+
+
+def _state_path(directory: Path) -> Path:
+    return _dev_path(directory) / "state"
+
+
+def _old_path(directory: Path) -> Path:
+    return _dev_path(directory) / "old"
+
+
+def _snapshot_path(directory: Path, number: int) -> Path:
+    return _dev_path(directory) / str(number)

@@ -1,0 +1,62 @@
+"""The AsyncAPI document is well formed, and describes the very messages that the code sends and takes."""
+
+from typing import Any, get_args
+
+import jsonschema
+import msgspec
+import pytest
+
+from cairn.api.description.asyncapi import asyncapi_document
+from cairn.api.events.commands import parse_command
+from cairn.api.events.messages import ServerMessage
+
+DOCUMENT = asyncapi_document()
+MESSAGES: dict[str, Any] = DOCUMENT["components"]["messages"]
+
+
+def resolve(reference: dict[str, str]) -> Any:
+    found: Any = DOCUMENT
+    for part in reference["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return resolve(found) if isinstance(found, dict) and "$ref" in found else found
+
+
+def listed(operation: dict[str, Any]) -> list[str]:
+    return [resolve(reference)["name"] for reference in operation["messages"]]
+
+
+def test_the_document_is_complete() -> None:
+    assert DOCUMENT["asyncapi"] == "3.0.0"
+    assert DOCUMENT["info"]["version"] == "1.0.0"
+    (channel,) = DOCUMENT["channels"].values()
+    assert channel["address"] == "/events"
+    ask, tell = DOCUMENT["operations"]["ask"], DOCUMENT["operations"]["tell"]
+    assert resolve(ask["channel"]) == resolve(ask["reply"]["channel"]) == resolve(tell["channel"]) == channel
+    assert listed(ask) + listed(ask["reply"]) + listed(tell) == list(MESSAGES) == list(channel["messages"])
+    msgspec.json.encode(DOCUMENT)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_schemas_and_examples(name: str) -> None:
+    payload = MESSAGES[name]["payload"]
+    jsonschema.Draft7Validator.check_schema(payload)
+    for example in MESSAGES[name]["examples"]:
+        jsonschema.validate(example["payload"], payload)
+
+
+@pytest.mark.parametrize("message_type", get_args(ServerMessage), ids=lambda cls: str(cls.__name__))
+def test_every_message_of_the_node_is_described(message_type: type[msgspec.Struct]) -> None:
+    event = message_type.__struct_config__.tag
+    payload = MESSAGES[str(event)]["payload"]
+    fields: set[str] = set()
+    for variant in payload.get("oneOf", [payload]):
+        assert variant["additionalProperties"] is False
+        assert variant["properties"]["event"] == {"const": event}
+        fields |= variant["properties"].keys()
+    assert fields == {"event", *message_type.__struct_encode_fields__}
+
+
+def test_every_request_that_is_described_is_taken() -> None:
+    for reference in DOCUMENT["operations"]["ask"]["messages"]:
+        for example in resolve(reference)["examples"]:
+            parse_command(example["payload"])

@@ -1,0 +1,111 @@
+"""The OpenAPI document: valid, complete, and about exactly the routes that are served."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from starlette.routing import Route
+
+from cairn.api.app import routes
+from cairn.api.chain_view import ChainView
+from cairn.api.description.openapi import openapi_document
+from cairn.api.description.pages import encode_openapi
+from cairn.api.errors import ANSWERS, problem_of
+from cairn.api.events.hub import EventHub
+from cairn.api.rest.submission import FIELDS, OPTIONAL, parse_submission
+from cairn.api.server.access import RateLimiter
+from cairn.config import Settings
+from cairn.domain.errors import InvalidField, NodeError
+from cairn.domain.genesis import DEV_KEYS
+from tests.support.described import DOCUMENT, validator
+from tests.support.scripted_gateway import ScriptedGateway
+
+DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
+
+
+def served() -> set[tuple[str, str]]:
+    view = ChainView(Path("unused"))
+    settings = Settings()
+    limiter = RateLimiter(settings, time.monotonic)
+    every = routes(ScriptedGateway(), view, EventHub(view, settings), limiter, settings)
+    return {
+        (method.lower(), route.path)
+        for route in every
+        if isinstance(route, Route) and route.include_in_schema
+        # Every GET is answered to HEAD too; the document says so once.
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+
+
+def test_served_routes_equal_documented_ones() -> None:
+    documented = {(method, path) for path, item in DOCUMENT["paths"].items() for method in item}
+    assert documented == served()
+
+
+@pytest.mark.parametrize("signs_for", [[], DEV_ACCOUNTS])
+def test_document_is_valid(signs_for: list[Any]) -> None:
+    document = json.loads(encode_openapi(signs_for))
+    validate(document)
+    assert document["openapi"].startswith("3.1.")
+    assert document["info"]["version"] == "1.0.0"
+
+
+def test_every_code_is_described_under_its_status() -> None:
+    for error, answer in ANSWERS.items():
+        response = DOCUMENT["components"]["responses"][str(answer.status)]
+        assert re.search(rf"\b{error.code}\b", response["description"]), error.code
+
+
+def test_every_problem_fits_its_schema() -> None:
+    problems = validator("/components/schemas/Problem")
+    for error in ANSWERS:
+        failure: NodeError = InvalidField("value", "why") if error is InvalidField else error.__new__(error)
+        failure.detail = "why"
+        for name in ("allowed", "reason"):
+            setattr(failure, name, "evicted")
+        body = problem_of(failure)
+        problems.validate(
+            {name: getattr(body, name) for name in body.__struct_fields__ if getattr(body, name) is not None}
+        )
+
+
+def test_examples_are_valid_and_taken() -> None:
+    for name in ("SignedSubmission", "UnsignedSubmission"):
+        for example in DOCUMENT["components"]["schemas"][name]["examples"]:
+            validator("/components/schemas/Submission").validate(example)
+            parse_submission(json.dumps(example).encode(), 1)
+
+
+def test_submission_schema_names_the_fields_that_are_read() -> None:
+    signed = DOCUMENT["components"]["schemas"]["SignedSubmission"]
+    assert set(signed["properties"]) == set(FIELDS)
+    assert set(signed["required"]) == set(FIELDS) - OPTIONAL | {"signature"}
+
+
+def test_without_keys_the_signature_is_always_required() -> None:
+    submission = openapi_document([])["components"]["schemas"]["Submission"]
+    assert "signature" in submission["required"]
+
+
+def parameters() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", parameter)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        for parameter in operation.get("parameters", [])
+    ]
+
+
+@pytest.mark.parametrize(("where", "parameter"), parameters())
+def test_examples_of_parameters_are_valid(where: str, parameter: dict[str, Any]) -> None:
+    schema = parameter["schema"]
+    examples = [*schema.get("examples", []), *([parameter["example"]] if "example" in parameter else [])]
+    for example in examples:
+        if "pattern" in schema:
+            assert re.search(schema["pattern"], example), where
+        if "enum" in schema:
+            assert example in schema["enum"], where

@@ -1,0 +1,518 @@
+"""One cursor per socket: order, no hole, no repeat, whatever is asked and whoever does not read."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn.api.errors import FollowLimit
+from cairn.api.events import hub as hub_module
+from cairn.api.events.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
+from cairn.config import Settings
+from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.types import TxHash
+from tests.support.event_server import MemoryChain, hex_of, tx_hash_of
+from tests.support.recording_socket import RecordingSocket
+from tests.unit.api.hub_bench import Bench, confirmed, new_block, run, settle
+
+
+def test_live_blocks_are_the_same_bytes_for_all() -> None:
+    async def scenario(bench: Bench) -> None:
+        sockets = [bench.join() for _ in range(3)]
+        for _, subscriber in sockets:
+            assert bench.hub.subscribe_blocks(subscriber, None) == 1
+        bench.commit()
+        await settle()
+        (first,) = sockets[0][0].writes
+        assert sockets[0][0].messages == [new_block(1)]
+        assert all(connection.writes[0] is first for connection, _ in sockets)
+
+    run(scenario)
+
+
+def test_replay_then_live() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        assert bench.hub.subscribe_blocks(subscriber, 5) == 5
+        await settle()
+        bench.commit()
+        await settle()
+        assert connection.heights == list(range(5, 1001))
+
+    run(scenario, Bench(MemoryChain(1000)))
+
+
+def test_a_long_replay_lets_others_pass() -> None:
+    async def scenario(bench: Bench) -> None:
+        slow, slow_subscriber = bench.join()
+        live, live_subscriber = bench.join()
+        bench.hub.subscribe_blocks(live_subscriber, None)
+        bench.hub.subscribe_blocks(slow_subscriber, 0)
+        await asyncio.sleep(0)
+        # One turn of the loop does a bounded part of it, in bounded writes.
+        assert len(slow.heights) == STEP_FRAMES
+        assert len(slow.writes) == STEP_FRAMES // CHUNK_FRAMES
+        bench.commit()
+        await asyncio.sleep(0)
+        assert live.heights == [5000]
+        await settle()
+        assert slow.heights == list(range(5001))
+
+    run(scenario, Bench(MemoryChain(5000)))
+
+
+def test_two_replays_take_turns() -> None:
+    async def scenario(bench: Bench) -> None:
+        sockets = [bench.join() for _ in range(4)]
+        for _, subscriber in sockets:
+            bench.hub.subscribe_blocks(subscriber, 0)
+        await asyncio.sleep(0)
+        assert [len(connection.heights) for connection, _ in sockets] == [CHUNK_FRAMES] * 4
+
+    run(scenario, Bench(MemoryChain(5000)))
+
+
+def test_confirmations_follow_their_block_in_one_write() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        txs = [tx_hash_of(number) for number in range(5)]
+        for tx_hash in (txs[3], txs[1]):
+            bench.hub.follow(subscriber, tx_hash)
+        bench.commit(*txs)
+        await settle()
+        # In the block's order, not in that of the subscriptions.
+        assert connection.messages == [new_block(1), confirmed(txs[1], 1), confirmed(txs[3], 1)]
+        assert len(connection.writes) == 1
+        assert not subscriber.followed
+        assert not bench.hub.is_followed(txs[1])
+
+    run(scenario)
+
+
+def test_only_followers_are_told() -> None:
+    async def scenario(bench: Bench) -> None:
+        follower, following = bench.join()
+        other, _ = bench.join()
+        bench.hub.follow(following, tx_hash_of(1))
+        bench.commit(tx_hash_of(0), tx_hash_of(1))
+        await settle()
+        assert follower.messages == [confirmed(tx_hash_of(1), 1)]
+        assert other.messages == []
+
+    run(scenario)
+
+
+def test_confirmed_before_is_told_at_once_after_the_answer() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.commit(tx_hash_of(1))
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.reply(subscriber, b'\x81\x14{"event":"reply!!!"}')
+        await settle()
+        assert connection.messages == [{"event": "reply!!!"}, confirmed(tx_hash_of(1), 1)]
+
+    run(scenario)
+
+
+def test_in_a_replay_it_waits_for_its_block() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.commit(tx_hash_of(1))
+        bench.commit()
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, 0)
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        await settle()
+        assert connection.messages == [new_block(0), new_block(1), confirmed(tx_hash_of(1), 1), new_block(2)]
+
+    run(scenario)
+
+
+def test_the_store_may_be_ahead_of_what_was_announced() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        height = bench.chain.append([tx_hash_of(1)])
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        await settle()
+        assert connection.messages == []
+        bench.hub.on_commit(height)
+        await settle()
+        assert connection.messages == [new_block(1), confirmed(tx_hash_of(1), 1)]
+
+    run(scenario)
+
+
+def test_a_height_in_the_future_is_waited_for() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        assert bench.hub.subscribe_blocks(subscriber, 3) == 3
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.commit(tx_hash_of(1))
+        for _ in range(3):
+            bench.commit()
+        await settle()
+        assert connection.messages == [confirmed(tx_hash_of(1), 1), new_block(3), new_block(4)]
+
+    run(scenario)
+
+
+def test_subscribing_again_moves_the_cursor_only_with_a_height() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, 3)
+        assert bench.hub.subscribe_blocks(subscriber, None) == 3
+        await settle()
+        assert connection.heights == [3, 4]
+        assert bench.hub.subscribe_blocks(subscriber, 1) == 1
+        await settle()
+        assert connection.heights == [3, 4, 1, 2, 3, 4]
+
+    run(scenario, Bench(MemoryChain(5)))
+
+
+def test_notices_may_leave_heights_out() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.chain.append([tx_hash_of(1)])
+        bench.chain.append()
+        bench.commit()
+        bench.hub.on_commit(1)
+        await settle()
+        assert connection.messages == [new_block(1), confirmed(tx_hash_of(1), 1), new_block(2), new_block(3)]
+
+    run(scenario)
+
+
+def test_a_full_socket_reads_on_from_the_store() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        bench.hub.follow(subscriber, tx_hash_of(2))
+        connection.paused = True
+        for number in range(5):
+            bench.commit(tx_hash_of(number))
+            await settle()
+        assert connection.writes == []
+        connection.resume()
+        await settle()
+        assert connection.messages == [
+            *(new_block(height) for height in (1, 2, 3)),
+            confirmed(tx_hash_of(2), 3),
+            *(new_block(height) for height in (4, 5)),
+        ]
+
+    run(scenario)
+
+
+def test_dropped_is_told_at_once_and_ends_the_following() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.on_dropped(tx_hash_of(1), "replaced")
+        bench.hub.on_dropped(tx_hash_of(2), "evicted")
+        await settle()
+        assert connection.messages == [{"event": "txDropped", "txHash": hex_of(tx_hash_of(1)), "reason": "replaced"}]
+        bench.commit(tx_hash_of(1))
+        await settle()
+        assert len(connection.messages) == 1
+
+    run(scenario)
+
+
+def test_unfollowed_is_not_told_even_when_it_was_due() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.follow(subscriber, tx_hash_of(2))
+        connection.paused = True
+        bench.commit(tx_hash_of(1))
+        await settle()
+        bench.hub.unfollow(subscriber, tx_hash_of(1))
+        bench.hub.unfollow(subscriber, tx_hash_of(2))
+        bench.hub.unfollow(subscriber, tx_hash_of(3))
+        connection.resume()
+        bench.commit(tx_hash_of(2))
+        await settle()
+        assert connection.messages == []
+        assert not bench.hub.is_followed(tx_hash_of(2))
+
+    run(scenario)
+
+
+def test_followed_again_while_due_is_told_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        connection.paused = True
+        bench.commit(tx_hash_of(1))
+        await settle()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.unfollow(subscriber, tx_hash_of(1))
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        connection.resume()
+        await settle()
+        assert connection.messages == [confirmed(tx_hash_of(1), 1)]
+
+    run(scenario)
+
+
+def test_no_more_blocks_after_unsubscribing() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, 0)
+        bench.hub.unsubscribe_blocks(subscriber)
+        bench.commit()
+        await settle()
+        assert connection.messages == []
+
+    run(scenario)
+
+
+def test_the_limit_counts_what_is_not_told_yet() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        for number in range(3):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+            bench.hub.follow(subscriber, tx_hash_of(number))
+        connection.paused = True
+        bench.commit(tx_hash_of(0))
+        await settle()
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(subscriber, tx_hash_of(3))
+        connection.resume()
+        await settle()
+        bench.hub.follow(subscriber, tx_hash_of(3))
+
+    run(scenario, Bench(settings=Settings(ws_max_followed=3)))
+
+
+def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "MAX_FOLLOWED", 8)
+
+    async def scenario(bench: Bench) -> None:
+        sockets = [bench.join("greedy") for _ in range(3)]
+        for number in range(4):
+            bench.hub.follow(sockets[number % 2][1], tx_hash_of(number))
+        for _, greedy in sockets:
+            with pytest.raises(FollowLimit):
+                bench.hub.follow(greedy, tx_hash_of(100))
+        _, other = bench.join("other")
+        bench.hub.follow(other, tx_hash_of(0))
+        # Each way in which one ends gives its place back.
+        bench.hub.unfollow(sockets[0][1], tx_hash_of(0))
+        bench.hub.follow(sockets[2][1], tx_hash_of(4))
+        bench.commit(tx_hash_of(1))
+        await settle()
+        bench.hub.detach(sockets[0][1])
+        bench.hub.detach(sockets[0][1])
+        for number in (5, 6):
+            bench.hub.follow(sockets[2][1], tx_hash_of(number))
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(sockets[2][1], tx_hash_of(7))
+
+    run(scenario)
+
+
+def test_what_is_confirmed_is_told_though_no_more_can_be_followed() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.commit(*(tx_hash_of(number) for number in range(10, 20)))
+        await settle()
+        for number in range(3):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+        for number in range(10, 14):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+            await settle()
+        assert connection.messages == [confirmed(tx_hash_of(number), 1) for number in range(10, 14)]
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(subscriber, tx_hash_of(3))
+        # Nothing is told to a client that does not read, and so not without end kept for it.
+        connection.paused = True
+        for number in range(14, 17):
+            bench.hub.follow(subscriber, tx_hash_of(number))
+        with pytest.raises(FollowLimit):
+            bench.hub.follow(subscriber, tx_hash_of(17))
+
+    run(scenario, Bench(settings=Settings(ws_max_followed=3)))
+
+
+def test_a_socket_that_left_is_forgotten() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.detach(subscriber)
+        bench.commit(tx_hash_of(1))
+        await settle()
+        assert connection.writes == []
+        assert not bench.hub.is_followed(tx_hash_of(1))
+        # Whoever comes next starts at the present.
+        _, later = bench.join()
+        assert bench.hub.subscribe_blocks(later, None) == 2
+
+    run(scenario)
+
+
+def test_the_core_is_asked_about_what_the_store_does_not_show() -> None:
+    async def scenario(bench: Bench) -> None:
+        asked: list[TxHash] = []
+        bench.hub.on_unsure(asked.append)
+        bench.commit(tx_hash_of(1))
+        _, subscriber = bench.join()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.follow(subscriber, tx_hash_of(2))
+        assert asked == [tx_hash_of(2)]
+        # After an absence of the core, notices may have been missed.
+        bench.hub.on_phase("unavailable", "gone")
+        bench.hub.on_phase("ready", "")
+        assert asked == [tx_hash_of(2)] * 2
+
+    run(scenario)
+
+
+def test_a_store_that_cannot_be_read_only_delays() -> None:
+    async def scenario(bench: Bench) -> None:
+        replaying, first = bench.join()
+        live, second = bench.join()
+        bench.hub.subscribe_blocks(first, 0)
+        bench.hub.subscribe_blocks(second, None)
+        bench.hub.follow(second, tx_hash_of(1))
+        bench.chain.broken = StoreUnavailable("away")
+        bench.commit(tx_hash_of(1))
+        await settle()
+        assert replaying.writes == live.writes == []
+        bench.chain.broken = None
+        await asyncio.sleep(hub_module.RETRY_S)
+        assert replaying.heights == [0, 1]
+        assert live.messages == [new_block(1), confirmed(tx_hash_of(1), 1)]
+
+    run(scenario)
+
+
+def test_a_failed_read_keeps_what_was_collected_before_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        bench.hub.follow(subscriber, tx_hash_of(1))
+        bench.hub.subscribe_blocks(subscriber, 0)
+        bench.chain.broken = StoreUnavailable("away")
+        bench.hub.on_dropped(tx_hash_of(1), "expired")
+        await settle()
+        assert [message["event"] for message in connection.messages] == ["txDropped"]
+        bench.chain.broken = None
+        await asyncio.sleep(hub_module.RETRY_S)
+        assert [message["event"] for message in connection.messages] == ["txDropped", "newBlock"]
+
+    run(scenario)
+
+
+def test_damage_is_reported_to_whoever_can_stop_the_worker() -> None:
+    async def scenario(bench: Bench) -> None:
+        _, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, 0)
+        bench.chain.broken = Corrupt("a block is not what it was")
+        await settle()
+        assert bench.chain.failures == [bench.chain.broken]
+
+    run(scenario)
+
+
+def test_the_cache_of_blocks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "CACHED_BLOCKS", 4)
+
+    async def scenario(bench: Bench) -> None:
+        for _ in range(2):
+            connection, subscriber = bench.join()
+            bench.hub.subscribe_blocks(subscriber, 0)
+            await settle()
+            assert connection.heights == list(range(10))
+
+    run(scenario, Bench(MemoryChain(10)))
+
+
+def test_closing_all() -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, _ = bench.join()
+        assert bench.hub.is_open
+        bench.hub.close_all(1001)
+        assert connection.closed == (1001, "the node is stopping")
+        assert bench.hub.is_closing
+
+    run(scenario)
+
+
+def test_nothing_is_open_before_the_store_is() -> None:
+    assert not EventHub(MemoryChain(0), Settings()).is_open
+
+
+# Whatever clients ask and however they read: what each is told must be what the chain says, in its order.
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("commit"), st.lists(st.integers(0, 11), unique=True, max_size=4)),
+    st.tuples(st.just("follow"), st.integers(0, 11)),
+    st.tuples(st.just("unfollow"), st.integers(0, 11)),
+    st.tuples(st.just("drop"), st.integers(0, 11)),
+    st.tuples(st.sampled_from(["subscribe", "pause", "resume", "turn"]), st.just(0)),
+)
+
+
+@given(st.lists(ACTIONS, max_size=60), st.integers(0, 8))
+def test_the_story_is_always_whole(actions: list[tuple[str, object]], from_height: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        connection, subscriber = bench.join()
+        mined: dict[TxHash, int] = {}
+        dropped: set[TxHash] = set()
+        for action, argument in actions:
+            if action == "commit":
+                assert isinstance(argument, list)
+                txs = [tx for number in argument if (tx := tx_hash_of(number)) not in mined and tx not in dropped]
+                height = bench.commit(*txs)
+                mined |= dict.fromkeys(txs, height)
+            elif action == "subscribe":
+                if subscriber.next_height is None:
+                    bench.hub.subscribe_blocks(subscriber, from_height)
+            elif action == "pause":
+                connection.paused = True
+            elif action == "resume":
+                connection.resume()
+            elif action == "turn":
+                await asyncio.sleep(0)
+            else:
+                assert isinstance(argument, int)
+                tx_hash = tx_hash_of(argument)
+                if action == "follow" and hex_of(tx_hash) not in {m.get("txHash") for m in connection.messages}:
+                    bench.hub.follow(subscriber, tx_hash)
+                elif action == "unfollow":
+                    bench.hub.unfollow(subscriber, tx_hash)
+                elif action == "drop" and tx_hash not in mined:
+                    dropped.add(tx_hash)
+                    bench.hub.on_dropped(tx_hash, "expired")
+        connection.resume()
+        await settle()
+        check_story(connection, bench, mined, from_height)
+        # Nothing that has ended may still be waited for.
+        assert not subscriber.followed & (mined.keys())
+        assert not subscriber.due
+
+    run(scenario, Bench(MemoryChain(5)))
+
+
+def check_story(connection: RecordingSocket, bench: Bench, mined: dict[TxHash, int], from_height: int) -> None:
+    heights = connection.heights
+    if heights:
+        assert heights == list(range(from_height, bench.chain.height + 1))
+    ends = [message["txHash"] for message in connection.messages if "txHash" in message]
+    assert len(ends) == len(set(ends))
+    passed = -1
+    for message in connection.messages:
+        if message["event"] == "newBlock":
+            passed = message["blockHeight"]
+        elif message["event"] == "txConfirmed":
+            height = message["blockHeight"]
+            assert mined[TxHash(bytes.fromhex(message["txHash"][2:]))] == height
+            # Told before its block only if the socket had not asked for that block by then, or not at all.
+            assert height not in heights or height <= passed or passed == -1

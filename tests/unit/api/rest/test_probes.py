@@ -1,0 +1,151 @@
+"""The probes tell the truth, also while the core is starting, stuck, broken or gone."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cairn.api.chain_view import ChainView
+from cairn.api.rest.probes import CHECK_LIFETIME_S, CHECK_TIMEOUT_S, Probes
+from cairn.core.gateway import Checks, Phase
+from cairn.domain.errors import NodeError, StoreUnavailable
+from tests.support.scripted_gateway import INFO, ScriptedGateway
+from tests.support.virtual_time import run_virtual, virtual_loop
+
+ALL_OK = Checks("ok", "ok")
+REQUEST = Request({"type": "http", "method": "GET", "headers": []})
+
+
+def view_in(phase: Phase, reason: str = "", height: int = 0) -> ChainView:
+    view = ChainView(Path("unused"))
+    view.on_phase(phase, reason)
+    view.height = height
+    if phase != "starting":
+        view.info = INFO
+    return view
+
+
+def ask(probe: Callable[[Request], Awaitable[Response]]) -> tuple[int, Any]:
+    async def main() -> Response:
+        return await probe(REQUEST)
+
+    response = run_virtual(main())
+    assert response.headers["content-type"] == "application/json"
+    return response.status_code, json.loads(bytes(response.body))
+
+
+def ask_ready(view: ChainView, checks: Checks | NodeError = ALL_OK) -> tuple[int, Any]:
+    gateway = ScriptedGateway()
+    gateway.checks = checks
+    return ask(Probes(gateway, view).ready)
+
+
+@pytest.mark.parametrize("phase", ["starting", "ready", "unavailable", "draining"])
+def test_health_in_every_phase(phase: Phase) -> None:
+    gateway = ScriptedGateway()
+    assert ask(Probes(gateway, view_in(phase)).health) == (200, {"status": "alive"})
+    assert gateway.checked == 0
+
+
+def test_startup() -> None:
+    assert ask(Probes(ScriptedGateway(), view_in("starting")).startup) == (503, {"status": "starting"})
+    for phase in ("ready", "unavailable", "draining"):
+        assert ask(Probes(ScriptedGateway(), view_in(phase)).startup) == (200, {"status": "started"})
+
+
+def test_startup_of_a_store_that_never_opened() -> None:
+    view = view_in("unavailable", "no space")
+    view.info = None
+    assert ask(Probes(ScriptedGateway(), view).startup)[0] == 503
+
+
+def test_ready() -> None:
+    assert ask_ready(view_in("ready")) == (200, {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}})
+
+
+@pytest.mark.parametrize("phase", ["starting", "draining"])
+def test_not_ready_while_starting_or_draining(phase: Phase) -> None:
+    status, body = ask_ready(view_in(phase, "why"))
+    assert (status, body) == (503, {"status": phase, "checks": {"store": "why", "mempool": "why"}})
+
+
+@pytest.mark.parametrize("checks", [Checks("no space left", "ok"), Checks("ok", "read-only"), Checks("a", "b")])
+def test_the_failing_part_is_named(checks: Checks) -> None:
+    status, body = ask_ready(view_in("ready"), checks)
+    assert status == 503
+    assert body == {"status": "unavailable", "checks": {"store": checks.store, "mempool": checks.mempool}}
+
+
+def test_a_core_that_is_gone() -> None:
+    status, body = ask_ready(view_in("unavailable"), StoreUnavailable("the core process is gone"))
+    assert status == 503
+    assert body["checks"]["store"] == "the core process is gone"
+
+
+def test_a_worker_that_cannot_read_yet() -> None:
+    status, body = ask_ready(view_in("ready", height=-1))
+    assert status == 503
+    assert "this worker" in body["checks"]["store"]
+
+
+def test_a_stuck_core_is_named_in_time() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = CHECK_TIMEOUT_S + 1
+    status, body = ask(Probes(gateway, view_in("ready")).ready)
+    assert status == 503
+    assert "did not answer" in body["checks"]["store"]
+    assert "did not answer" in body["checks"]["mempool"]
+
+
+def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = CHECK_TIMEOUT_S + 1
+
+    async def main() -> Response:
+        asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).ready(REQUEST))
+        await asyncio.sleep(0.5)
+        virtual_loop().spend(CHECK_TIMEOUT_S)
+        return await asking
+
+    assert run_virtual(main()).status_code == 200
+
+
+def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = 1.2
+    assert ask(Probes(gateway, view_in("ready")).ready)[0] == 200
+
+
+def test_a_phase_that_changes_during_the_check_counts() -> None:
+    view, gateway = view_in("ready"), ScriptedGateway()
+    gateway.check_delay_s = 1.0
+
+    async def main() -> Response:
+        asking = asyncio.ensure_future(Probes(gateway, view).ready(REQUEST))
+        await asyncio.sleep(0.5)
+        view.on_phase("draining", "stopping")
+        return await asking
+
+    assert run_virtual(main()).status_code == 503
+
+
+def test_one_check_serves_all_who_ask_within_a_second() -> None:
+    gateway = ScriptedGateway()
+    gateway.check_delay_s = 0.01
+
+    async def main() -> None:
+        served = Probes(gateway, view_in("ready"))
+        await asyncio.gather(*(served.ready(REQUEST) for _ in range(20)))
+        await asyncio.sleep(CHECK_LIFETIME_S / 2)
+        await served.ready(REQUEST)
+        assert gateway.checked == 1
+        await asyncio.sleep(CHECK_LIFETIME_S / 2)
+        await served.ready(REQUEST)
+        assert gateway.checked == 2
+
+    run_virtual(main())

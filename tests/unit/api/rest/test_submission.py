@@ -1,0 +1,274 @@
+"""How the fields of a submission may be written: one case for every rule, and both readings agree on each."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn.api.rest import submission
+from cairn.api.rest.submission import MAX_BATCH, Submission, parse_submission, split_batch
+from cairn.domain.errors import InvalidField, MalformedJson, NodeError
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
+
+SENDER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+RECIPIENT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+GAS_PRICE = 10**9
+PLAIN: dict[str, Any] = {
+    "from": SENDER,
+    "to": RECIPIENT,
+    "value": 10,
+    "nonce": 3,
+    "gas": 21_000,
+    "gasPrice": 2 * GAS_PRICE,
+    "signature": "0x" + "1b" * 65,
+}
+READ = Submission(
+    sender=Address(bytes.fromhex(SENDER[2:])),
+    to=Address(bytes.fromhex(RECIPIENT[2:])),
+    value=10,
+    gas=21_000,
+    gas_price=2 * GAS_PRICE,
+    nonce=3,
+    signature=b"\x1b" * 65,
+)
+
+
+def body_with(field: str, written: str) -> bytes:
+    """The plain body with one field spelled exactly so."""
+    return json.dumps(PLAIN | {field: "SPELLED"}).replace('"SPELLED"', written).encode()
+
+
+def parse(body: bytes) -> Submission:
+    return parse_submission(body, GAS_PRICE)
+
+
+def refused_field(body: bytes) -> str:
+    with pytest.raises(InvalidField) as refused:
+        parse(body)
+    assert refused.value.detail.startswith(refused.value.field + ": ")
+    return refused.value.field
+
+
+def test_every_field() -> None:
+    assert parse(json.dumps(PLAIN).encode()) == READ
+
+
+def test_what_may_be_left_out() -> None:
+    body = {name: PLAIN[name] for name in ("from", "to", "value", "gas")}
+    read = parse(json.dumps(body).encode())
+    assert (read.nonce, read.signature, read.gas_price) == (None, None, GAS_PRICE)
+
+
+@pytest.mark.parametrize("field", ["from", "to", "value", "gas"])
+def test_what_may_not_be_left_out(field: str) -> None:
+    body = {name: value for name, value in PLAIN.items() if name != field}
+    assert refused_field(json.dumps(body).encode()) == field
+
+
+@pytest.mark.parametrize("field", ["value", "gasPrice"])
+@pytest.mark.parametrize(
+    ("written", "amount"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("10", 10),
+        ("10.0", 10),
+        ("1e3", 1_000),
+        ("1E+3", 1_000),
+        ("1.5e1", 15),
+        ("1000e-2", 10),
+        ("0e999999999999", 0),
+        ("-0.0", 0),
+        ("9007199254740992.0", 2**53),
+        ("9007199254740993", 2**53 + 1),
+        ("18446744073709551616", 2**64),
+        (str(MAX_UINT256), MAX_UINT256),
+        ('"10"', 10),
+        ('"007"', 7),
+        (f'"{MAX_UINT256}"', MAX_UINT256),
+    ],
+)
+def test_amounts_are_read_exactly(field: str, written: str, amount: int) -> None:
+    read = parse(body_with(field, written))
+    assert {"value": read.value, "gasPrice": read.gas_price}[field] == amount
+
+
+@pytest.mark.parametrize("field", ["value", "gasPrice"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "1.5", "0.5", "-1", "-1.0", "-1e3", "1e400", "1e-400", "1e999999999", "1e-999999999", "1e17", "NaN", "Infinity",
+        "-Infinity", "true", "false", "null", "[]", "{}", "[10]", "9007199254740993.0", "9007199254740994.0",
+        "4503599627370497.4", "0.99999999999999999999999", str(MAX_UINT256 + 1), "1" + "0" * 5_000, '""', '" 1"',
+        '"1 "', '"+1"', '"-1"', '"1.0"', '"1e3"', '"0x10"', '"abc"', '"٣"', '"1_000"', f'"{MAX_UINT256 + 1}"',
+        '"' + "0" * 79 + '"', '"' + "9" * 5_000 + '"',
+    ],
+)  # fmt: skip
+def test_what_is_no_amount(field: str, written: str) -> None:
+    assert refused_field(body_with(field, written)) == field
+
+
+@pytest.mark.parametrize("field", ["nonce", "gas"])
+def test_integers_are_read_exactly(field: str) -> None:
+    for written, number in [("0", 0), ("7.0", 7), ("1e2", 100), (str(MAX_UINT64), MAX_UINT64)]:
+        assert getattr(parse(body_with(field, written)), field) == number
+
+
+@pytest.mark.parametrize("field", ["nonce", "gas"])
+@pytest.mark.parametrize(
+    "written", ["-1", "1.5", '"1"', "true", "null", "[]", "{}", "1e400", "NaN", str(MAX_UINT64 + 1)]
+)
+def test_what_is_no_integer(field: str, written: str) -> None:
+    assert refused_field(body_with(field, written)) == field
+
+
+@pytest.mark.parametrize("field", ["from", "to"])
+@pytest.mark.parametrize("spell", [str.lower, lambda text: "0x" + text[2:].upper(), lambda text: text])
+def test_addresses_of_one_case_or_with_a_checksum(field: str, spell: Any) -> None:
+    assert parse(body_with(field, json.dumps(spell(PLAIN[field])))) == READ
+
+
+@pytest.mark.parametrize("field", ["from", "to"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        '""', '"0x"', '"' + "11" * 20 + '"', '"0x' + "11" * 19 + '"', '"0x' + "11" * 21 + '"', '"0x' + "1g" * 20 + '"',
+        '"0X' + "11" * 20 + '"', '" 0x' + "11" * 20 + '"', '"0x' + "11" * 19 + '1 "', '"0x' + "1" * 39 + '１"',
+        '"0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"', "5", "true", "null", "[]", "{}", "1" * 42,
+    ],
+)  # fmt: skip
+def test_what_is_no_address(field: str, written: str) -> None:
+    assert refused_field(body_with(field, written)) == field
+
+
+def test_a_wrong_checksum_is_answered_with_the_right_one() -> None:
+    with pytest.raises(InvalidField, match=SENDER):
+        parse(body_with("from", '"0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"'))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '""', '"0x"', '"0x' + "11" * 64 + '"', '"0x' + "11" * 66 + '"', '"' + "11" * 65 + '"', '"0x' + "zz" * 65 + '"',
+        '"0X' + "11" * 65 + '"', '"0x' + "11" * 64 + ' 1 "', "1", "true", "null", "[]", "{}",
+    ],
+)  # fmt: skip
+def test_what_is_no_signature(written: str) -> None:
+    assert refused_field(body_with("signature", written)) == "signature"
+
+
+def test_an_unknown_field_is_refused_by_name() -> None:
+    assert refused_field(json.dumps(PLAIN | {"data": "0x"}).encode()) == "data"
+    assert refused_field(json.dumps(PLAIN | {"Nonce": 1}).encode()) == "Nonce"
+
+
+def test_a_strange_name_is_quoted_back_in_ascii_and_short() -> None:
+    assert refused_field(json.dumps(PLAIN | {"\ud800é" + "x" * 1_000: 1}).encode()) == "\\ud800\\xe9" + "x" * 78
+
+
+@pytest.mark.parametrize("field", list(PLAIN))
+def test_a_field_given_twice(field: str) -> None:
+    doubled = json.dumps(PLAIN)[:-1] + f', "{field}": {json.dumps(PLAIN[field])}}}'
+    assert refused_field(doubled.encode()) == field
+
+
+def test_a_field_given_twice_under_an_escaped_name() -> None:
+    assert refused_field((json.dumps(PLAIN)[:-1] + r', "v\u0061lue": 10}').encode()) == "value"
+
+
+def test_an_escaped_name_is_the_same_field() -> None:
+    assert parse(json.dumps(PLAIN).replace('"value"', r'"v\u0061lue"').encode()) == READ
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"{", b"{]", b"nonsense", b'{"from":', b"{'a':1}", b"\xff\xfe", b'{"from":"\xff"}', b"{} {}",
+        b"\xef\xbb\xbf{}", b"[" * 100_000, b'{"from":' + b"[" * 100_000, b'{"value":01}', b'{"to":"a\nb"}',
+    ],
+)  # fmt: skip
+def test_what_is_not_json(body: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        parse(body)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b'"text"', b"null", b"true", b"[{}]"])
+def test_what_is_no_object(body: bytes) -> None:
+    assert refused_field(body) == "body"
+
+
+def test_known_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "_known_addresses", {})
+    monkeypatch.setattr(submission, "_MAX_KNOWN_ADDRESSES", 4)
+    for number in range(20):
+        parse(body_with("to", f'"0x{number:040x}"'))
+    assert len(submission._known_addresses) <= 4
+
+
+def outcome(read: Any, *arguments: object) -> object:
+    try:
+        return read(*arguments)
+    except NodeError as refused:
+        return type(refused), refused.detail
+
+
+SPELLINGS = st.one_of(
+    st.integers(-5, 2**260).map(str),
+    st.floats().map(repr),
+    st.sampled_from(["null", "true", "{}", "[]", "NaN", "1e3", "10.0", '"5"', '"x"']),
+    st.text(max_size=5).map(json.dumps),
+    st.sampled_from([SENDER, RECIPIENT, SENDER.lower(), SENDER.swapcase(), "0x" + "11" * 65]).map(json.dumps),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([*PLAIN, "data"]), SPELLINGS), max_size=2), st.sets(st.sampled_from([*PLAIN]))
+)
+def test_both_readings_agree(extra: list[tuple[str, str]], left_out: set[str]) -> None:
+    members = [f'"{name}":{json.dumps(value)}' for name, value in PLAIN.items() if name not in left_out]
+    members += [f'"{name}":{written}' for name, written in extra]
+    body = ("{" + ",".join(members) + "}").encode()
+    assert outcome(parse_submission, body, GAS_PRICE) == outcome(submission._read_slowly, body, GAS_PRICE)
+
+
+def test_a_batch_is_split_and_not_judged() -> None:
+    items = [json.dumps(PLAIN).encode(), b"7", b'{"a": [1, {"b": null}]}']
+    assert split_batch(b"[" + b" , ".join(items) + b"]") == items
+    assert split_batch(b"[]") == []
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        body_with("value", "NaN"),
+        b"-Infinity",
+        body_with("to", '"\\ud800"'),
+        body_with("to", '"\x01"'),
+        body_with("to", '"\xff"').decode().encode("latin-1"),
+        body_with("value", "1" * 10_000),
+    ],
+)
+def test_an_item_that_cannot_be_read_leaves_the_others_theirs(item: bytes) -> None:
+    items = [json.dumps(PLAIN).encode(), item, '"é, ]"'.encode(), item]
+    assert split_batch(b"\n[ " + b" ,\r\n".join(items) + b"\t] ") == items
+    with pytest.raises((InvalidField, MalformedJson)):
+        parse(item)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"null", b"7", b'"[]"', b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]", b"[" + b"NaN," * 1_000]
+)
+def test_what_is_no_batch(body: bytes) -> None:
+    with pytest.raises(InvalidField) as refused:
+        split_batch(body)
+    assert refused.value.field == "body"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[", b"[1,]", b"[NaN,]", b"[NaN", b"[NaN] 1", b"[NaN 1]", b"NaN", b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_json_batch(body: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        split_batch(body)

@@ -1,0 +1,100 @@
+"""GET and POST /validators, over a core whose validators the test sets."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cairn.api.app import make_app
+from cairn.api.chain_view import ChainView
+from cairn.api.events.hub import EventHub
+from cairn.config import Settings
+from cairn.core.gateway import ValidatorSet
+from cairn.domain.errors import NotFound
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, sign_update
+from cairn.domain.update_text import encode_update_text
+from tests.support.described import validator
+from tests.support.scripted_gateway import INFO, ScriptedGateway
+
+FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
+UPDATE = sign_update(ValidatorUpdate(0, FIRST), [DEV_KEYS[0][1]], 1337)
+
+
+class NetworkGateway(ScriptedGateway):
+    def __init__(self, current: ValidatorSet | None) -> None:
+        super().__init__()
+        self.current = current
+        self.updates: list[ValidatorUpdate] = []
+
+    async def validators(self) -> ValidatorSet:
+        if self.current is None:
+            raise NotFound("this chain has no validators")
+        return self.current
+
+    async def submit_update(self, update: ValidatorUpdate) -> None:
+        self.updates.append(update)
+
+
+def network(admins: Admins | None = None) -> NetworkGateway:
+    return NetworkGateway(ValidatorSet(1337, 5, Governance(0, (FIRST,)), admins or Admins(1, (DEV_KEYS[0][0],))))
+
+
+def ask(gateway: ScriptedGateway, method: str, body: bytes | None = None, query: str = "") -> httpx.Response:
+    view = ChainView(Path("unused"))
+    view.info = INFO
+    view.on_phase("ready", "")
+    app = make_app(gateway, view, EventHub(view, Settings()), Settings())
+
+    async def main() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            headers = {"content-type": "application/json"} if body is not None else {}
+            return await client.request(method, f"/validators{query}", content=body, headers=headers)
+
+    return asyncio.run(main())
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+def test_the_listing_is_as_described() -> None:
+    answer = ask(network(), "GET")
+    assert answer.status_code == 200
+    body: Any = answer.json()
+    validator("/components/schemas/Validators").validate(body)
+    assert (body["sequence"], body["threshold"], body["blockHeight"]) == (0, 1, 5)
+    assert body["validators"][0]["name"] == "first"
+    assert ask(network(), "HEAD").status_code == 200
+    assert problem(ask(network(), "GET", query="?x=1")) == (400, "INVALID_QUERY")
+
+
+def test_an_update_is_handed_on() -> None:
+    gateway = network()
+    text = encode_update_text(1337, UPDATE)
+    answer = ask(gateway, "POST", text)
+    assert (answer.status_code, answer.json()) == (202, {"status": "submitted", "sequence": 0})
+    assert gateway.updates == [UPDATE]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"{", (400, "MALFORMED_JSON")),
+        (b"{}", (400, "INVALID_FIELD")),
+        (b" " * 40_000, (413, "BODY_TOO_LARGE")),
+        (encode_update_text(1, UPDATE), (422, "UPDATE_REFUSED")),
+    ],
+)
+def test_a_wrong_update_is_refused(body: bytes, expected: tuple[int, str]) -> None:
+    gateway = network()
+    assert problem(ask(gateway, "POST", body)) == expected
+    assert gateway.updates == []
+
+
+def test_a_chain_without_validators_has_no_such_path() -> None:
+    assert problem(ask(NetworkGateway(None), "GET")) == (404, "NOT_FOUND")
+    assert problem(ask(NetworkGateway(None), "POST", encode_update_text(1337, UPDATE))) == (404, "NOT_FOUND")
+    assert problem(ask(network(), "PUT", b"{}")) == (405, "METHOD_NOT_ALLOWED")

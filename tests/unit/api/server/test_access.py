@@ -1,0 +1,176 @@
+"""Who may ask, under which name, from which page, and how often."""
+
+from dataclasses import replace
+
+import pytest
+
+from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
+from cairn.api.server import access
+from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin, is_loopback
+from cairn.config import Settings
+
+NODE = replace(Settings(), host="node.example", allowed_hosts=("Api.Example",), cors_origins=("https://app.example/",))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"localhost", b"LOCALHOST:8645", b"my.localhost:1", b"127.0.0.1:8645", b"[::1]:8645", b"[::1]", b"10.1.2.3",
+     b"192.168.0.7:80", b"node.example:8645", b"api.example", b"API.EXAMPLE.:443"],
+)  # fmt: skip
+def test_names_of_this_node(host: bytes) -> None:
+    HostList(NODE).check([(b"host", host)], "1.1")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"evil.example", b"localhost.evil.example", b"notlocalhost", b"127.0.0.1.evil.example", b"", b"[::1", b"\xff",
+     b"evil.example:8645", b"other.api.example", b"evil@localhost", b"evil:x@localhost:8645", b"localhost/evil",
+     b"localhost?evil", b"localhost#evil", b"localhost\\evil", b"localhost:evil", b"[localhost]", b"::1", b"a b"],
+)  # fmt: skip
+def test_other_names_are_refused(host: bytes) -> None:
+    with pytest.raises(ForbiddenHost):
+        HostList(NODE).check([(b"host", host)], "1.1")
+
+
+def test_the_page_that_asks() -> None:
+    assert find_origin([(b"host", b"localhost"), (b"origin", b"https://app.example")]) == "https://app.example"
+    assert find_origin([(b"host", b"localhost")]) is None
+    with pytest.raises(MalformedRequest):
+        find_origin([(b"origin", b"https://evil.example"), (b"origin", b"https://app.example")])
+
+
+def test_a_missing_host() -> None:
+    HostList(NODE).check([(b"hosts", b"localhost")], "1.0")
+    with pytest.raises(MalformedRequest):
+        HostList(NODE).check([(b"hosts", b"localhost")], "1.1")
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_more_than_one_host(version: str) -> None:
+    with pytest.raises(MalformedRequest):
+        HostList(NODE).check([(b"host", b"localhost"), (b"accept", b"*/*"), (b"host", b"localhost")], version)
+
+
+def test_every_host_when_told_so() -> None:
+    HostList(replace(Settings(), allowed_hosts=("*",))).check([(b"host", b"anything")], "1.1")
+
+
+def test_verdicts_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MAX_REMEMBERED", 3)
+    hosts = HostList(NODE)
+    for number in range(10):
+        assert not hosts.allows(b"evil%d" % number)
+    assert len(hosts._verdicts) <= 3
+
+
+def test_origins() -> None:
+    origins = OriginList(NODE)
+    assert not origins.check("http://localhost:8645", "localhost:8645"), "the node's own page"
+    assert not origins.check("https://LOCALHOST:8645", "localhost:8645"), "behind a proxy that adds TLS"
+    assert origins.check("https://app.example", "localhost:8645")
+    assert origins.check("https://APP.example", "localhost:8645")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "", "https://app.example.evil", "http://app.example", "http://", "localhost:8645",
+     "http://[", "http://a]b", "http://evil@localhost:8645", "http://localhost:8645/evil", "ftp://localhost:8645"],
+)  # fmt: skip
+def test_other_origins_are_refused(origin: str) -> None:
+    for host in ("localhost:8645", ""):
+        with pytest.raises(ForbiddenOrigin):
+            OriginList(NODE).check(origin, host)
+
+
+@pytest.mark.parametrize("scheme", ["chrome-extension", "moz-extension", "safari-web-extension"])
+def test_browser_extensions_only_where_wallets_ask(scheme: str) -> None:
+    origin = f"{scheme}://nkbihfbeogaeaoehlefnkodbefgpgknn"
+    assert OriginList(NODE).check(origin, "localhost", for_wallets=True)
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE).check(origin, "localhost")
+
+
+@pytest.mark.parametrize("origin", ["https://chrome-extension", "https://evil.example", "null", "http://localhost:1"])
+def test_no_web_page_passes_for_a_wallet(origin: str) -> None:
+    with pytest.raises(ForbiddenOrigin):
+        OriginList(NODE).check(origin, "localhost:8645", for_wallets=True)
+
+
+def test_every_origin_when_told_so() -> None:
+    assert OriginList(replace(Settings(), cors_origins=("*",))).check("null", "localhost")
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True), ("testclient", True),
+     ("10.0.0.1", False), ("::ffff:10.0.0.1", False), ("2001:db8::1", False)],
+)  # fmt: skip
+def test_loopback(client: str, expected: bool) -> None:
+    assert is_loopback(client) is expected
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limiter(rate: float = 10, burst: int = 3) -> tuple[RateLimiter, Clock]:
+    clock = Clock()
+    return RateLimiter(replace(Settings(), rate_limit_per_s=rate, rate_limit_burst=burst), clock), clock
+
+
+def test_burst_then_rate() -> None:
+    limited, clock = limiter()
+    assert [limited.take("10.0.0.1") for _ in range(5)] == [True, True, True, False, False]
+    clock.now += 0.1
+    assert [limited.take("10.0.0.1") for _ in range(2)] == [True, False]
+    assert limited.take("10.0.0.2"), "another client has a bucket of its own"
+    clock.now += 3600
+    assert [limited.take("10.0.0.1") for _ in range(4)] == [True, True, True, False]
+
+
+def test_who_is_limited() -> None:
+    limited, _ = limiter()
+    assert limited.limits("10.0.0.1")
+    assert not limited.limits("127.0.0.1")
+    assert not limiter(rate=0)[0].limits("10.0.0.1")
+
+
+def test_an_ipv6_network_is_one_client() -> None:
+    limited, _ = limiter(burst=1)
+    assert limited.take("2001:db8::1")
+    assert not limited.take("2001:db8::2")
+    assert limited.take("2001:db8:0:1::1")
+    assert not limited.take("2001:db8:0:1::2%eth0")
+
+
+def test_an_ipv4_client_of_a_socket_for_both_versions_is_one_client() -> None:
+    limited, _ = limiter(burst=1)
+    assert limited.take("::ffff:10.0.0.1")
+    assert limited.take("::ffff:10.0.0.2"), "another client has a bucket of its own"
+    assert not limited.take("::ffff:10.0.0.1")
+    assert not limited.take("10.0.0.1"), "the same client, however it is written"
+
+
+def test_asking_what_is_left_counts_nothing() -> None:
+    limited, clock = limiter(rate=1, burst=1)
+    assert [limited.has_left("10.0.0.1") for _ in range(3)] == [True, True, True]
+    assert limited.take("10.0.0.1")
+    assert not limited.has_left("10.0.0.1")
+    clock.now += 1
+    assert limited.has_left("10.0.0.1")
+
+
+def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MAX_BUCKETS", 10)
+    limited, clock = limiter(rate=1, burst=1)
+    for number in range(15):
+        limited.take(f"10.0.0.{number}")
+    assert len(limited._buckets) <= 10
+    for _ in range(2):
+        clock.now += 0.6
+        for number in range(8):
+            limited.take(f"10.0.1.{number}")
+    assert len(limited._buckets) <= 10

@@ -1,0 +1,23 @@
+"""Places that clients share: whoever takes many leaves some to others."""
+
+from cairn.api.server.client_shares import Shares
+
+
+def test_each_finds_some_however_many_there_are() -> None:
+    shares = Shares(64)
+    taken = []
+    for client in ("a", "b", "c", "d"):
+        count = 0
+        while shares.take(client):
+            count += 1
+        taken.append(count)
+    assert taken == [32, 16, 8, 4]
+
+
+def test_what_is_given_back_can_be_taken() -> None:
+    shares = Shares(4)
+    assert [shares.take("a") for _ in range(3)] == [True, True, False]
+    shares.give_back("a", 2)
+    assert [shares.take("b") for _ in range(3)] == [True, True, False]
+    assert shares.take("a")
+    assert not shares.take("a")

@@ -1,0 +1,75 @@
+"""The public JSON: exact at any size, with the fields of the interface."""
+
+import json
+
+from msgspec.structs import asdict
+
+from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
+
+TX = Tx(
+    hash=TxHash(b"\xaa" * 32),
+    sender=Address(b"\x01" * 20),
+    to=Address(b"\x02" * 20),
+    nonce=MAX_UINT64,
+    gas=21_000,
+    gas_price=10**30,
+    value=MAX_UINT256,
+    signature=bytes(65),
+)
+HEADER = Header(
+    height=7,
+    previous_hash=BlockHash(b"\x03" * 32),
+    timestamp=1_700_000_000,
+    tx_root=b"\x04" * 32,
+    state_root=b"\x05" * 32,
+    gas_used=42_000,
+    proposer=Address(b"\x06" * 20),
+    chain_id=1337,
+)
+BLOCK_HASH = BlockHash(b"\x07" * 32)
+OWN = {
+    "from": "0x" + "01" * 20,
+    "to": "0x" + "02" * 20,
+    "value": MAX_UINT256,
+    "nonce": MAX_UINT64,
+    "gas": 21_000,
+    "gasPrice": 10**30,
+}
+
+
+def test_submitted() -> None:
+    assert json.loads(submitted_json(TX.hash, confirmed=False)) == {"status": "pending", "txHash": "0x" + "aa" * 32}
+    assert json.loads(submitted_json(TX.hash, confirmed=True))["status"] == "confirmed"
+
+
+def test_pending_has_no_block() -> None:
+    assert json.loads(pending_json(TX)) == {"txHash": "0x" + "aa" * 32, "status": "pending"} | OWN
+
+
+def test_confirmed() -> None:
+    assert json.loads(confirmed_json(TX, 7, 3, BLOCK_HASH)) == {
+        "txHash": "0x" + "aa" * 32,
+        "status": "confirmed",
+        "blockHeight": 7,
+        **OWN,
+        "blockHash": "0x" + "07" * 32,
+        "transactionIndex": 3,
+        "fee": 21_000 * 10**30,
+    }
+
+
+def test_block() -> None:
+    hashes = b"\xaa" * 32 + b"\xbb" * 32
+    block = json.loads(block_json(BLOCK_HASH, HEADER, hashes))
+    assert block["transactions"] == ["0x" + "aa" * 32, "0x" + "bb" * 32]
+    header = header_view(BLOCK_HASH, HEADER)
+    assert block == {"transactions": block["transactions"]} | {
+        name: getattr(header, name) for name in header.__struct_fields__
+    }
+    assert json.loads(block_json(BLOCK_HASH, HEADER, b""))["transactions"] == []
+
+
+def test_block_summary_counts_from_the_gas() -> None:
+    summary, header = block_summary(BLOCK_HASH, HEADER), header_view(BLOCK_HASH, HEADER)
+    assert asdict(summary) == asdict(header) | {"transactionCount": 2}

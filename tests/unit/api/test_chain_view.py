@@ -1,0 +1,378 @@
+"""The worker's view of the chain: in step with the core's notices, on a real store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cairn.api.chain_view import ChainView, split_hashes
+from cairn.core.gateway import Phase
+from cairn.core.service import Core
+from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.merkle import tree_nodes
+from cairn.domain.types import DropReason, TxHash
+from cairn.store.follower import FollowerStore
+from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
+from tests.support.virtual_time import run_virtual
+
+Scenario = Callable[[Core, ChainView], Awaitable[None]]
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def on_commit(self, height: int) -> None:
+        self.told.append(height)
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.told.append((tx_hash, reason))
+
+    def on_phase(self, phase: Phase, reason: str) -> None:
+        self.told.append(phase)
+
+    def on_reverted(self, height: int) -> None:
+        self.told.append(("reverted", height))
+
+
+def run(directory: Path, scenario: Scenario) -> None:
+    async def main() -> None:
+        async with opened_core(directory / "data") as core:
+            view = ChainView(directory / "scratch")
+            try:
+                await scenario(core, view)
+            finally:
+                view.close()
+
+    (directory / "scratch").mkdir()
+    run_virtual(main())
+
+
+def connect(core: Core, view: ChainView) -> None:
+    view.on_info(core.info())
+    view.on_commit(core.head)
+    view.on_phase("ready", "")
+
+
+def test_before_the_core_has_told_anything() -> None:
+    view = ChainView(Path("unused"), chain_id=7)
+    assert (view.chain_id, view.height) == (7, -1)
+    with pytest.raises(Starting):
+        view.get_info()
+    with pytest.raises(Starting):
+        view.find_confirmed(TxHash(bytes(32)))
+
+
+def test_why_unavailable_follows_the_phase() -> None:
+    view = ChainView(Path("unused"))
+    for phase, error in (("starting", Starting), ("unavailable", StoreUnavailable), ("draining", ShuttingDown)):
+        view.on_phase(phase, "told")  # type: ignore[arg-type]  # a Literal, spelled out above
+        assert isinstance(view.why_unavailable(), error)
+        assert view.why_unavailable().detail == "told"
+
+
+def test_reads_follow_the_notices(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        assert (view.chain_id, view.height) == (1337, 0)
+        tx = signed(0)
+        await core.submit(tx)
+        make_block(core)
+        assert view.find_confirmed(tx.hash) is None, "not before the notice"
+        view.on_commit(1)
+        assert view.find_location(tx.hash) == (1, 0)
+        found = view.find_confirmed(tx.hash)
+        assert found is not None
+        assert found == view.find_confirmed(tx.hash) == view.confirmed_at(1, 0)
+        assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
+        assert view.find_block(view.block_hash(1)) == view.block_at(1)
+        assert view.account(ACCOUNTS[0]).nonce == 1
+        assert view.history(ACCOUNTS[0], None, 5) == [(1, 0)]
+        assert view.find_header(2) is None
+
+    run(tmp_path, scenario)
+
+
+def test_listeners_hear_after_the_view(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        recorder = Recorder()
+        view.subscribe(recorder)
+        connect(core, view)
+        await core.submit(signed(0))
+        make_block(core)
+        view.on_commit(1)
+        view.on_dropped(signed(1).hash, "expired")
+        assert recorder.told == [0, "ready", 1, (signed(1).hash, "expired")]
+
+    run(tmp_path, scenario)
+
+
+def test_reach(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        await view.reach(0)
+        reaching = asyncio.ensure_future(view.reach(1))
+        await core.submit(signed(0))
+        make_block(core)
+        await asyncio.sleep(0)
+        assert not reaching.done()
+        view.on_commit(1)
+        await reaching
+        with pytest.raises(StoreUnavailable, match="block 9"):
+            await view.reach(9, timeout_s=0.01)
+
+    run(tmp_path, scenario)
+
+
+def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        view.on_commit(1)
+        assert view.height == 0
+        await core.submit(signed(0))
+        make_block(core)
+        await view.reach(1)
+        assert view.height == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_store_that_cannot_be_opened_yet_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        def away(directory: Path, scratch_dir: Path) -> FollowerStore:
+            raise StoreUnavailable("not there yet")
+
+        monkeypatch.setattr(FollowerStore, "open", away)
+        connect(core, view)
+        view.on_commit(0)
+        assert view.height == -1
+        with pytest.raises(Starting):
+            view.find_location(signed(0).hash)
+        monkeypatch.undo()
+        await view.reach(0)
+
+    run(tmp_path, scenario)
+
+
+def test_a_damaged_store_is_told_to_who_runs_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        failures: list[Fatal] = []
+        damaged = ChainView(tmp_path / "scratch", on_fatal=failures.append)
+
+        def broken(directory: Path, scratch_dir: Path) -> FollowerStore:
+            raise Corrupt("block 0: checksum")
+
+        monkeypatch.setattr(FollowerStore, "open", broken)
+        connect(core, damaged)
+        assert {failure.detail for failure in failures} == {"block 0: checksum"}
+        damaged.close()
+
+    run(tmp_path, scenario)
+
+
+def test_the_core_coming_back_opens_the_store_anew(tmp_path: Path) -> None:
+    async def first(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        tx = signed(0)
+        await core.submit(tx)
+        make_block(core)
+        view.on_commit(1)
+        view.on_phase("unavailable", "the core process is gone")
+        assert view.find_confirmed(tx.hash) is not None, "what is confirmed can still be read"
+        connect(core, view)
+        assert view.height == 1
+        assert view.find_location(tx.hash) == (1, 0)
+
+    run(tmp_path, first)
+
+
+def test_watching(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        confirmed, dropped, neither = signed(0), signed(1), signed(2)
+        await core.submit(confirmed)
+        with (
+            view.watching(confirmed.hash) as first,
+            view.watching(confirmed.hash) as second,
+            view.watching(dropped.hash) as third,
+            view.watching(neither.hash) as fourth,
+        ):
+            make_block(core)
+            view.on_commit(1)
+            view.on_dropped(dropped.hash, "evicted")
+            assert [first.done(), second.done(), third.done(), fourth.done()] == [True, True, True, False]
+            view.on_phase("draining", "stopping")
+            assert fourth.done()
+        with view.watching(neither.hash) as late:
+            assert late.done()
+        assert not view._waiting
+
+    run(tmp_path, scenario)
+
+
+def test_a_notice_before_the_store_is_open_waits(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        view.on_commit(0)
+        assert view.height == -1
+        view.on_info(core.info())
+        assert view.height == 0
+
+    run(tmp_path, scenario)
+
+
+def test_parts_that_are_missing_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        await core.submit(signed(0))
+        make_block(core)
+        view.on_commit(1)
+        monkeypatch.setattr(FollowerStore, "find_record", lambda self, height, position: None)
+        with pytest.raises(Corrupt, match="transaction 0 of block 1"):
+            view.find_confirmed(signed(0).hash)
+        monkeypatch.setattr(FollowerStore, "find_header", lambda self, height: None)
+        with pytest.raises(Corrupt, match="block 1"):
+            view.block_at(1)
+
+    run(tmp_path, scenario)
+
+
+def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.api.chain_view.CACHED_BLOCK_HASHES", 2)
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        for nonce in range(4):
+            await core.submit(signed(nonce))
+            make_block(core)
+            view.on_commit(nonce + 1)
+        assert len({view.block_hash(height) for height in range(5)}) == 5
+        assert len(view._block_hashes) == 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        recorder = Recorder()
+        view.subscribe(recorder)
+        async with opened_core(tmp_path / "data") as core:
+            connect(core, view)
+            snapshot = await core.snapshot()
+            await core.submit(signed(0))
+            make_block(core)
+            view.on_commit(1)
+            block_hash = view.block_hash(1)
+            assert view.find_confirmed(signed(0).hash)
+            assert view.find_block(block_hash)
+            reaching = asyncio.ensure_future(view.reach(2))
+            await asyncio.sleep(0)
+            await core.revert(snapshot)
+        assert view.find_confirmed(signed(0).hash), "until it is told, it shows the old chain"
+        async with opened_core(tmp_path / "data") as core:
+            recorder.told.clear()
+            with view.watching(signed(9).hash) as ended:
+                connect(core, view)
+                assert ended.done(), "whoever waits must look again"
+            assert recorder.told == [("reverted", 0), 0, "ready"]
+            assert (view.height, view.reverts) == (0, 1)
+            assert view.find_confirmed(signed(0).hash) is None
+            assert view.find_block(block_hash) is None
+            for read in (view.get_header, view.tx_hashes, view.block_hash, view.tx_records):
+                with pytest.raises(BlockNotFound, match="no block 1 any more"):
+                    read(1)
+            with pytest.raises(BlockNotFound):
+                view.confirmed_at(1, 0)
+            with pytest.raises(StoreUnavailable, match="reverted meanwhile"):
+                await reaching
+            await core.mine()
+            view.on_commit(1)
+            assert view.block_hash(1) != block_hash
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    run_virtual(main())
+
+
+def test_while_a_revert_moves_the_files_nothing_is_read(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        before = core.info()
+        snapshot = await core.snapshot()
+        await core.mine()
+        view.on_commit(1)
+        await core.revert(snapshot)
+        under_way = core.info()
+        assert (under_way.store_path, under_way.reverts, under_way.reverted_to) == ("", before.reverts + 1, 0)
+        view.on_phase("unavailable", "the chain goes back")
+        view.on_info(under_way)
+        view.on_commit(1)
+        assert view.height == -1
+        with pytest.raises(Reverting, match="the chain goes back"):
+            view.account(ACCOUNTS[0])
+
+    run(tmp_path, scenario)
+
+
+def test_a_late_notice_of_the_old_chain_is_not_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        async with opened_core(tmp_path / "data") as core:
+            snapshot = await core.snapshot()
+            await core.mine(3)
+            await core.revert(snapshot)
+            view.on_info(core.info())
+            view.on_commit(3)
+        async with opened_core(tmp_path / "data") as core:
+            connect(core, view)
+            assert view.height == 0
+            assert view._retry is None, "it looks for block 3 again and again"
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    run_virtual(main())
+
+
+def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Fatal] = []
+
+    def damaged(*_: object) -> int:
+        raise Corrupt("a file is missing")
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        view._on_fatal = failures.append
+        connect(core, view)
+        make_block(core)
+        view.on_phase("unavailable", "the core process is gone")
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerStore, "catch_up", damaged)
+            view.on_commit(1)
+            assert failures == []
+            # A core that is there is asked for the truth: what is damaged then is damaged.
+            view.on_phase("ready", "")
+            view._advance()
+            assert [failure.detail for failure in failures] == ["a file is missing"]
+
+    run(tmp_path, scenario)
+
+
+def test_the_tree_of_a_block_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+
+    def counted(hashes: Sequence[bytes]) -> bytes:
+        built.append(len(hashes))
+        return tree_nodes(hashes)
+
+    async def scenario(core: Core, view: ChainView) -> None:
+        monkeypatch.setattr("cairn.api.chain_view.tree_nodes", counted)
+        for first in (0, 3):
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
+            make_block(core)
+        connect(core, view)
+        for height in (1, 2, 1, 2):
+            hashes = list(split_hashes(view.tx_hashes(height)))
+            assert view.tx_tree(height) == tree_nodes(hashes)
+        assert built == [3, 3]
+
+    run(tmp_path, scenario)

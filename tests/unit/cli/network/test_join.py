@@ -1,0 +1,132 @@
+"""`cairn join`: what it asks for, refuses and writes. tests/e2e/network/test_join.py joins a real network."""
+
+import base64
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from typer.testing import CliRunner
+
+from cairn.cli.main import app
+from cairn.cli.network.join import split_peers, trust
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import dev_genesis, encode_genesis
+
+PEER = "ab12@10.0.0.1:8651"
+BLOCK_TIME = "2026-01-01T00:00:00.123456789Z"
+BLOCK_TIME_S = 1_767_225_600
+HOUR_S = 3_600
+
+
+class FakeRpc:
+    """As much of CometBFT's RPC as a newcomer asks for."""
+
+    def __init__(self, snapshots: object, head: int, chain: str = "A") -> None:
+        self.snapshots = snapshots
+        self.head = head
+        self.chain = chain
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                url = urlparse(self.path)
+                body = json.dumps(fake.answer(url.path, parse_qs(url.query))).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> object:
+        if path == "/abci_query" and query["path"] == ['"snapshots"']:
+            value = None if self.snapshots is None else base64.b64encode(json.dumps(self.snapshots).encode()).decode()
+            return {"result": {"response": {"code": 0, "value": value}}}
+        height = int(query["height"][0])
+        if height > self.head:
+            return {"error": {"data": f"height {height} must be less than or equal to {self.head}"}}
+        commit = {"block_id": {"hash": f"{self.chain}{height}"}}
+        return {"result": {"signed_header": {"header": {"height": str(height), "time": BLOCK_TIME}, "commit": commit}}}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def rpc() -> Iterator[FakeRpc]:
+    fake = FakeRpc([400, 900], 1_000)
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def second() -> Iterator[FakeRpc]:
+    fake = FakeRpc([], 1_000)
+    yield fake
+    fake.close()
+
+
+def test_peers_are_an_id_and_an_address_each() -> None:
+    assert split_peers(f"{PEER}, cd@[::1]:9") == [PEER, "cd@[::1]:9"]
+    for wrong in ("", "10.0.0.1:8651", "ab12@10.0.0.1", f"{PEER},"):
+        with pytest.raises(InvalidConfig, match="expected ID@HOST:PORT"):
+            split_peers(wrong)
+
+
+def test_what_is_trusted_is_the_block_of_the_newest_snapshot(rpc: FakeRpc, second: FakeRpc) -> None:
+    trusted = trust([rpc.address], BLOCK_TIME_S + 60.0)
+    assert trusted == {
+        "statesync.enable": True,
+        "statesync.rpc_servers": f"{rpc.address},{rpc.address}",
+        "statesync.trust_height": 900,
+        "statesync.trust_hash": "A900",
+        "statesync.trust_period": "168h0m0s",
+        "statesync.discovery_time": "5s",
+    }
+    both = trust([rpc.address, f" {second.address}"], BLOCK_TIME_S + 60.0)
+    assert both["statesync.rpc_servers"] == f"{rpc.address},{second.address}"
+
+
+@pytest.mark.parametrize(("age_s", "period"), [(-5, "168h0m0s"), (500 * HOUR_S + 1, "668h0m0s")])
+def test_a_chain_that_has_been_idle_for_long_can_be_joined(rpc: FakeRpc, age_s: int, period: str) -> None:
+    assert trust([rpc.address], BLOCK_TIME_S + age_s)["statesync.trust_period"] == period
+
+
+def test_servers_that_cannot_verify_it_are_refused(rpc: FakeRpc, second: FakeRpc) -> None:
+    second.head = 901
+    with pytest.raises(InvalidConfig, match=f"{second.address}: block 902 is not there, or not yet"):
+        trust([rpc.address, second.address], BLOCK_TIME_S)
+    second.head, second.chain = 1_000, "B"
+    with pytest.raises(InvalidConfig, match="have different blocks at height 900"):
+        trust([rpc.address, second.address], BLOCK_TIME_S)
+    with pytest.raises(InvalidConfig, match="no snapshot is offered there yet"):
+        trust([second.address, rpc.address], BLOCK_TIME_S)
+    second.snapshots = None
+    with pytest.raises(InvalidConfig, match="does not say which snapshots it has"):
+        trust([second.address, rpc.address], BLOCK_TIME_S)
+
+
+def test_an_address_where_nobody_answers_is_not_trusted() -> None:
+    with pytest.raises(InvalidConfig, match="--state-sync 127.0.0.1:1: CometBFT does not answer there"):
+        trust(["127.0.0.1:1"], 0.0)
+
+
+def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) -> None:
+    genesis, home = tmp_path / "genesis.json", tmp_path / "home"
+    args = ["join", str(home), "--genesis", str(genesis), "--peers", PEER]
+    missing = CliRunner().invoke(app, args)
+    assert (missing.exit_code, missing.stderr) == (2, f"cairn: cannot read {genesis}: No such file or directory\n")
+    genesis.write_text("{}")
+    assert "chainId: missing" in CliRunner().invoke(app, args).stderr
+    genesis.write_bytes(encode_genesis(dev_genesis()))
+    assert "names no validators: it is no network's" in CliRunner().invoke(app, args).stderr
+    assert not home.exists()

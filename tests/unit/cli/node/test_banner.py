@@ -1,0 +1,67 @@
+"""What the node says once it serves: complete, in one piece, and never the cause of a failure."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cairn.cli.node.banner import print_dev_banner, print_run_banner
+from cairn.config import Settings
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
+
+URL = "http://127.0.0.1:8645"
+
+
+def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings) -> list[str]:
+    print_dev_banner(dev_genesis(), settings, "/data (kept)", URL)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_dev_banner_has_all_that_a_newcomer_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = dev_banner(capsys, Settings())
+    for index, (address, key) in enumerate(DEV_KEYS):
+        assert f"({index}) {checksum_address(address)}" in lines
+        assert f"({index}) 0x{key.hex()}" in lines
+    text = "\n".join(lines)
+    assert "10,000 coins" in text
+    assert DEV_MNEMONIC in text
+    assert "Chain id    1337" in lines
+    assert "Gas price   1,000,000,000 wei (1 gwei)" in lines
+    assert "Data        /data (kept)" in lines
+    assert f"Explorer    {URL}/" in lines
+    assert f"API         {URL}/docs" in lines
+    assert "Events      ws://127.0.0.1:8645/events" in lines
+    assert lines[-1] == f"Listening on {URL}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cadence"),
+    [
+        (Settings(), "every 1 s, while there is something to include"),
+        (Settings(block_time_s=0.5, empty_blocks=True), "every 0.5 s, also empty ones"),
+        (Settings(block_time_s=0), "one at once after each submission"),
+    ],
+)
+def test_it_says_when_blocks_are_made(settings: Settings, cadence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"Blocks      {cadence}" in dev_banner(capsys, settings)
+
+
+def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run_banner(dev_genesis(), Path("/[home]/data"), URL)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == ["Data        /[home]/data", f"Listening on {URL}"]
+
+
+def test_a_reader_that_has_gone_does_not_end_the_node() -> None:
+    code = "from cairn.cli.shared.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (0, b"")

@@ -1,0 +1,132 @@
+"""The home directory: what `cairn init` writes is what `cairn run` reads."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from cairn.cli.node.home import Home, build_genesis, parse_alloc
+from cairn.config import FIELDS, Settings, load_settings
+from cairn.domain.crypto import checksum_address
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import COIN, DEV_KEYS, GWEI, dev_genesis
+from cairn.domain.types import MAX_UINT256
+
+FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+
+
+def test_what_is_written_reads_back(tmp_path: Path) -> None:
+    home = Home(tmp_path / "new" / "home")
+    home.create(dev_genesis(), {"proposer": DEV_KEYS[0][0]})
+    assert home.read_genesis() == dev_genesis()
+    assert load_settings(home.read_config()) == Settings(proposer=DEV_KEYS[0][0])
+
+
+def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create(dev_genesis(), {})
+    text = home.config_file.read_text()
+    assert all(f"\n#{name} = " in text for name in FIELDS)
+    keys = re.findall(r'^  "(\w+)"', home.genesis_file.read_text(), re.MULTILINE)
+    assert len(keys) == 5
+    assert all(f"#   {key} " in text for key in keys)
+
+
+@pytest.mark.parametrize("name", ["genesis.json", "cairn.toml"])
+def test_a_file_that_exists_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InvalidConfig, match=re.escape(f"{tmp_path / name} exists already; nothing was written")):
+        Home(tmp_path).create(dev_genesis(), {})
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidConfig, match="cannot write .*file.*: Not a directory|cannot write .*: File exists"):
+        Home(tmp_path / "file" / "home").create(dev_genesis(), {})
+
+
+def test_a_missing_genesis_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="genesis.json is missing; `cairn init"):
+        Home(tmp_path).read_genesis()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{}", "genesis.json: chainId: missing"), ("{", "genesis.json: genesis is not JSON"), ('{"a":1}', "a: unknown")],
+)
+def test_a_wrong_genesis_names_the_file_and_the_key(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "genesis.json").write_text(text)
+    with pytest.raises(InvalidConfig, match=message):
+        Home(tmp_path).read_genesis()
+
+
+def test_without_a_settings_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert Home(tmp_path).read_config() is None
+
+
+@pytest.mark.parametrize("name", ["genesis.json", "cairn.toml"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    home = Home(tmp_path)
+    with pytest.raises(InvalidConfig, match=f"cannot read .*{name}.*Is a directory"):
+        home.read_genesis() if name == "genesis.json" else home.read_config()
+
+
+def test_a_settings_file_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cairn.toml").write_bytes(b"\xff")
+    with pytest.raises(InvalidConfig, match=r"cannot read .*cairn.toml"):
+        Home(tmp_path).read_config()
+
+
+def test_a_new_chain_starts_now_with_the_given_balances() -> None:
+    before = int(time.time())
+    genesis = build_genesis(7, 1, 21_000, [f"{FIRST}=5", f"{SECOND}=1.5coins"])
+    assert before <= genesis.timestamp <= time.time()
+    assert genesis.alloc == {DEV_KEYS[0][0]: 5, DEV_KEYS[1][0]: 3 * COIN // 2}
+
+
+@pytest.mark.parametrize(
+    ("chain_id", "gas_price", "block_gas_limit", "alloc", "message"),
+    [
+        (0, 1, 21_000, [], "chainId: 0 is not between"),
+        (1, -1, 21_000, [], "gasPrice: -1 is not between"),
+        (1, 1, 20_999, [], "blockGasLimit: 20999 is not between"),
+        (1, 1, 21_000, [f"{FIRST}=1", f"{FIRST.lower()}=2"], "the address is given twice"),
+        (1, 1, 21_000, [f"{FIRST}={MAX_UINT256}", f"{SECOND}=1"], r"add up to more than 2\^256-1"),
+    ],
+)
+def test_a_chain_that_cannot_be_is_refused(
+    chain_id: int, gas_price: int, block_gas_limit: int, alloc: list[str], message: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        build_genesis(chain_id, gas_price, block_gas_limit, alloc)
+
+
+@pytest.mark.parametrize(
+    ("amount", "wei"),
+    [
+        ("0", 0),
+        ("1", 1),
+        (str(MAX_UINT256), MAX_UINT256),
+        ("10coins", 10 * COIN),
+        ("2gwei", 2 * GWEI),
+        ("0.000000000000000001coins", 1),
+    ],
+)
+def test_amounts_are_exact(amount: str, wei: int) -> None:
+    assert parse_alloc(f"{FIRST}={amount}") == (DEV_KEYS[0][0], wei)
+
+
+@pytest.mark.parametrize(
+    "amount", ["", "-1", "1.5", "1e18", "coins", "1ecoins", "1..2coins", "0.0000000000000000001coins", "9" * 100, "٣"]
+)
+def test_amounts_that_are_not_are_refused(amount: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"--alloc {FIRST}="):
+        parse_alloc(f"{FIRST}={amount}")
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="--alloc 0x12=5: an address is 0x and 40 hexadecimal digits"):
+        parse_alloc("0x12=5")

@@ -1,0 +1,80 @@
+"""Amounts: exact, or refused with the way to write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn.cli.shared.amounts import format_amount, parse_amount
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import COIN, GWEI
+from cairn.domain.types import MAX_UINT256
+
+
+@pytest.mark.parametrize(
+    ("text", "wei"),
+    [
+        ("0", 0),
+        ("1000", 1000),
+        ("7wei", 7),
+        ("1gwei", GWEI),
+        ("0.5gwei", GWEI // 2),
+        ("1.5coins", 3 * COIN // 2),
+        ("1.50 coins", 3 * COIN // 2),
+        ("1coin", COIN),
+        ("1.0", 1),
+        ("0.000000000000000001coins", 1),
+        # As a float it would be 10 wei short.
+        ("9007199254740993.000000000000000001coins", 9007199254740993 * COIN + 1),
+        (str(MAX_UINT256), MAX_UINT256),
+    ],
+)
+def test_amounts_are_exact(text: str, wei: int) -> None:
+    assert parse_amount(text, "AMOUNT") == wei
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no amount; write 1.5coins"),
+        ("-1", "is no amount"),
+        ("1e18", "is no amount"),
+        ("0x10", "is no amount"),
+        ("1,000", "is no amount"),
+        ("1ether", "is no amount"),
+        ("٣", "is no amount"),
+        ("1" * 79, "is no amount"),
+        ("1.5", "needs a unit, such as 1.5coins"),
+        ("0.5wei", "names a part of a wei"),
+        ("0.0000000001gwei", "names a part of a wei"),
+        ("0.0000000000000000001coins", "names a part of a wei"),
+        (str(MAX_UINT256 + 1), "more than 2^256-1 wei"),
+        ("9" * 78 + "coins", "more than 2^256-1 wei"),
+    ],
+)
+def test_what_is_no_amount_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        parse_amount(text, "AMOUNT")
+    assert refused.value.detail.startswith("AMOUNT: ")
+    assert message in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("wei", "text"),
+    [
+        (0, "0 wei"),
+        (999_999_999, "999999999 wei"),
+        (GWEI, "1 gwei"),
+        (21_000 * GWEI, "21,000 gwei"),
+        (21_000 * GWEI + 1, "21,000.000000001 gwei"),
+        (COIN // 1000, "0.001 coins"),
+        (COIN, "1 coin"),
+        (10_000 * COIN + 1, "10,000.000000000000000001 coins"),
+    ],
+)
+def test_amounts_are_shown_whole(wei: int, text: str) -> None:
+    assert format_amount(wei) == text
+
+
+@given(st.integers(0, MAX_UINT256))
+def test_what_is_shown_can_be_typed(wei: int) -> None:
+    assert parse_amount(format_amount(wei).replace(",", ""), "AMOUNT") == wei

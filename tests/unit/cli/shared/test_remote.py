@@ -1,0 +1,56 @@
+"""What the client raises, as the command line says it: an exit code for each kind, and a way on."""
+
+import pytest
+
+from cairn.cli.shared.remote import connect, explained_errors
+from cairn.cli.shared.report import CommandFailed, ExitCode
+from cairn.client import errors
+from cairn.domain.errors import InvalidConfig
+
+URL = "http://127.0.0.1:8645"
+TX_HASH = "0x" + "ab" * 32
+
+
+def in_flight() -> errors.NodeUnreachable:
+    error = errors.NodeUnreachable("no answer", was_sent=True)
+    error.tx_hash = TX_HASH
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "code", "says"),
+    [
+        (errors.NodeUnreachable("no answer", was_sent=False), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", "`cairn dev`"),
+        (in_flight(), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", f"`cairn tx {TX_HASH}` tells"),
+        (errors.OutcomeUnknown(TX_HASH), ExitCode.UNREACHABLE, "OUTCOME_UNKNOWN", f"`cairn tx {TX_HASH}` at a node"),
+        (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
+        (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
+        (errors.TxNotFound("unknown"), ExitCode.NOT_FOUND, "TX_NOT_FOUND", "unknown; check the hash"),
+        (errors.TxDropped("replaced"), ExitCode.NOT_FOUND, "TX_DROPPED", "it will not be confirmed"),
+        (errors.BlockNotFound("no block 9"), ExitCode.NOT_FOUND, "BLOCK_NOT_FOUND", "`cairn chain`"),
+        (errors.InsufficientFunds("too little"), ExitCode.REFUSED, "INSUFFICIENT_FUNDS", "too little; `cairn account`"),
+        (errors.InvalidSignature("not yours"), ExitCode.REFUSED, "INVALID_SIGNATURE", "not yours"),
+        (errors.MempoolFull("full"), ExitCode.UNREACHABLE, "MEMPOOL_FULL", "full; try again later"),
+        (errors.Internal("it failed"), ExitCode.UNREACHABLE, "INTERNAL", "it failed"),
+        (errors.InvalidProof("no proof"), ExitCode.REFUSED, "REFUSED", "no proof"),
+    ],
+)
+def test_each_error_has_its_exit_code_and_says_what_to_do(
+    error: errors.ClientError, exit_code: ExitCode, code: str, says: str
+) -> None:
+    with pytest.raises(CommandFailed) as failed, explained_errors(URL):
+        raise error
+    assert (failed.value.exit_code, failed.value.code) == (exit_code, code)
+    assert says in str(failed.value)
+
+
+@pytest.mark.parametrize("error", [errors.InvalidHash, errors.InvalidField, errors.InvalidQuery])
+def test_what_the_node_finds_wrong_with_an_argument_is_a_wrong_argument(error: type[errors.ApiError]) -> None:
+    with pytest.raises(InvalidConfig, match="wrong"), explained_errors(URL):
+        raise error("wrong")
+
+
+@pytest.mark.parametrize("url", ["localhost:8645", "ftp://127.0.0.1", ""])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(InvalidConfig, match="expected a URL, such as http://127.0.0.1:8645"):
+        connect(url)

@@ -1,0 +1,67 @@
+"""What people and scripts read."""
+
+import json
+import time
+
+import pytest
+from rich.text import Text
+
+from cairn.cli.shared.screen import ago, plain, print_json, print_pairs, print_table, when
+
+
+def test_a_table_lines_up_and_loses_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(("name", "amount", "hash"), [("a", "1,000 wei", "0x" + "1" * 64), ("bob", "5 wei", "[red]")])
+    assert capsys.readouterr().out == (
+        f"name     amount  hash\na     1,000 wei  0x{'1' * 64}\nbob       5 wei  [red]\n"
+    )
+
+
+def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "address"), [])
+    assert capsys.readouterr().out == "name  address\n"
+
+
+def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
+    print_pairs([("a", "1"), ("longer", Text("2", "red")), ("", "3")])
+    assert capsys.readouterr().out == "a       1\nlonger  2\n        3\n"
+
+
+def test_json_is_exact_and_spelled_as_the_node_spells_it(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"value": 2**256 - 1, "name": "größer"}
+    print_json(value)
+    out = capsys.readouterr().out
+    assert out == f'{{"value":{2**256 - 1},"name":"größer"}}\n'
+    assert json.loads(out) == value
+
+
+def test_what_a_node_says_cannot_steer_the_terminal() -> None:
+    assert plain("a\x1b[2Jb\nc").plain == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c"
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "text"),
+    [
+        (-5, "now"),
+        (0, "now"),
+        (1, "1 s ago"),
+        (119, "119 s ago"),
+        (120, "2 min ago"),
+        (7_200, "2 h ago"),
+        (172_800, "2 d ago"),
+    ],
+)
+def test_how_long_ago(passed_s: int, text: str) -> None:
+    assert ago(1_000_000, 1_000_000 + passed_s) == text
+
+
+def test_when_is_in_the_reader_s_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        assert when(1_735_689_600, 1_735_689_605) == "2025-01-01 02:00:00 +0200 (5 s ago)"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,0 +1,24 @@
+"""Which nonces are missing, however many, and how that is said."""
+
+import pytest
+
+from cairn.cli.wallet.nonces import gaps_between, tell_missing
+
+
+@pytest.mark.parametrize(
+    ("first", "nonce", "held", "told"),
+    [
+        (7, 8, [], "nonce 7 is missing"),
+        (0, 40, [], "nonces 0 to 39 are missing"),
+        (2, 7, [4, 0, 1, 9], "nonces 2 to 3, 5 to 6 are missing"),
+        (2, 5, [2, 3], "nonce 4 is missing"),
+        (2, 6, [3, 5], "nonces 2, 4 are missing"),
+        (0, 10**30, [1], f"nonces 0, 2 to {10**30 - 1} are missing"),
+    ],
+)
+def test_missing_nonces_are_told_in_spans(first: int, nonce: int, held: list[int], told: str) -> None:
+    assert tell_missing(gaps_between(first, nonce, held)) == told
+
+
+def test_nothing_is_missing_when_all_before_are_held() -> None:
+    assert gaps_between(2, 5, [2, 3, 4]) == []

@@ -1,0 +1,206 @@
+"""Bytes of anybody's making, read once."""
+
+import asyncio
+import threading
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn.domain.codec import encode_tx
+from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
+from cairn.domain.governance import Validator, ValidatorUpdate, encode_update
+from cairn.domain.types import Tx
+from cairn.engine.network import parsed_txs as module
+from cairn.engine.network.bundle import Bundle, encode_bundle, open_bundle
+from cairn.engine.network.parsed_txs import ParsedTxs, parse
+from tests.support.core_fixtures import CHAIN_ID, signed
+from tests.support.pace import PATIENCE_S
+from tests.support.transfers import address
+
+UPDATE = ValidatorUpdate(0, Validator(bytes(32), 1, address(1)))
+
+
+def raw_of(nonce: int) -> bytes:
+    return encode_tx(signed(nonce), CHAIN_ID)
+
+
+def test_transactions_and_updates_are_told_apart() -> None:
+    assert parse(raw_of(0), CHAIN_ID) == signed(0)
+    assert parse(encode_update(UPDATE), CHAIN_ID) == UPDATE
+    assert isinstance(parse(raw_of(0), CHAIN_ID + 1), InvalidSignature)
+    assert isinstance(parse(b"", CHAIN_ID), InvalidField)
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=40).map(lambda rest: b"\x01" + rest))
+def test_rubbish_is_refused_never_raised(raw: bytes) -> None:
+    assert isinstance(parse(raw, CHAIN_ID), Rejected)
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) -> None:
+    raw = bytearray(raw_of(3))
+    place %= len(raw)
+    changed = raw[place] != byte
+    raw[place] = byte
+    parsed = parse(bytes(raw), CHAIN_ID)
+    assert not changed or not isinstance(parsed, Tx) or parsed.sender != signed(3).sender
+
+
+def test_what_is_sent_once_more_is_remembered_as_the_newest() -> None:
+    """What this node sends again must pass its own check, however much it has read since the first time."""
+    senders = ParsedTxs(CHAIN_ID, remembered=2)
+    for nonce in (0, 1, 0, 2):
+        senders.remember(raw_of(nonce), signed(nonce))
+    assert [senders.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
+    senders.close()
+
+
+def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def counted(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+        parsed.append(raw)
+        return parse(raw, chain_id)
+
+    monkeypatch.setattr(module, "parse", counted)
+    raws = [raw_of(nonce) for nonce in range(70)]
+
+    async def scenario() -> None:
+        senders = ParsedTxs(CHAIN_ID)
+        assert senders.find_all(raws) is None
+        found = await senders.resolve([*raws, b"rubbish", raws[0]])
+        assert found[:70] == [signed(nonce) for nonce in range(70)]
+        assert isinstance(found[70], InvalidField)
+        assert found[71] == found[0]
+        assert len(parsed) == 71
+        assert senders.find_all(raws) == found[:70]
+        await senders.resolve([*raws, b"rubbish"])
+        # Rubbish is read again: remembering it would let anybody fill the memory.
+        assert parsed[71:] == [b"rubbish"]
+        senders.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_memory_is_bounded() -> None:
+    senders = ParsedTxs(CHAIN_ID, remembered=2)
+    for nonce in range(3):
+        senders.remember(raw_of(nonce), signed(nonce))
+    assert [senders.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
+    senders.close()
+
+
+def resolved(senders: ParsedTxs, *raws: bytes) -> list[module.Parsed]:
+    return asyncio.run(senders.resolve(raws))
+
+
+def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
+    senders = ParsedTxs(CHAIN_ID)
+    raws = [raw_of(nonce) for nonce in range(6)]
+    ticket = encode_bundle(raws[1:])
+    found = resolved(senders, raws[0], ticket, raws[2])
+    bundle = Bundle(tuple(raws[1:]), tuple(signed(nonce) for nonce in range(1, 6)))
+    assert found == [signed(0), bundle, signed(2)]
+    assert senders.find(ticket) == bundle
+    # Each is known by itself, too.
+    assert senders.find_all(raws) == [signed(nonce) for nonce in range(6)]
+    senders.close()
+
+
+@pytest.mark.parametrize(
+    ("inside", "refusal"),
+    [
+        ([], "bundle: must hold 2 to 512 transactions"),
+        ([raw_of(0)], "bundle: must hold 2 to 512 transactions"),
+        ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
+        ([raw_of(0), encode_update(UPDATE)], "bundle: holds what is no transfer"),
+        ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "bundle: holds what is no transfer"),
+        ([raw_of(0), b""], "rlp: "),
+        ([raw_of(0), raw_of(1)[:-1]], "rlp: "),
+        ([raw_of(nonce) for nonce in range(513)], "bundle: must hold 2 to 512 transactions"),
+    ],
+)
+def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], refusal: str) -> None:
+    senders = ParsedTxs(CHAIN_ID)
+    ticket = encode_bundle(inside)
+    found = resolved(senders, ticket)[0]
+    assert isinstance(found, Rejected)
+    assert found.detail.startswith(refusal)
+    assert senders.find(ticket) is None
+    senders.close()
+
+
+def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
+    senders = ParsedTxs(CHAIN_ID, remembered=4)
+    raws = [raw_of(nonce) for nonce in range(4)]
+    for order in permutations(raws):
+        assert isinstance(resolved(senders, encode_bundle(order))[0], Bundle)
+    # Nothing was pushed out.
+    assert senders.find_all(raws) == [signed(nonce) for nonce in range(4)]
+    senders.close()
+
+
+def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
+    senders = ParsedTxs(CHAIN_ID, bundled=5)
+    tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4)]
+    first = resolved(senders, *tickets)
+    assert resolved(senders, tickets[2])[0] is first[2]
+    assert senders.find(tickets[1]) is first[1]
+    # Forgotten as a bundle, it is made again from its transfers.
+    again = senders.find(tickets[0])
+    assert again == first[0]
+    assert again is not first[0]
+    assert senders.find(tickets[0]) is again
+    # One above the bound is read all the same.
+    assert isinstance(resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(6)]))[0], Bundle)
+    assert senders.find_all([raw_of(nonce) for nonce in range(6)]) is not None
+    senders.close()
+
+
+def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than threads for the mempool take at once stands in front of it, and goes on only when it is done."""
+    many = module.FEW + 1
+    flood = [raw_of(nonce) for nonce in range(many)]
+    block = [raw_of(nonce) for nonce in range(many, 2 * many)]
+    block_is_done = threading.Event()
+
+    def held_up(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+        assert raw in block or block_is_done.wait(PATIENCE_S)
+        return parse(raw, chain_id)
+
+    monkeypatch.setattr(module, "parse", held_up)
+
+    async def scenario() -> None:
+        senders = ParsedTxs(CHAIN_ID)
+        flooding = asyncio.create_task(senders.read(flood))
+        await asyncio.sleep(0)
+        await senders.resolve(block)
+        assert not flooding.done()
+        block_is_done.set()
+        await flooding
+        senders.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
+    """Its end would be another reason to refuse it."""
+    with pytest.raises(InvalidField, match="must hold 2 to 512"):
+        open_bundle(encode_bundle([b""] * 600) + b"\0")
+
+
+def test_a_bundle_that_ends_too_soon_is_refused() -> None:
+    senders = ParsedTxs(CHAIN_ID)
+    whole = encode_bundle([raw_of(0), raw_of(1)])
+    cut = [whole[:length] for length in range(1, len(whole))]
+    assert all(isinstance(found, Rejected) for found in resolved(senders, *cut))
+    senders.close()
+
+
+@given(st.binary(max_size=60))
+def test_rubbish_in_a_bundle_is_refused_never_raised(rest: bytes) -> None:
+    senders = ParsedTxs(CHAIN_ID)
+    assert isinstance(resolved(senders, b"\x02" + rest)[0], Rejected)
+    senders.close()

@@ -1,0 +1,116 @@
+"""A chain that is opened anew: it must be the one that was there, and none is ever started in its place."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cairn.domain.errors import StoreUnavailable
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import BlockHash
+from cairn.store.chain import ChainStore
+from cairn.store.directory import journal_path, sync_file
+from cairn.store.known_chain import SeenChain, SeenHead
+from cairn.store.watermark import Watermark
+
+GENESIS = dev_genesis()
+
+
+def seen_in(directory: Path) -> SeenHead:
+    """Start a chain there; returns what its node has seen of it."""
+    store = ChainStore.open(directory, GENESIS)
+    journal_path(directory).mkdir()
+    head = SeenHead(store.visible, store.head_hash, reverts=0)
+    store.close()
+    return head
+
+
+def test_what_was_seen_is_there_for_the_next_core() -> None:
+    seen = SeenChain()
+    assert seen.last() is None
+    for height in range(3):
+        head = SeenHead(height, BlockHash(bytes([height]) * 32), reverts=height)
+        seen.note(head)
+        assert seen.last() == head
+
+
+def test_a_forked_process_shares_what_it_has_seen() -> None:
+    seen = SeenChain()
+    head = SeenHead(7, BlockHash(b"\x07" * 32), reverts=1)
+    child = os.fork()
+    if child == 0:
+        seen.note(head)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert seen.last() == head
+
+
+def test_the_same_chain_is_opened_anew(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    store = ChainStore.open(directory, GENESIS, seen)
+    assert store.head_hash == seen.hash
+    store.close()
+
+
+def test_nothing_is_started_where_the_directory_was(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    shutil.rmtree(directory)
+    with pytest.raises(StoreUnavailable, match="data is gone"):
+        ChainStore.open(directory, GENESIS, seen)
+    assert not directory.exists()
+    directory.mkdir()
+    with pytest.raises(StoreUnavailable, match="data is gone"):
+        ChainStore.open(directory, GENESIS, seen)
+    assert not list(directory.iterdir())
+
+
+@pytest.mark.parametrize("part", ["chain", "watermark", "journal"])
+def test_a_part_that_is_gone_is_not_made_anew(tmp_path: Path, part: str) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    (directory / part).rename(tmp_path / "aside")
+    with pytest.raises(StoreUnavailable, match=f"{part} is gone"):
+        ChainStore.open(directory, GENESIS, seen)
+    assert not (directory / part).exists()
+    (tmp_path / "aside").rename(directory / part)
+    ChainStore.open(directory, GENESIS, seen).close()
+
+
+def test_an_empty_database_is_not_started(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    shutil.rmtree(directory / "chain")
+    (directory / "chain").mkdir()
+    Watermark.create(directory / "watermark")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="chain in .* is gone"):
+            ChainStore.open(directory, GENESIS, seen)
+
+
+def test_an_older_copy_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    with pytest.raises(StoreUnavailable, match="ends at block 0, though this node has had block 3"):
+        ChainStore.open(directory, GENESIS, SeenHead(3, seen.hash, reverts=0))
+
+
+def test_another_chain_of_the_same_genesis_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen_in(directory)
+    with pytest.raises(StoreUnavailable, match="another chain"):
+        ChainStore.open(directory, GENESIS, SeenHead(0, BlockHash(bytes(32)), reverts=0))
+
+
+def test_a_write_to_a_file_that_was_removed_is_no_write(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        sync_file(file)
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match="was removed"):
+            sync_file(file)
+    finally:
+        os.close(file)
