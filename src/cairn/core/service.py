@@ -243,11 +243,7 @@ class Core(CoreGateway):
         return validator_set(self._chain)
 
     async def submit_update(self, update: ValidatorUpdate) -> None:
-        await submit_update(self._chain, update, self._settings.cometbft_rpc, self._vouch_for)
-
-    def _vouch_for(self, update: ValidatorUpdate) -> None:
-        if isinstance(self.engine, NetworkEngine):
-            self.engine.vouch_for(update)
+        await submit_update(self._chain, update, self._settings.cometbft_rpc, self.engine.vouch_for)
 
     async def check(self) -> Checks:
         """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, TxHash
 from cairn.engine.application import Application
@@ -64,6 +65,9 @@ class EmbeddedEngine:
     def adopt(self, tx_hash: TxHash) -> bool:
         """Nobody else hands anything in."""
         return False
+
+    def vouch_for(self, update: ValidatorUpdate) -> None:
+        """No peer competes with it."""
 
     def produce(self) -> BlockOutcome:
         """Make one block, now, of what the pool offers."""

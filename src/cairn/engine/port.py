@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.types import TxHash
 
 OK = "ok"
@@ -26,3 +27,9 @@ class Engine(Protocol):
 
     def adopt(self, tx_hash: TxHash) -> bool:
         """Take charge of a transaction that the pool holds; True when only others had answered for it so far."""
+
+    def vouch_for(self, update: ValidatorUpdate) -> None:
+        """Have a change of the validators, which this node hands in, checked whatever peers send meanwhile.
+
+        Raises `InvalidField` for one that no node can read.
+        """

@@ -143,10 +143,6 @@ class NetworkEngine:
         return True
 
     def vouch_for(self, update: ValidatorUpdate) -> None:
-        """Have `update`, which this node hands to CometBFT, checked whatever peers send meanwhile.
-
-        Raises `InvalidField` for one that no node can read.
-        """
         raw = encode_update(update)
         # As every other node reads it: what is remembered decides what this one finds in blocks.
         self._senders.remember(raw, decode_update(raw))
