@@ -53,7 +53,7 @@ class Home:
             if path.exists():
                 raise InvalidConfig(f"{path} exists already; nothing was written")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.genesis_file.open("xb") as genesis_out:
                 genesis_out.write(encode_genesis(genesis))
             with self.config_file.open("x") as config_out:

@@ -1,5 +1,6 @@
 """The home directory: what `cairn init` writes is what `cairn run` reads."""
 
+import os
 import re
 import time
 from pathlib import Path
@@ -21,6 +22,15 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     home.create(dev_genesis(), {"proposer": DEV_KEYS[0][0]})
     assert home.read_genesis() == dev_genesis()
     assert load_settings(home.read_config()) == Settings(proposer=DEV_KEYS[0][0])
+
+
+def test_a_new_home_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Home(tmp_path / "home").create(dev_genesis(), {})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_settings_file_explains_every_setting_and_every_genesis_key(tmp_path: Path) -> None:
