@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cairn.core.gateway import Status
-from cairn.domain.codec import block_hash
+from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
@@ -333,6 +333,8 @@ def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) ->
                     gas_used=header["gasUsed"],
                     proposer=Address(raw(header["proposer"])),
                     chain_id=header["chainId"],
+                    gas_limit=header["gasLimit"],
+                    base_fee=header["baseFeePerGas"],
                 )
             )
         await refused(node, f"/tx/{UNKNOWN}/proof", 404, "TX_NOT_FOUND")

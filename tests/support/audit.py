@@ -3,10 +3,11 @@
 Where the blocks start after genesis, the state that they start from is checked against the first one's state root.
 """
 
-from cairn.domain.codec import block_hash, decode_record
+from cairn.domain.codec import decode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block

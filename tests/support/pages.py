@@ -127,7 +127,7 @@ class Hashes:
     The page and the run must agree on which of them are the same.
     """
 
-    FIXED = re.compile("0xdbf31bca")
+    FIXED = re.compile("0x94cbee6d")
     """The first block of a dev chain, the same everywhere."""
     EACH = re.compile(r"0x[0-9a-f]{64}\b")
 
@@ -148,5 +148,5 @@ class Hashes:
 
 def steady(text: str) -> str:
     """Without what depends on the moment: the time, which is in every block's hash but the first."""
-    text = re.sub(r'"(blockHash|hash)":"0x(?!dbf31bca)[0-9a-f]{64}"', r'"\1":"…"', text)
+    text = re.sub(r'"(blockHash|hash)":"0x(?!94cbee6d)[0-9a-f]{64}"', r'"\1":"…"', text)
     return re.sub(r"\d+\.\d s\b", "… s", text)

@@ -100,12 +100,15 @@ def addresses() -> Json:
 
 def merkle_root(leaves: Sequence[bytes]) -> bytes:
     """MTH of RFC 6962, section 2.1, word for word."""
-    if not leaves:
-        return sha256(b"").digest()
     if len(leaves) == 1:
         return sha256(b"\0" + leaves[0]).digest()
     split = _split(len(leaves))
     return sha256(b"\1" + merkle_root(leaves[:split]) + merkle_root(leaves[split:])).digest()
+
+
+def transactions_root(leaves: Sequence[bytes]) -> bytes:
+    """The tree's root; of a block without transactions Ethereum's, which is of an empty trie."""
+    return merkle_root(leaves) if leaves else keccak(rlp.encode(b""))
 
 
 def merkle_path(index: int, leaves: Sequence[bytes]) -> list[bytes]:
@@ -130,7 +133,7 @@ def merkle() -> list[Json]:
         vectors.append(
             {
                 "leaves": [hexed(leaf) for leaf in leaves],
-                "root": hexed(merkle_root(leaves)),
+                "root": hexed(transactions_root(leaves)),
                 "proofs": [[hexed(node) for node in merkle_path(index, leaves)] for index in range(size)],
             }
         )
@@ -217,20 +220,60 @@ def validators() -> Json:
     }
 
 
+def header(row: Sequence[bytes | int]) -> Json:
+    """Ethereum's header since London, word for word: sixteen fields in the order of its Yellow Paper and EIP-1559."""
+    parent, proposer, state_root, tx_root, height, gas_limit, gas_used, timestamp, chain_id, base_fee = row
+    assert isinstance(chain_id, int)
+    raw = rlp.encode(
+        [
+            parent,
+            keccak(rlp.encode([])),
+            proposer,
+            state_root,
+            tx_root,
+            tx_root,
+            bytes(256),
+            0,
+            height,
+            gas_limit,
+            gas_used,
+            timestamp,
+            b"cairn\1" + chain_id.to_bytes(8, "big"),
+            bytes(32),
+            bytes(8),
+            base_fee,
+        ]
+    )
+    shown = [hexed(field) if isinstance(field, bytes) else field for field in row]
+    # Beyond what every reader of JSON takes as an integer.
+    shown[-1] = str(base_fee)
+    return {**dict(zip(HEADER_FIELDS, shown, strict=True)), "encoded": hexed(raw), "hash": hexed(keccak(raw))}
+
+
+HEADER_FIELDS = (
+    "previousHash",
+    "proposer",
+    "stateRoot",
+    "transactionsRoot",
+    "blockHeight",
+    "gasLimit",
+    "gasUsed",
+    "timestamp",
+    "chainId",
+    "baseFeePerGas",
+)
+
+
 def headers() -> list[Json]:
-    zero = bytes(32)
-    rows = [
-        (0, zero, 0, merkle_root([]), seeded("state", 32), 0, bytes(20), 1),
-        (1, seeded("parent", 32), 1_735_689_600, seeded("txs", 32), seeded("state", 32), 21_000, seeded("p", 20), 1337),
-        (2**64 - 1, b"\xff" * 32, 2**64 - 1, zero, zero, 2**64 - 1, b"\xff" * 20, (2**64 - 1) // 2 - 36),
+    zero, empty = bytes(32), transactions_root([])
+    state, txs, parent, proposer = seeded("state", 32), seeded("txs", 32), seeded("parent", 32), seeded("p", 20)
+    last = 2**64 - 1
+    return [
+        header((zero, bytes(20), state, empty, 0, 210_000_000, 0, 0, 1, 0)),
+        header((parent, proposer, state, txs, 1, 210_000_000, 21_000, 1_735_689_600, 1337, 10**9)),
+        header((parent, proposer, state, empty, 2, 21_000, 0, 1_735_689_601, 1337, 10**9)),
+        header((b"\xff" * 32, b"\xff" * 20, zero, zero, last, last, last, last, last // 2 - 36, 2**256 - 1)),
     ]
-    names = ("blockHeight", "previousHash", "timestamp", "txRoot", "stateRoot", "gasUsed", "proposer", "chainId")
-    vectors: list[Json] = []
-    for row in rows:
-        shown = [hexed(field) if isinstance(field, bytes) else field for field in row]
-        raw = rlp.encode(row)
-        vectors.append({**dict(zip(names, shown, strict=True)), "encoded": hexed(raw), "hash": hexed(keccak(raw))})
-    return vectors
 
 
 def files() -> dict[str, str]:

@@ -42,7 +42,8 @@ def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes
         f'{{"blockHeight":{header.height},"hash":"0x{block_hash.hex()}","previousHash":"0x{header.previous_hash.hex()}"'
         f',"timestamp":{header.timestamp},"transactions":[{listed}]'
         f',"transactionsRoot":"0x{header.tx_root.hex()}","stateRoot":"0x{header.state_root.hex()}"'
-        f',"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}}}'
+        f',"gasUsed":{header.gas_used},"proposer":"0x{header.proposer.hex()}","chainId":{header.chain_id}'
+        f',"gasLimit":{header.gas_limit},"baseFeePerGas":{header.base_fee}}}'
     ).encode()
 
 
@@ -57,6 +58,8 @@ def header_view(block_hash: BlockHash, header: Header) -> HeaderView:
         gasUsed=header.gas_used,
         proposer=hex_text(header.proposer),
         chainId=header.chain_id,
+        gasLimit=header.gas_limit,
+        baseFeePerGas=header.base_fee,
     )
 
 

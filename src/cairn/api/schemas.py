@@ -51,6 +51,8 @@ class HeaderView(msgspec.Struct, frozen=True):
     gasUsed: int
     proposer: Hex
     chainId: int
+    gasLimit: int
+    baseFeePerGas: int
 
 
 class BlockSummary(HeaderView, frozen=True):

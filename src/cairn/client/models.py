@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from cairn.client.errors import InvalidProof
-from cairn.domain.codec import block_hash
 from cairn.domain.errors import Rejected
+from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.txs import build_tx
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash
@@ -91,6 +91,8 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     gas_used: int
     proposer: str
     chain_id: int
+    gas_limit: int
+    base_fee_per_gas: int
 
     def computed_hash(self) -> str:
         """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a field that is no bytes."""
@@ -103,6 +105,8 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             gas_used=self.gas_used,
             proposer=Address(_raw(self.proposer)),
             chain_id=self.chain_id,
+            gas_limit=self.gas_limit,
+            base_fee=self.base_fee_per_gas,
         )
         return "0x" + block_hash(fields).hex()
 

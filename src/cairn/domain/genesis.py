@@ -6,7 +6,6 @@ from typing import NoReturn
 
 import msgspec
 
-from cairn.domain.codec import block_hash
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
@@ -17,6 +16,7 @@ from cairn.domain.governance import (
     encode_governance,
     first_governance,
 )
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transition import BlockOutcome
@@ -159,6 +159,8 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         gas_used=0,
         proposer=ZERO_ADDRESS,
         chain_id=genesis.chain_id,
+        gas_limit=genesis.block_gas_limit,
+        base_fee=genesis.gas_price,
     )
     return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice, governance)
 

@@ -1,5 +1,7 @@
 """The transactions root: the Merkle tree of RFC 6962 with SHA-256 over the transaction hashes.
 
+Without transactions it is the root that Ethereum has for none: clients compare with it to know that a block is empty.
+
 Leaves and nodes are hashed with different first bytes, so that a node can never be passed off as a leaf.
 """
 
@@ -10,7 +12,8 @@ _LEAF = b"\0"
 _NODE = b"\1"
 
 NODE_BYTES = 32
-EMPTY_ROOT = sha256(b"").digest()
+EMPTY_ROOT = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421")
+"""keccak-256 of the empty string in RLP."""
 
 
 def tx_root(hashes: Sequence[bytes]) -> bytes:

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from cairn.domain.codec import block_hash
 from cairn.domain.errors import InvalidBlock, TxRejected
 from cairn.domain.governance import Governance, encode_governance
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.rules import validate_tx
@@ -138,6 +138,8 @@ def build_block(
         gas_used=gas_used,
         proposer=proposer,
         chain_id=rules.chain_id,
+        gas_limit=rules.block_gas_limit,
+        base_fee=rules.gas_price,
     )
     block = Block(header, block_hash(header), tuple(txs))
     accounts = {address: new for address, _, new in changes}

@@ -9,7 +9,7 @@ Address = NewType("Address", bytes)
 TxHash = NewType("TxHash", bytes)
 """32 bytes: keccak-256 of the signed transaction, as every Ethereum wallet computes it."""
 BlockHash = NewType("BlockHash", bytes)
-"""32 bytes: keccak-256 of the canonical header."""
+"""32 bytes: keccak-256 of the header in RLP, as every Ethereum client computes it."""
 
 ZERO_HASH = BlockHash(bytes(32))
 ZERO_ADDRESS = Address(bytes(20))
@@ -91,6 +91,9 @@ class Header(msgspec.Struct, frozen=True):
     gas_used: int
     proposer: Address
     chain_id: int
+    gas_limit: int
+    base_fee: int
+    """What a unit of gas costs at least: the genesis' gas price, in every block."""
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from cairn.domain.codec import block_hash, encode_record
+from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 LEAST_FREE_BYTES = 16 << 20
 _FORMAT_PREFIX = "cairn data format "
 

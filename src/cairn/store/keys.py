@@ -12,7 +12,7 @@
                  "cleared"                        blocks below the base and from this height on are yet to be removed 8
                  "restore"                        height of the snapshot that is being restored 8
                  "probe"                          the last check's number 8
-    headers      height 8                         block hash 32 | canonical header
+    headers      height 8                         block hash 32 | header in RLP
     block_index  block hash 32                    height 8
     tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
     txs          height 8 | chunk 4               records 217 each: number 16 * chunk up to 16 * chunk + 15
@@ -38,8 +38,9 @@ from typing import Final
 
 import msgspec
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
+from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt
+from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
 from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx
 

@@ -13,10 +13,11 @@ above the head, which nobody reads; a mark in `meta` says so, and an opening tha
 import hashlib
 from collections.abc import Iterable
 
-from cairn.domain.codec import TX_RECORD_SIZE, block_hash, decode_record
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome

@@ -24,8 +24,9 @@ from struct import Struct
 
 import msgspec
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_header, encode_header
+from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable
+from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
 from cairn.store.directory import make_directory, sync_directory, write_file
@@ -53,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     genesis: bytes
     """Digest of the chain's genesis."""
     header: bytes
-    """The block's canonical header."""
+    """The block's header in RLP."""
     governance: bytes
     """The validators' canonical record; empty on a chain without."""
     account_count: int

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from eth_account.signers.local import LocalAccount
 
-from cairn.domain.codec import block_hash
+from cairn.domain.headers import block_hash
 from cairn.domain.merkle import tx_root, verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.pace import Pace
@@ -34,6 +34,8 @@ def header_of(view: dict[str, Any]) -> Header:
         gas_used=view["gasUsed"],
         proposer=Address(raw(view["proposer"])),
         chain_id=view["chainId"],
+        gas_limit=view["gasLimit"],
+        base_fee=view["baseFeePerGas"],
     )
 
 

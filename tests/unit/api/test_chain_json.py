@@ -26,6 +26,8 @@ HEADER = Header(
     gas_used=42_000,
     proposer=Address(b"\x06" * 20),
     chain_id=1337,
+    gas_limit=210_000_000,
+    base_fee=10**30,
 )
 BLOCK_HASH = BlockHash(b"\x07" * 32)
 OWN = {

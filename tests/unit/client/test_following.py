@@ -36,6 +36,8 @@ def chain_of(seed: str, count: int, timestamp: int = SECOND) -> list[Block]:
             gas_used=0,
             proposer="0x",
             chain_id=1337,
+            gas_limit=210_000_000,
+            base_fee_per_gas=10**9,
             transactions=[],
         )
         for height in range(count)

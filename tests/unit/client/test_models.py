@@ -52,6 +52,8 @@ def header(root: bytes = tx_root(HASHES), **changes: object) -> Header:
         "gas_used": 105_000,
         "proposer": "0x" + "00" * 20,
         "chain_id": 1337,
+        "gas_limit": 210_000_000,
+        "base_fee_per_gas": 10**9,
     }
     made = Header(**(fields | changes))  # type: ignore[arg-type]
     return msgspec.structs.replace(made, hash=made.computed_hash()) if not made.hash else made

@@ -304,6 +304,8 @@ def test_pages_are_read_as_they_are_needed() -> None:
         "gasUsed": 0,
         "proposer": "0x",
         "chainId": 1,
+        "gasLimit": 21_000,
+        "baseFeePerGas": 0,
         "transactionCount": 0,
     }
     first = answer(200, [block] * 3, Link='</blocks?limit=5&after=a%26b>; rel="next"')

@@ -5,10 +5,8 @@ import rlp  # type: ignore[import-untyped]
 
 from cairn.domain.codec import (
     TX_RECORD_SIZE,
-    decode_header,
     decode_record,
     decode_tx,
-    encode_header,
     encode_record,
     encode_transfer,
     encode_tx,
@@ -18,7 +16,7 @@ from cairn.domain.crypto import CURVE_ORDER, keccak256
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, ZERO_HASH, Address, Draft, Header
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, Draft
 
 CHAIN_ID = 1337
 SENDER, KEY = DEV_KEYS[0]
@@ -168,33 +166,3 @@ def test_a_record_holds_the_largest_fields() -> None:
 def test_a_record_of_another_size_is_corrupt(size: int) -> None:
     with pytest.raises(Corrupt, match=f"has {size} bytes, expected 217"):
         decode_record((encode_record(TX) * 2)[:size])
-
-
-HEADER = Header(3, ZERO_HASH, 1_735_689_600, b"\x01" * 32, b"\x02" * 32, 42_000, TO, CHAIN_ID)
-
-
-def test_a_header_is_read_back() -> None:
-    assert decode_header(encode_header(HEADER)) == HEADER
-
-
-@pytest.mark.parametrize(
-    ("index", "item", "why"),
-    [
-        (0, 2**64, "above"),
-        (1, b"\x01" * 31, "field 1 has 31 bytes, expected 32"),
-        (3, b"", "field 3 has 0 bytes"),
-        (6, b"\x01" * 21, "field 6 has 21 bytes, expected 20"),
-        (7, b"\0\1", "leading zeros"),
-    ],
-)
-def test_a_header_out_of_shape_is_corrupt(index: int, item: object, why: str) -> None:
-    items: list[object] = [3, bytes(32), 1, bytes(32), bytes(32), 0, bytes(20), 1]
-    items[index] = item
-    with pytest.raises(Corrupt, match=why):
-        decode_header(rlp.encode(items))
-
-
-@pytest.mark.parametrize("raw", [b"", encode_header(HEADER)[:-1], encode_header(HEADER) + b"\0"])
-def test_a_cut_header_is_corrupt(raw: bytes) -> None:
-    with pytest.raises(Corrupt, match="header cannot be read"):
-        decode_header(raw)

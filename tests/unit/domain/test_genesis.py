@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from cairn.domain.codec import block_hash
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import (
@@ -17,6 +16,7 @@ from cairn.domain.genesis import (
     genesis_outcome,
     parse_genesis,
 )
+from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, ZERO_HASH, Account, Rules
@@ -138,6 +138,7 @@ def test_block_0_holds_the_first_balances() -> None:
     assert outcome.lattice == Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, Account(3, 0))])
     assert (header.height, header.previous_hash, header.proposer) == (0, ZERO_HASH, ZERO_ADDRESS)
     assert (header.timestamp, header.chain_id, header.gas_used, header.tx_root) == (1_000, 5, 0, EMPTY_ROOT)
+    assert (header.gas_limit, header.base_fee) == (genesis.block_gas_limit, genesis.gas_price)
     assert header.state_root == outcome.lattice.root
     assert outcome.block.hash == block_hash(header)
     assert outcome.block.txs == ()
@@ -151,5 +152,5 @@ def test_the_dev_chain_is_the_same_everywhere() -> None:
     assert checksum_address(DEV_KEYS[0][0]) == "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
     # A change of this hash is a change of the chain's format: every existing directory would be another chain's.
     assert (
-        genesis_outcome(genesis).block.hash.hex() == "dbf31bcae439d5d58f75c04448da824f2e7c18472c95ecb32dde587f4bfe5f2f"
+        genesis_outcome(genesis).block.hash.hex() == "94cbee6d6e9dbfc515d4512d64224faa12b6a765c4a03a2e7c8e863f510aab1b"
     )

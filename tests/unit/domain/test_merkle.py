@@ -33,7 +33,7 @@ ROOTS = [
 
 def test_the_empty_tree_has_the_hash_of_nothing() -> None:
     assert tx_root([]) == EMPTY_ROOT
-    assert EMPTY_ROOT.hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert EMPTY_ROOT.hex() == "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
 
 
 @pytest.mark.parametrize("size", range(1, 9))

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.domain.codec import encode_header
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
 from cairn.domain.governance import Governance, Validator, encode_governance
+from cairn.domain.headers import encode_header
 from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore

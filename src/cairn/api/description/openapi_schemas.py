@@ -76,18 +76,22 @@ TRANSACTION_FIELDS: Json = {
     "gasPrice": integer("Wei paid per gas.", MAX_UINT256),
 }
 HEADER_FIELDS: Json = {
-    "transactionsRoot": hex_bytes(32, "RFC 6962 Merkle root (SHA-256) over the transaction hashes."),
+    "transactionsRoot": hex_bytes(
+        32,
+        "RFC 6962 Merkle root (SHA-256) over the transaction hashes; Ethereum's empty root without any.",
+    ),
     "stateRoot": hex_bytes(32, "Commits to every account after this block."),
     "gasUsed": integer(f"{TRANSFER_GAS} for each transaction."),
     "proposer": ADDRESS,
     "chainId": integer("Chain id (EIP-155)."),
+    "gasLimit": integer("Gas that the block has: the chain's blockGasLimit."),
+    "baseFeePerGas": integer("Wei that a unit of gas costs at least: the chain's gasPrice.", MAX_UINT256),
 }
 BLOCK_FIELDS: Json = {
     "blockHeight": HEIGHT,
     "hash": hex_bytes(
         32,
-        "keccak-256 of the canonical header: the RLP list of blockHeight, previousHash, timestamp, transactionsRoot, "
-        "stateRoot, gasUsed, proposer and chainId (docs/formats.md).",
+        "keccak-256 of the header in RLP, with the fields of Ethereum's headers since London (docs/formats.md).",
     ),
     "previousHash": hex_bytes(32, "Hash of the block before; 32 zero bytes for the genesis block."),
     "timestamp": TIME,

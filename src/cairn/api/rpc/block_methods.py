@@ -28,6 +28,7 @@ from cairn.api.rpc.values import (
 )
 from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
+from cairn.domain.merkle import tx_root
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 
 TURN_ITEMS = 200
@@ -72,7 +73,6 @@ class ReadingMethods:
         return await self._block(block_of_hash(params[0]), parse_flag(given(params, 1), "full"))
 
     async def _block(self, named: BlockName, full: bool) -> Json | None:
-        gas_limit = self._chain.info.block_gas_limit
         height = await self._chain.find_height(named)
         if height is None:
             return None
@@ -80,11 +80,11 @@ class ReadingMethods:
         if named.tag == "pending":
             txs, now = await self._next_txs()
             shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
-            return pending_block_object(block_hash, header, gas_limit, shown, now)
+            return pending_block_object(block_hash, header, tx_root([tx.hash for tx in txs]), shown, now)
         if full:
-            return block_object(block_hash, header, gas_limit, await self._transactions(height))
+            return block_object(block_hash, header, await self._transactions(height))
         hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
-        return block_object(block_hash, header, gas_limit, hashes)
+        return block_object(block_hash, header, hashes)
 
     async def _next_txs(self) -> tuple[list[Tx], int]:
         """Those that the next block could take, in its order, and the time by the chain's clock."""

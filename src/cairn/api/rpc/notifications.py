@@ -38,8 +38,7 @@ class HeadTexts:
         block_hash = self._view.block_hash(height)
         text = self._texts.get(block_hash)
         if text is None:
-            gas_limit = self._view.get_info().block_gas_limit
-            text = _encode(header_object(*self._view.get_header(height), gas_limit))
+            text = _encode(header_object(*self._view.get_header(height)))
             if len(self._texts) >= CACHED_HEADS:
                 del self._texts[next(iter(self._texts))]
             self._texts[block_hash] = text

@@ -6,17 +6,23 @@ A block has no `baseFeePerGas`: that is what makes wallets and libraries send le
 from typing import Any
 
 from cairn.api.rpc.values import data, quantity
-from cairn.domain.codec import encode_header
+from cairn.domain.headers import (
+    EMPTY_BLOOM,
+    NO_MIX,
+    NO_NONCE,
+    NO_UNCLES,
+    encode_header,
+    extra_data,
+    receipts_root,
+)
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
 
 Json = dict[str, Any]
 
-EMPTY_BLOOM = "0x" + "00" * 256
-"""No transfer logs anything."""
-NO_UNCLES = "0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
-"""keccak-256 of the empty list in RLP."""
-NO_NONCE = "0x" + "00" * 8
-NO_MIX = "0x" + "00" * 32
+_EMPTY_BLOOM = data(EMPTY_BLOOM)
+_NO_UNCLES = data(NO_UNCLES)
+_NO_NONCE = data(NO_NONCE)
+_NO_MIX = data(NO_MIX)
 TRANSFER_DATA_BYTES = 110
 """About what a signed transfer takes."""
 
@@ -73,11 +79,11 @@ def receipt_object(tx: Tx, place: BlockPlace) -> Json:
         "effectiveGasPrice": quantity(tx.gas_price),
         "contractAddress": None,
         "logs": [],
-        "logsBloom": EMPTY_BLOOM,
+        "logsBloom": _EMPTY_BLOOM,
     }
 
 
-def header_object(block_hash: BlockHash, header: Header, gas_limit: int) -> Json:
+def header_object(block_hash: BlockHash, header: Header) -> Json:
     """What `newHeads` tells, and a block has besides its transactions."""
     return {
         "number": quantity(header.height),
@@ -86,23 +92,23 @@ def header_object(block_hash: BlockHash, header: Header, gas_limit: int) -> Json
         "timestamp": quantity(header.timestamp),
         "transactionsRoot": data(header.tx_root),
         "stateRoot": data(header.state_root),
-        "receiptsRoot": data(header.tx_root),
+        "receiptsRoot": data(receipts_root(header)),
         "miner": data(header.proposer),
-        "gasLimit": quantity(gas_limit),
+        "gasLimit": quantity(header.gas_limit),
         "gasUsed": quantity(header.gas_used),
         "difficulty": "0x0",
-        "extraData": "0x",
-        "logsBloom": EMPTY_BLOOM,
-        "mixHash": NO_MIX,
-        "nonce": NO_NONCE,
-        "sha3Uncles": NO_UNCLES,
+        "extraData": data(extra_data(header.chain_id)),
+        "logsBloom": _EMPTY_BLOOM,
+        "mixHash": _NO_MIX,
+        "nonce": _NO_NONCE,
+        "sha3Uncles": _NO_UNCLES,
     }
 
 
-def block_object(block_hash: BlockHash, header: Header, gas_limit: int, transactions: list[Any]) -> Json:
+def block_object(block_hash: BlockHash, header: Header, transactions: list[Any]) -> Json:
     """`transactions` are their hashes or their objects."""
     size = len(encode_header(header)) + TRANSFER_DATA_BYTES * len(transactions)
-    return header_object(block_hash, header, gas_limit) | {
+    return header_object(block_hash, header) | {
         "size": quantity(size),
         "totalDifficulty": "0x0",
         "transactions": transactions,
@@ -111,18 +117,20 @@ def block_object(block_hash: BlockHash, header: Header, gas_limit: int, transact
 
 
 def pending_block_object(
-    block_hash: BlockHash, head: Header, gas_limit: int, transactions: list[Any], now: int
+    block_hash: BlockHash, head: Header, tx_root: bytes, transactions: list[Any], now: int
 ) -> Json:
     """The block that could come next, if it were made `now`: what only mining decides is null."""
     undecided = Header(
         height=head.height + 1,
         previous_hash=block_hash,
         timestamp=max(now, head.timestamp),
-        tx_root=bytes(32),
+        tx_root=tx_root,
         state_root=head.state_root,
         gas_used=TRANSFER_GAS * len(transactions),
         proposer=ZERO_ADDRESS,
         chain_id=head.chain_id,
+        gas_limit=head.gas_limit,
+        base_fee=head.base_fee,
     )
-    block = block_object(block_hash, undecided, gas_limit, transactions)
+    block = block_object(block_hash, undecided, transactions)
     return block | {"hash": None, "nonce": None, "miner": None}

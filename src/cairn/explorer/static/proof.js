@@ -12,10 +12,17 @@ const NODE = Uint8Array.of(1);
 const PAIRS_A_TURN = 512;
 const TRANSFER_GAS = 21_000n;
 
+const EMPTY_ROOT = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421";
+// What Ethereum's headers have and no block here uses.
+const NO_UNCLES = toBytes("0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347");
+const [EMPTY_BLOOM, NO_MIX, NO_NONCE] = [new Uint8Array(256), new Uint8Array(32), new Uint8Array(8)];
+/** "cairn" and the version of the header's format. */
+const FORMAT = toBytes("0x636169726e01");
+
 export const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
 export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 
-// RLP, as far as headers and transfers need it: integers, short strings, one list.
+// RLP, as far as headers and transfers need it: integers, strings, one list.
 
 function integerBytes(value) {
     if (typeof value !== "bigint") throw new TypeError(`${value} is no integer`);
@@ -41,14 +48,22 @@ function encodeList(strings) {
 /** The hash that a block with this header has. */
 export function headerHash(header) {
     const fields = [
-        integerBytes(header.blockHeight),
         toBytes(header.previousHash),
-        integerBytes(header.timestamp),
-        toBytes(header.transactionsRoot),
-        toBytes(header.stateRoot),
-        integerBytes(header.gasUsed),
+        NO_UNCLES,
         toBytes(header.proposer),
-        integerBytes(header.chainId),
+        toBytes(header.stateRoot),
+        toBytes(header.transactionsRoot),
+        toBytes(header.transactionsRoot), // The receipts follow from the transactions.
+        EMPTY_BLOOM,
+        integerBytes(0n), // No difficulty.
+        integerBytes(header.blockHeight),
+        integerBytes(header.gasLimit),
+        integerBytes(header.gasUsed),
+        integerBytes(header.timestamp),
+        joined(FORMAT, toBytes(`0x${header.chainId.toString(16).padStart(16, "0")}`)),
+        NO_MIX,
+        NO_NONCE,
+        integerBytes(header.baseFeePerGas),
     ];
     return toHex(keccak256(encodeList(fields)));
 }
@@ -69,7 +84,7 @@ export function signedTransfer({ nonce, gasPrice, gas, to, value, signature }, c
 
 /** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
 export async function transactionsRoot(txHashes, breathe) {
-    if (txHashes.length === 0) return toHex(sha256(new Uint8Array()));
+    if (txHashes.length === 0) return EMPTY_ROOT;
     let level = [];
     for (const [index, hash] of txHashes.entries()) {
         level.push(leafHash(hash));

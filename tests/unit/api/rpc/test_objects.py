@@ -10,11 +10,24 @@ from cairn.api.rpc.objects import (
     receipt_object,
     transaction_object,
 )
-from cairn.domain.codec import block_hash, encode_tx
+from cairn.domain.codec import encode_tx
+from cairn.domain.headers import block_hash
+from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.core_fixtures import CHAIN_ID, signed
 
-HEADER = Header(7, BlockHash(b"\1" * 32), 1_700_000_000, b"\2" * 32, b"\3" * 32, 42_000, Address(b"\4" * 20), CHAIN_ID)
+HEADER = Header(
+    height=7,
+    previous_hash=BlockHash(b"\1" * 32),
+    timestamp=1_700_000_000,
+    tx_root=b"\2" * 32,
+    state_root=b"\3" * 32,
+    gas_used=42_000,
+    proposer=Address(b"\4" * 20),
+    chain_id=CHAIN_ID,
+    gas_limit=210_000_000,
+    base_fee=10**9,
+)
 HASH = block_hash(HEADER)
 
 
@@ -43,8 +56,8 @@ def test_a_receipt_counts_the_gas_before_it() -> None:
 
 
 def test_a_block_is_its_header_and_its_transactions() -> None:
-    header = header_object(HASH, HEADER, 210_000_000)
-    block = block_object(HASH, HEADER, 210_000_000, ["0x" + "00" * 32] * 2)
+    header = header_object(HASH, HEADER)
+    block = block_object(HASH, HEADER, ["0x" + "00" * 32] * 2)
     assert block.items() >= header.items()
     assert "baseFeePerGas" not in block
     assert (block["number"], block["timestamp"], block["gasUsed"]) == ("0x7", hex(1_700_000_000), hex(42_000))
@@ -52,9 +65,9 @@ def test_a_block_is_its_header_and_its_transactions() -> None:
 
 
 def test_what_only_mining_decides_is_null() -> None:
-    block = pending_block_object(HASH, HEADER, 210_000_000, [], now=1_700_000_005)
+    block = pending_block_object(HASH, HEADER, EMPTY_ROOT, [], now=1_700_000_005)
     assert block["timestamp"] == hex(1_700_000_005)
     # As a block that is made while the clock is behind.
-    assert pending_block_object(HASH, HEADER, 210_000_000, [], now=5)["timestamp"] == hex(HEADER.timestamp)
+    assert pending_block_object(HASH, HEADER, EMPTY_ROOT, [], now=5)["timestamp"] == hex(HEADER.timestamp)
     assert (block["hash"], block["nonce"], block["miner"]) == (None, None, None)
     assert (block["number"], block["parentHash"]) == ("0x8", "0x" + HASH.hex())

@@ -280,7 +280,8 @@ def test_a_head_is_read_once_for_all_sockets() -> None:
 
         def get_header(self, height: int) -> tuple[BlockHash, Header]:
             self.read.append(height)
-            return self.block_hash(height), Header(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337)
+            header = Header(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
+            return self.block_hash(height), header
 
     view = CountedReads(Path("unused"))
     view.info = INFO

@@ -41,7 +41,7 @@ class Scene:
 
     def head(self) -> Header:
         stamped = int(2e9 + self.now) - self.age_s
-        return Header(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337)
+        return Header(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
 
     def look(self, catching_up: bool | None) -> str:
         self.rpc.catching_up = catching_up

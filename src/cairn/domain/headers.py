@@ -1,0 +1,96 @@
+"""Bytes of block headers: Ethereum's, with the sixteen fields of London, in RLP. A block's hash is their keccak-256.
+
+Seven fields say nothing here, and have the value that Ethereum's own code expects of a block without them. The format's
+version and the chain id are in `extraData`, so that the hash covers them too.
+"""
+
+from cairn.domain.crypto import keccak256
+from cairn.domain.errors import Corrupt
+from cairn.domain.rlp import decode_list, decode_uint, encode_list, encode_uint
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header
+
+NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
+"""keccak-256 of the empty list in RLP."""
+EMPTY_BLOOM = bytes(256)
+"""No transfer logs anything."""
+NO_MIX = bytes(32)
+NO_NONCE = bytes(8)
+
+_FORMAT = b"cairn\x01"
+"""What `extraData` starts with; the last byte is the version of the header's format."""
+_CHAIN_ID_BYTES = 8
+
+_UNCLES_ITEM = b"\xa0" + NO_UNCLES
+_BLOOM_AND_DIFFICULTY_ITEMS = b"\xb9\x01\x00" + EMPTY_BLOOM + b"\x80"
+_MIX_AND_NONCE_ITEMS = b"\xa0" + NO_MIX + b"\x88" + NO_NONCE
+_SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (12, len(_FORMAT) + _CHAIN_ID_BYTES))
+
+
+def extra_data(chain_id: int) -> bytes:
+    return _FORMAT + chain_id.to_bytes(_CHAIN_ID_BYTES, "big")
+
+
+def receipts_root(header: Header) -> bytes:
+    """A receipt follows from its transaction, so what commits to all of these commits to the receipts."""
+    return header.tx_root
+
+
+def encode_header(header: Header) -> bytes:
+    """The header as go-ethereum's `types.Header` encodes it."""
+    return encode_list(
+        b"".join(
+            (
+                b"\xa0",
+                header.previous_hash,
+                _UNCLES_ITEM,
+                b"\x94",
+                header.proposer,
+                b"\xa0",
+                header.state_root,
+                b"\xa0",
+                header.tx_root,
+                b"\xa0",
+                receipts_root(header),
+                _BLOOM_AND_DIFFICULTY_ITEMS,
+                encode_uint(header.height),
+                encode_uint(header.gas_limit),
+                encode_uint(header.gas_used),
+                encode_uint(header.timestamp),
+                bytes((0x80 + len(_FORMAT) + _CHAIN_ID_BYTES,)),
+                extra_data(header.chain_id),
+                _MIX_AND_NONCE_ITEMS,
+                encode_uint(header.base_fee),
+            )
+        )
+    )
+
+
+def decode_header(raw: bytes) -> Header:
+    """Read a header of ours. Raises `Corrupt`: only our own bytes come here."""
+    try:
+        items, _ = decode_list(raw, 16)
+        for index, size in _SIZES:
+            if len(items[index]) != size:
+                raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")
+        height, gas_limit, gas_used, timestamp = (decode_uint(item, MAX_UINT64) for item in items[8:12])
+        header = Header(
+            height=height,
+            previous_hash=BlockHash(items[0]),
+            timestamp=timestamp,
+            tx_root=items[4],
+            state_root=items[3],
+            gas_used=gas_used,
+            proposer=Address(items[2]),
+            chain_id=int.from_bytes(items[12][len(_FORMAT) :], "big"),
+            gas_limit=gas_limit,
+            base_fee=decode_uint(items[15], MAX_UINT256),
+        )
+        if encode_header(header) != raw:
+            raise ValueError("a field that says nothing has another value than it must")
+    except ValueError as error:
+        raise Corrupt(f"a stored header cannot be read: {error}") from None
+    return header
+
+
+def block_hash(header: Header) -> BlockHash:
+    return BlockHash(keccak256(encode_header(header)))

@@ -1,0 +1,71 @@
+"""A header's bytes: Ethereum's, and nothing else is read."""
+
+import pytest
+import rlp  # type: ignore[import-untyped]
+from eth_utils.crypto import keccak
+
+from cairn.domain.errors import Corrupt
+from cairn.domain.headers import block_hash, decode_header, encode_header
+from cairn.domain.merkle import EMPTY_ROOT
+from cairn.domain.types import MAX_UINT256, ZERO_HASH, Address, Header
+
+HEADER = Header(
+    height=3,
+    previous_hash=ZERO_HASH,
+    timestamp=1_735_689_600,
+    tx_root=b"\x01" * 32,
+    state_root=b"\x02" * 32,
+    gas_used=42_000,
+    proposer=Address(b"\x03" * 20),
+    chain_id=1337,
+    gas_limit=210_000_000,
+    base_fee=10**9,
+)
+
+
+def test_a_header_is_read_back() -> None:
+    assert decode_header(encode_header(HEADER)) == HEADER
+
+
+def test_a_hash_is_the_keccak_of_the_bytes() -> None:
+    assert block_hash(HEADER) == keccak(encode_header(HEADER))
+
+
+def test_extra_data_fits_what_ethereum_allows_for_it() -> None:
+    assert rlp.decode(encode_header(HEADER))[12] == b"cairn\x01" + (1337).to_bytes(8, "big")
+
+
+def test_no_transactions_are_ethereums_empty_root() -> None:
+    assert keccak(rlp.encode(b"")) == EMPTY_ROOT
+
+
+@pytest.mark.parametrize(
+    ("index", "item", "why"),
+    [
+        (0, b"\x01" * 31, "field 0 has 31 bytes, expected 32"),
+        (1, b"\x01" * 32, "says nothing"),
+        (2, b"\x01" * 21, "field 2 has 21 bytes, expected 20"),
+        (4, b"", "field 4 has 0 bytes"),
+        (5, b"\x01" * 31 + b"\x02", "says nothing"),
+        (6, bytes(255) + b"\x01", "says nothing"),
+        (7, 1, "says nothing"),
+        (8, 2**64, "above"),
+        (11, b"\0\1", "leading zeros"),
+        (12, b"cairn\x01" + bytes(7), "field 12 has 13 bytes, expected 14"),
+        (12, b"cairn\x02" + bytes(8), "says nothing"),
+        (13, b"\x01" * 32, "says nothing"),
+        (14, b"\x01" * 8, "says nothing"),
+        (15, MAX_UINT256 + 1, "above"),
+    ],
+)
+def test_a_header_out_of_shape_is_corrupt(index: int, item: object, why: str) -> None:
+    items: list[object] = list(rlp.decode(encode_header(HEADER)))
+    items[index] = item
+    with pytest.raises(Corrupt, match=why):
+        decode_header(rlp.encode(items))
+
+
+@pytest.mark.parametrize("raw", [b"", encode_header(HEADER)[:-1], encode_header(HEADER) + b"\0"])
+def test_a_cut_header_is_corrupt(raw: bytes) -> None:
+    with pytest.raises(Corrupt, match="header cannot be read"):
+        decode_header(raw)
