@@ -19,7 +19,7 @@ async function heard(provider, event, cause) {
 async function transfer(provider) {
   const wallet = new Wallet(key, provider);
   const sent = await wallet.sendTransaction({ to: recipient, value: parseEther("1.5") });
-  assert.equal(sent.type, 0, "without a base fee ethers sends legacy transactions");
+  assert.equal(sent.type, 2, "where blocks have a base fee, ethers sends type 2");
   const receipt = await sent.wait();
   assert.equal(receipt.status, 1);
   assert.equal(receipt.hash, sent.hash);
@@ -39,8 +39,8 @@ async function refusals(provider) {
   await assert.rejects(poor.sendTransaction({ to: recipient, value: 1n, gasLimit: 21000n }), { code: "INSUFFICIENT_FUNDS" });
   await assert.rejects(wallet.sendTransaction({ to: recipient, nonce: 0, gasLimit: 21000n }), { code: "NONCE_EXPIRED" });
   await assert.rejects(
-    wallet.sendTransaction({ to: recipient, type: 2, maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n, gasLimit: 21000n }),
-    /transaction type not supported/,
+    wallet.sendTransaction({ to: recipient, type: 2, maxFeePerGas: 10n ** 8n, maxPriorityFeePerGas: 1n, gasLimit: 21000n }),
+    /max fee per gas less than block base fee/,
   );
 }
 

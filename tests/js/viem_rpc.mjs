@@ -22,7 +22,7 @@ async function transfer(transport) {
   const hash = await wallet.sendTransaction({ to: recipient, value: parseEther("0.25") });
   const receipt = await reader.waitForTransactionReceipt({ hash, timeout: 60_000 });
   assert.equal(receipt.status, "success");
-  assert.equal(receipt.type, "legacy");
+  assert.equal(receipt.type, "eip1559");
   assert.equal(await reader.getBalance({ address: recipient }), before + parseEther("0.25"));
   assert.equal((await reader.getTransaction({ hash })).from, account.address.toLowerCase());
   assert.equal((await reader.getBlock({ blockNumber: receipt.blockNumber })).hash, receipt.blockHash);

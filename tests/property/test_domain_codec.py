@@ -1,5 +1,6 @@
 """Bytes and values: whatever is encoded is read back, and whatever is read was the one encoding."""
 
+import msgspec
 import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
 from eth_utils.address import to_checksum_address
@@ -18,8 +19,22 @@ from cairn.domain.errors import InvalidField, TxRejected
 from cairn.domain.genesis import MAX_CHAIN_ID, Genesis, encode_genesis, parse_genesis
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
-from cairn.domain.txs import build_tx, sign_draft
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, BlockHash, Draft, Header, Tx, TxHash
+from cairn.domain.rules import price_terms
+from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
+from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
+    LEGACY,
+    MAX_UINT64,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    Address,
+    BlockHash,
+    Draft,
+    Header,
+    Tx,
+    TxHash,
+)
 from tests.vectors.generate import merkle_path, transactions_root
 
 bits_64 = st.integers(0, 64).flatmap(lambda bits: st.integers(0, 2**bits - 1))
@@ -38,52 +53,86 @@ records = st.builds(
     bits_256,
     bits_256,
     st.binary(min_size=65, max_size=65),
+    st.just(DYNAMIC_FEE),
+    bits_256,
+    bits_256,
 )
+BASE_FEE = 10**9
 headers = st.builds(
     Header, bits_64, hashes.map(BlockHash), bits_64, hashes, hashes, bits_64, addresses, chain_ids, bits_64, bits_256
 )
 
 
-@settings(max_examples=100)
-@given(keys, addresses, bits_256, bits_64, bits_256, bits_64, chain_ids)
-def test_a_wallet_and_the_node_make_the_same_transaction(
-    key: bytes, to: Address, value: int, gas: int, gas_price: int, nonce: int, chain_id: int
-) -> None:
+@st.composite
+def drafts(draw: st.DrawFn) -> Draft:
+    """Of any type, with its caps in order, for a chain whose base fee is `BASE_FEE`."""
+    kind = draw(st.sampled_from((LEGACY, ACCESS_LIST, DYNAMIC_FEE)))
+    price, tip = draw(bits_256), draw(bits_256)
+    if kind == DYNAMIC_FEE:
+        terms = price_terms(kind, None, max(price, tip), min(price, tip), BASE_FEE)
+    else:
+        terms = price_terms(kind, price, None, None, BASE_FEE)
+    sender, to, value, gas = Address(bytes(20)), draw(addresses), draw(bits_256), draw(bits_64)
+    return Draft(sender, to, value, gas, terms.gas_price, draw(bits_64), *terms[1:])
+
+
+def wallet_fields(draft: Draft, chain_id: int) -> dict[str, object]:
+    """The same transfer as eth-account takes it."""
+    fields = {"nonce": draft.nonce, "gas": draft.gas, "to": bytes(draft.to), "value": draft.value, "data": b""}
+    if draft.kind == DYNAMIC_FEE:
+        fields |= {"maxFeePerGas": draft.max_fee, "maxPriorityFeePerGas": draft.max_tip}
+    else:
+        fields |= {"gasPrice": draft.gas_price}
+    typed = {"type": draft.kind, "accessList": []} if draft.kind else {}
+    return {**fields, **typed, "chainId": chain_id}
+
+
+@settings(max_examples=150)
+@given(keys, drafts(), chain_ids)
+def test_a_wallet_and_the_node_make_the_same_transaction(key: bytes, draft: Draft, chain_id: int) -> None:
     sender = address_of_key(key)
-    tx = sign_draft(Draft(sender, to, value, gas, gas_price, nonce), key, chain_id)
-    fields = {"nonce": nonce, "gasPrice": gas_price, "gas": gas, "to": bytes(to), "value": value, "data": b""}
-    signed = Wallet.sign_transaction({**fields, "chainId": chain_id}, key)
+    draft = msgspec.structs.replace(draft, sender=sender)
+    tx = sign_draft(draft, key, chain_id)
+    signed = Wallet.sign_transaction(wallet_fields(draft, chain_id), key)
     raw = encode_tx(tx, chain_id)
     assert (tx.hash, raw) == (bytes(signed.hash), bytes(signed.raw_transaction))
     assert Wallet.recover_transaction(raw) == checksum_address(sender)
-    assert decode_tx(raw, chain_id) == tx
-    assert build_tx(sender, to, value, gas, gas_price, nonce, tx.signature, chain_id) == tx
+    assert decode_tx(raw, chain_id, BASE_FEE) == tx
+    assert build_tx(draft, tx.signature, chain_id) == rebuild_tx(tx, chain_id, BASE_FEE) == tx
     assert decode_record(encode_record(tx)) == tx
 
 
-@settings(max_examples=200)
-@given(st.data())
-def test_a_raw_transaction_with_a_changed_byte_is_another_or_none(data: st.DataObject) -> None:
+@settings(max_examples=300)
+@given(st.sampled_from((LEGACY, ACCESS_LIST, DYNAMIC_FEE)), st.data())
+def test_a_raw_transaction_with_a_changed_byte_is_another_or_none(kind: int, data: st.DataObject) -> None:
     key = b"\x01" * 32
-    tx = sign_draft(Draft(address_of_key(key), Address(b"\x02" * 20), 10**18, 21_000, 10**9, 5), key, 1337)
+    caps = (2 * BASE_FEE, 3) if kind == DYNAMIC_FEE else (0, 0)
+    price = BASE_FEE + 3
+    draft = Draft(address_of_key(key), Address(b"\x02" * 20), 10**18, 21_000, price, 5, kind, *caps)
+    tx = sign_draft(draft, key, 1337)
     raw = bytearray(encode_tx(tx, 1337))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
-    try:
-        other = decode_tx(bytes(raw), 1337)
-    except (InvalidField, TxRejected):
-        return
-    assert encode_tx(other, 1337) == raw
-    assert (other.hash, other.sender) != (tx.hash, tx.sender)
+    check_decoded(bytes(raw), tx)
 
 
-@settings(max_examples=200)
-@given(st.one_of(st.binary(max_size=300), st.lists(st.binary(max_size=40), min_size=8, max_size=10).map(rlp.encode)))
-def test_no_bytes_break_the_decoder(raw: bytes) -> None:
+def check_decoded(raw: bytes, before: Tx | None = None) -> None:
+    """What is read at all is what eth-account reads, and has no second encoding."""
     try:
-        tx = decode_tx(raw, 1337)
+        tx = decode_tx(raw, 1337, BASE_FEE)
     except (InvalidField, TxRejected):
         return
     assert encode_tx(tx, 1337) == raw
+    assert Wallet.recover_transaction(raw) == checksum_address(tx.sender)
+    assert before is None or (tx.hash, tx.sender) != (before.hash, before.sender)
+
+
+items = st.lists(st.binary(max_size=40), min_size=8, max_size=13).map(rlp.encode)
+
+
+@settings(max_examples=300)
+@given(st.one_of(st.binary(max_size=300), items, st.tuples(st.sampled_from((b"\1", b"\2")), items).map(b"".join)))
+def test_no_bytes_break_the_decoder(raw: bytes) -> None:
+    check_decoded(raw)
 
 
 @given(records)

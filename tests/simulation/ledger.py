@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 GAS = 21_000
-BUNDLE = 0x02
+BUNDLE = 0x82
 BUNDLE_SIZES = range(2, 513)
 
 

@@ -124,7 +124,7 @@ class NetworkWorld(World):
         spoiled = bytearray(raw)
         spoiled[rng.randrange(len(spoiled))] ^= 1 << rng.randrange(8)
         with contextlib.suppress(Rejected):
-            tx = decode_tx(bytes(spoiled), CHAIN_ID)
+            tx = decode_tx(bytes(spoiled), CHAIN_ID, self.setup.genesis.gas_price)
             self.ledger.know(
                 Transfer(tx.hash, bytes(spoiled), tx.sender, tx.to, tx.nonce, tx.gas, tx.gas_price, tx.value)
             )

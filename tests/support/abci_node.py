@@ -74,7 +74,7 @@ class Node:
     def __init__(self, directory: Path, genesis: Genesis = GENESIS) -> None:
         self.chain = ChainStore.open(directory, genesis)
         self.pool = Mempool(genesis.rules, PoolLimits(), self.chain)
-        self.senders = ParsedTxs(genesis.chain_id)
+        self.senders = ParsedTxs(genesis.chain_id, genesis.gas_price)
         self.events = Recorder(self.pool)
         self.heard: list[int] = []
         self.seconds = 0.0

@@ -3,7 +3,7 @@
 Where the blocks start after genesis, the state that they start from is checked against the first one's state root.
 """
 
-from cairn.domain.codec import decode_record
+from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance, decode_governance, encode_governance
@@ -11,8 +11,8 @@ from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block
-from cairn.domain.txs import build_tx
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx
+from cairn.domain.txs import rebuild_tx
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Rules, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
@@ -37,11 +37,11 @@ def _replay(database: Database, base: int, head_height: int, genesis: Genesis) -
         outcome = genesis_outcome(genesis)
         replay.compare(outcome)
     else:
-        outcome = replay.load_base(genesis.rules.chain_id)
+        outcome = replay.load_base(genesis.rules)
     governance = outcome.governance
     for height in range(base + 1, head_height + 1):
         parent = outcome.block
-        block = replay.load_block(height, genesis.rules.chain_id)
+        block = replay.load_block(height, genesis.rules)
         change = replay.load_governance_change(height, governance)
         balances = replay.load_balances(height, genesis)
         try:
@@ -71,10 +71,10 @@ class _Replay:
     def account(self, address: Address) -> Account:
         return self._accounts.get(address, EMPTY_ACCOUNT)
 
-    def load_base(self, chain_id: int) -> BlockOutcome:
+    def load_base(self, rules: Rules) -> BlockOutcome:
         """The oldest block that is kept, with the state that it left, checked against its header."""
         base = self._base
-        block = self.load_block(base, chain_id)
+        block = self.load_block(base, rules)
         hashes = [tx.hash for tx in block.txs]
         self._expect(base, "hash", block.hash, block_hash(block.header))
         self._expect(base, "root of the transactions", block.header.tx_root, tx_root(hashes))
@@ -98,7 +98,7 @@ class _Replay:
                 found = value
         return None if found is None else decode_governance(found)
 
-    def load_block(self, height: int, chain_id: int) -> Block:
+    def load_block(self, height: int, rules: Rules) -> Block:
         """A stored block, with the signature of every transaction checked."""
         found = self._chain.find_header(height)
         if found is None:
@@ -107,10 +107,10 @@ class _Replay:
         for record in self._chain.records(height):
             tx = decode_record(record)
             try:
-                again = build_tx(tx.sender, tx.to, tx.value, tx.gas, tx.gas_price, tx.nonce, tx.signature, chain_id)
+                again = rebuild_tx(tx, rules.chain_id, rules.gas_price)
             except Rejected as error:
                 raise Corrupt(f"block {height}: transaction 0x{tx.hash.hex()} is not valid: {error.detail}") from error
-            if again != tx:
+            if encode_record(again) != record:
                 raise Corrupt(
                     f"block {height}: transaction 0x{tx.hash.hex()} is stored under a hash that is not its own"
                 )

@@ -51,7 +51,10 @@ def mixed_rubbish() -> Items:
 
     def items() -> list[bytes]:
         singles = [forger.transfer() for _ in range(5)]
-        nothing = [prefix + random.randbytes(random.randrange(1, 2_000)) for prefix in (b"", b"\x01{", b"\x02\x00\x10")]
+        nothing = [
+            prefix + random.randbytes(random.randrange(1, 2_000))
+            for prefix in (b"", b"\x81{", b"\x82\x00\x10", b"\x02\xf8")
+        ]
         return [forger.bundle(), forger.bundle(random.randrange(2, 100)), *singles, *nothing]
 
     return items

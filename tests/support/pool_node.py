@@ -18,7 +18,7 @@ from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import build_tx
-from cairn.domain.types import TRANSFER_GAS, Address, Rules, Tx
+from cairn.domain.types import TRANSFER_GAS, Address, Draft, Rules, Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.transfers import Accounts
@@ -109,16 +109,18 @@ class PoolNode:
     def admit(self, transfer: SignedTransfer) -> Submitted | ApiError:
         if transfer.nonce in self.full_for:
             return MempoolFull("there is no room")
-        tx = build_tx(
+        draft = Draft(
             sender=parse_address(transfer.sender, "from"),
             to=parse_address(transfer.to, "to"),
             value=transfer.value,
             gas=transfer.gas,
             gas_price=transfer.gas_price,
             nonce=transfer.nonce,
-            signature=bytes.fromhex(transfer.signature[2:]),
-            chain_id=CHAIN_ID,
+            kind=transfer.type,
+            max_fee=transfer.max_fee_per_gas or 0,
+            max_tip=transfer.max_priority_fee_per_gas or 0,
         )
+        tx = build_tx(draft, bytes.fromhex(transfer.signature[2:]), CHAIN_ID)
         try:
             self.pool.admit(tx, received_at=0)
         except NodeError as refused:

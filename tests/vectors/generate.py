@@ -30,6 +30,49 @@ def seeded(label: str, size: int) -> bytes:
     return blake3(label.encode()).digest(length=size)
 
 
+def typed_transaction(name: str, to: bytes, value: int, nonce: int, prices: Sequence[int], chain_id: int) -> Json:
+    """Of type 1 with one price, of type 2 with the tip and the fee."""
+    key, kind = seeded("key", 32), len(prices)
+    names = ("gasPrice",) if kind == 1 else ("maxPriorityFeePerGas", "maxFeePerGas")
+    fields = {"nonce": nonce, "gas": 21_000, "to": to, "value": value, "data": b"", "chainId": chain_id, "type": kind}
+    signed = Account.sign_transaction({**fields, **dict(zip(names, prices, strict=True)), "accessList": []}, key)
+    payload = bytes([kind]) + rlp.encode([chain_id, nonce, *prices, 21_000, to, value, b"", []])
+    return {
+        "name": name,
+        "type": kind,
+        "privateKey": hexed(key),
+        "chainId": chain_id,
+        "from": Account.from_key(key).address,
+        "to": to_checksum_address(to),
+        "value": str(value),
+        "nonce": nonce,
+        "gas": 21_000,
+        **{each: str(price) for each, price in zip(names, prices, strict=True)},
+        "signingPayload": hexed(payload),
+        "signingHash": hexed(keccak(payload)),
+        "signature": hexed(signed.r.to_bytes(32, "big") + signed.s.to_bytes(32, "big") + bytes([signed.v])),
+        "raw": hexed(signed.raw_transaction),
+        "txHash": hexed(signed.hash),
+    }
+
+
+def typed_transactions() -> list[Json]:
+    coin, gwei, to, most = 10**18, 10**9, seeded("to", 20), 2**256 - 1
+    last_chain = (2**64 - 1) // 2 - 36
+    rows: list[tuple[str, int, int, list[int], int]] = [
+        ("type 1", coin, 0, [gwei], 1337),
+        ("type 1, all zero", 0, 0, [0], 1),
+        ("type 1, all largest", most, 2**64 - 1, [most], last_chain),
+        ("type 2", coin, 0, [gwei, 3 * gwei], 1337),
+        ("type 2 without a tip", coin, 1, [0, gwei], 1337),
+        ("type 2, the tip is cut", coin, 2, [gwei, gwei + 5], 1337),
+        ("type 2, all zero", 0, 0, [0, 0], 1),
+        ("type 2, one byte boundaries", 128, 127, [127, 128], 128),
+        ("type 2, all largest", most, 2**64 - 1, [most, most], last_chain),
+    ]
+    return [typed_transaction(name, to, value, nonce, prices, chain) for name, value, nonce, prices, chain in rows]
+
+
 def transaction(
     name: str, key: bytes, to: bytes, value: int, nonce: int, gas: int, gas_price: int, chain_id: int
 ) -> Json:
@@ -195,7 +238,7 @@ def validator_update(chain_id: int, sequence: int, row: tuple[bytes, int, bytes,
         "validator": _shown_validator(*row),
         "privateKeys": [hexed(key) for key in keys],
         "signedHash": hexed(digest),
-        "encoded": hexed(b"\1" + unsigned + bytes([len(signatures)]) + b"".join(signatures)),
+        "encoded": hexed(b"\x81" + unsigned + bytes([len(signatures)]) + b"".join(signatures)),
     }
 
 
@@ -280,6 +323,7 @@ def files() -> dict[str, str]:
     """The text of each file, by its name."""
     vectors = {
         "transactions.json": transactions(),
+        "typed_transactions.json": typed_transactions(),
         "addresses.json": addresses(),
         "merkle.json": merkle(),
         "states.json": states(),

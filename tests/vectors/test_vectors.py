@@ -11,9 +11,9 @@ from cairn.domain.codec import (
     decode_record,
     decode_tx,
     encode_record,
-    encode_transfer,
     encode_tx,
-    signing_list,
+    encode_unsigned,
+    signing_bytes,
 )
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
@@ -31,11 +31,14 @@ from cairn.domain.governance import (
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
+from cairn.domain.rules import price_terms
 from cairn.domain.txs import build_tx, sign_draft
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
 from tests.vectors import generate
 
 HERE = Path(__file__).parent
+BASE_FEE = 10**9
+PRICES = ("gasPrice", "maxFeePerGas", "maxPriorityFeePerGas")
 
 
 def load(name: str) -> Any:
@@ -57,18 +60,37 @@ def test_a_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]) -> N
     sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
     value, gas, gas_price, nonce = int(vector["value"]), vector["gas"], int(vector["gasPrice"]), vector["nonce"]
 
-    payload = signing_list(encode_transfer(nonce, gas_price, gas, to, value), chain_id)
+    draft = Draft(sender, to, value, gas, gas_price, nonce)
+    payload = signing_bytes(draft.kind, encode_unsigned(draft, nonce, chain_id), chain_id)
     assert payload == raw(vector["signingPayload"])
     assert keccak256(payload) == raw(vector["signingHash"])
     assert recover_sender(keccak256(payload), signature) == sender == address_of_key(key)
     assert sign_digest(keccak256(payload), key) == signature
 
-    tx = build_tx(sender, to, value, gas, gas_price, nonce, signature, chain_id)
+    check_made(draft, vector)
+
+
+def check_made(draft: Draft, vector: dict[str, Any]) -> None:
+    chain_id = vector["chainId"]
+    tx = build_tx(draft, raw(vector["signature"]), chain_id)
     assert tx.hash == raw(vector["txHash"])
     assert encode_tx(tx, chain_id) == raw(vector["raw"])
-    assert decode_tx(raw(vector["raw"]), chain_id) == tx
-    assert sign_draft(Draft(sender, to, value, gas, gas_price, nonce), key, chain_id) == tx
+    assert decode_tx(raw(vector["raw"]), chain_id, BASE_FEE) == tx
+    assert sign_draft(draft, raw(vector["privateKey"]), chain_id) == tx
     assert decode_record(encode_record(tx)) == tx
+
+
+@pytest.mark.parametrize("vector", load("typed_transactions.json"), ids=lambda vector: vector["name"])
+def test_a_typed_transaction_is_what_a_wallet_makes_of_it(vector: dict[str, Any]) -> None:
+    kind, chain_id, nonce = vector["type"], vector["chainId"], vector["nonce"]
+    sender, to = parse_address(vector["from"], "from"), parse_address(vector["to"], "to")
+    price, max_fee, max_tip = (int(vector[name]) if name in vector else None for name in PRICES)
+    terms = price_terms(kind, price, max_fee, max_tip, BASE_FEE)
+    draft = Draft(sender, to, int(vector["value"]), vector["gas"], terms.gas_price, nonce, *terms[1:])
+    payload = signing_bytes(kind, encode_unsigned(draft, nonce, chain_id), chain_id)
+    assert payload == raw(vector["signingPayload"])
+    assert keccak256(payload) == raw(vector["signingHash"])
+    check_made(draft, vector)
 
 
 def test_the_dev_accounts_are_those_of_the_mnemonic() -> None:

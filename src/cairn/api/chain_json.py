@@ -1,10 +1,11 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder: these are the hot reads."""
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from cairn.api.schemas import BlockSummary, HeaderView, PendingItem, SignedView
 from cairn.core.gateway import PendingTx
-from cairn.domain.types import TRANSFER_GAS, BlockHash, Header, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, Header, Tx, TxHash
 
 
 def hex_text(data: bytes) -> str:
@@ -16,10 +17,14 @@ def submitted_json(tx_hash: TxHash, confirmed: bool) -> bytes:
 
 
 def _own_fields(tx: Tx) -> str:
-    return (
+    own = (
         f'"from":"0x{tx.sender.hex()}","to":"0x{tx.to.hex()}","value":{tx.value},"nonce":{tx.nonce}'
         f',"gas":{tx.gas},"gasPrice":{tx.gas_price}'
     )
+    if tx.kind == LEGACY:
+        return own
+    caps = f',"maxFeePerGas":{tx.max_fee},"maxPriorityFeePerGas":{tx.max_tip}' if tx.kind == DYNAMIC_FEE else ""
+    return f'{own},"type":{tx.kind}{caps}'
 
 
 def pending_json(tx: Tx) -> bytes:
@@ -70,14 +75,18 @@ def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
 
 
 def signed_view(tx: Tx) -> SignedView:
+    is_dynamic = tx.kind == DYNAMIC_FEE
     return SignedView(
         sender=hex_text(tx.sender),
         to=hex_text(tx.to),
         value=tx.value,
         nonce=tx.nonce,
         gas=tx.gas,
-        gasPrice=tx.gas_price,
+        gasPrice=UNSET if is_dynamic else tx.gas_price,
         signature=hex_text(tx.signature),
+        type=tx.kind or UNSET,
+        maxFeePerGas=tx.max_fee if is_dynamic else UNSET,
+        maxPriorityFeePerGas=tx.max_tip if is_dynamic else UNSET,
     )
 
 

@@ -104,8 +104,11 @@ class SignedView(msgspec.Struct, frozen=True):
     value: int
     nonce: int
     gas: int
-    gasPrice: int
+    gasPrice: int | msgspec.UnsetType
     signature: Hex
+    type: int | msgspec.UnsetType = msgspec.UNSET
+    maxFeePerGas: int | msgspec.UnsetType = msgspec.UNSET
+    maxPriorityFeePerGas: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ProofView(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 
+import msgspec
 import structlog
 
 from cairn.api.chain_json import hex_text
@@ -32,21 +33,18 @@ class Submitter:
         """The plain case, without a task of its own: None when the nonce or the signature was left out."""
         info = self._accepting_info()
         submission = parse_submission(body, info.gas_price)
-        signature, nonce = submission.signature, submission.nonce
-        if signature is None or nonce is None:
+        signature = submission.signature
+        if signature is None or submission.nonce is None:
             return None
-        tx = build_tx(
-            submission.sender, submission.to, submission.value, submission.gas, submission.gas_price, nonce, signature,
-            info.chain_id,
-        )  # fmt: skip
-        return self._gateway.submit(tx)
+        return self._gateway.submit(build_tx(submission, signature, info.chain_id))
 
     async def admit(self, body: bytes) -> Admission:
         return await (self.admit_complete(body) or await self._begin(body))
 
     def admit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
-        """A signed transaction in RLP. Raises `InvalidField` for anything but a legacy transfer."""
-        return self._gateway.submit(decode_tx(raw, self._accepting_info().chain_id))
+        """A signed transaction in RLP. Raises `InvalidField` for anything but a transfer."""
+        info = self._accepting_info()
+        return self._gateway.submit(decode_tx(raw, info.chain_id, info.gas_price))
 
     async def admit_draft(self, draft: Draft) -> Admission:
         """A transfer that the node signs."""
@@ -105,16 +103,7 @@ class Submitter:
 
 def signed_tx(submission: Submission, signature: bytes, nonce: int, info: ChainInfo) -> Tx:
     """Check the signature over these fields and this nonce. Raises `InvalidSignature`."""
-    return build_tx(
-        sender=submission.sender,
-        to=submission.to,
-        value=submission.value,
-        gas=submission.gas,
-        gas_price=submission.gas_price,
-        nonce=nonce,
-        signature=signature,
-        chain_id=info.chain_id,
-    )
+    return build_tx(msgspec.structs.replace(submission, nonce=nonce), signature, info.chain_id)
 
 
 def draft_of(submission: Submission, info: ChainInfo) -> Draft:
@@ -129,6 +118,9 @@ def draft_of(submission: Submission, info: ChainInfo) -> Draft:
         gas=submission.gas,
         gas_price=submission.gas_price,
         nonce=submission.nonce,
+        kind=submission.kind,
+        max_fee=submission.max_fee,
+        max_tip=submission.max_tip,
     )
 
 

@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -13,7 +13,7 @@ from cairn.domain import errors as domain_errors
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import TRANSFER_GAS, Draft
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Draft
 
 _is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch
 
@@ -27,6 +27,8 @@ class SignedTransfer(Transfer, frozen=True, kw_only=True):
         """What `POST /tx` takes: all fields but the hash."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         del fields["txHash"]
+        if self.type == DYNAMIC_FEE:
+            del fields["gasPrice"]
         return fields
 
 
@@ -91,23 +93,37 @@ class Account:
         *,
         nonce: int,
         chain_id: int,
-        gas_price: int,
+        gas_price: int | None = None,
+        max_fee: int | None = None,
+        tip: int = 0,
         gas: int = TRANSFER_GAS,
         unique: bool = False,
     ) -> SignedTransfer:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
 
+        It pays `gas_price` for a unit of gas; or, as a type 2 transaction (EIP-1559), the chain's gas price and `tip`
+        above it, but no more than `max_fee`. What that comes to only the node knows: until then, `gas_price` of what
+        this returns is `max_fee`.
         The same fields give the same transaction, unless it is to be `unique`: then its signature and hash are of no
         other, not even of a payment just like it that another program signs at the same time.
         """
-        for field, number in (("value", value), ("nonce", nonce), ("gas", gas), ("gasPrice", gas_price)):
+        is_dynamic = max_fee is not None
+        if is_dynamic and gas_price is not None:
+            raise InvalidField("gasPrice: max_fee is given instead", field="gasPrice")
+        price = max_fee if is_dynamic else gas_price
+        numbers = {"value": value, "nonce": nonce, "gas": gas, "maxFeePerGas" if is_dynamic else "gasPrice": price}
+        for field, number in {**numbers, "maxPriorityFeePerGas": tip}.items():
             # A float would be signed as another number than the one that was meant.
             if type(number) is not int:
                 raise InvalidField(f"{field}: is not an integer", field=field)
         if not isinstance(to, str):
             raise InvalidField("to: is not a string", field="to")
         try:
-            draft = Draft(self._address, parse_address(to, "to"), value, gas, gas_price, nonce)
+            draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce)
+            if max_fee is not None:
+                draft = msgspec.structs.replace(draft, kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=tip)
+            elif tip:
+                raise domain_errors.InvalidField("maxPriorityFeePerGas", "needs max_fee: only type 2 has a tip")
             tx = sign_draft(draft, self._key, chain_id, secrets.token_bytes(32) if unique else b"")
         except domain_errors.InvalidField as invalid:
             raise InvalidField(invalid.detail, field=invalid.field) from None
@@ -118,8 +134,11 @@ class Account:
             value=value,
             nonce=nonce,
             gas=gas,
-            gas_price=gas_price,
+            gas_price=tx.gas_price,
             signature="0x" + tx.signature.hex(),
+            type=tx.kind,
+            max_fee_per_gas=max_fee,
+            max_priority_fee_per_gas=tip if is_dynamic else None,
         )
 
     def __repr__(self) -> str:

@@ -12,8 +12,9 @@ from cairn.client.errors import InvalidProof
 from cairn.domain.errors import Rejected
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
+from cairn.domain.rules import price_terms
 from cairn.domain.txs import build_tx
-from cairn.domain.types import TRANSFER_GAS, Address, BlockHash
+from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft
 from cairn.domain.types import Header as DomainHeader
 
 DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
@@ -27,7 +28,7 @@ class Submitted(msgspec.Struct, frozen=True, rename="camel"):
     tx_hash: str
 
 
-class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """What every form of a transaction has."""
 
     tx_hash: str
@@ -38,6 +39,13 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     gas: int
     """The limit; a transfer takes 21,000."""
     gas_price: int
+    """What it pays for a unit of gas."""
+    type: int = LEGACY
+    """Of the transaction: 0, 1 (EIP-2930) or 2 (EIP-1559)."""
+    max_fee_per_gas: int | None = None
+    """Of type 2, and None of any other: the most that it would pay for a unit of gas."""
+    max_priority_fee_per_gas: int | None = None
+    """Of type 2, and None of any other: what of that may be above the chain's gas price."""
 
     @property
     def cost(self) -> int:
@@ -172,7 +180,7 @@ class AccountState(msgspec.Struct, frozen=True, rename="camel"):
     """After the confirmed and the pending transactions."""
 
 
-class SignedFields(msgspec.Struct, frozen=True, rename="camel"):
+class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the sender of a transaction signed, as `POST /tx` takes it: the hash covers all of it."""
 
     sender: str = msgspec.field(name="from")
@@ -180,15 +188,31 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel"):
     value: int
     nonce: int
     gas: int
-    gas_price: int
     signature: str
+    gas_price: int | None = None
+    """None of type 2, which has the two below instead."""
+    type: int = LEGACY
+    max_fee_per_gas: int | None = None
+    max_priority_fee_per_gas: int | None = None
+
+    def computed_price(self, base_fee: int) -> int:
+        """What it pays for a unit of gas. Raises `ValueError` unless it has the fields of its type."""
+        try:
+            terms = price_terms(
+                self.type, self.gas_price, self.max_fee_per_gas, self.max_priority_fee_per_gas, base_fee
+            )
+        except Rejected as refused:
+            raise ValueError(refused.detail) from None
+        return terms.gas_price
 
     def computed_hash(self, chain_id: int) -> str:
         """The hash of the transaction. Raises `ValueError` unless `sender` signed these fields for that chain."""
         sender, to = Address(_raw(self.sender)), Address(_raw(self.to))
         signature = _raw(self.signature)
         try:
-            tx = build_tx(sender, to, self.value, self.gas, self.gas_price, self.nonce, signature, chain_id)
+            price, caps = self.gas_price or 0, (self.max_fee_per_gas or 0, self.max_priority_fee_per_gas or 0)
+            draft = Draft(sender, to, self.value, self.gas, price, self.nonce, self.type, *caps)
+            tx = build_tx(draft, signature, chain_id)
         except Rejected as refused:
             raise ValueError(refused.detail) from None
         return "0x" + tx.hash.hex()
@@ -218,6 +242,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             root, leaf = _raw(self.header.transactions_root), _raw(self.tx_hash)
             computed = self.header.computed_hash()
             signed = self.transaction.computed_hash(self.header.chain_id)
+            self.transaction.computed_price(self.header.base_fee_per_gas)
         except (ValueError, OverflowError) as error:
             raise InvalidProof(f"the proof cannot be read: {error}") from None
         if not self.tx_hash == signed == tx_hash.lower():
@@ -235,13 +260,16 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
     def check_same(self, tx: ConfirmedTransaction) -> None:
         """Check, once the proof is verified, that `tx` tells of the same. Raises `InvalidProof`."""
         signed = self.transaction
+        price = signed.computed_price(self.header.base_fee_per_gas)
         proven = {
-            **{name: getattr(signed, name) for name in ("sender", "to", "value", "nonce", "gas", "gas_price")},
+            **{name: getattr(signed, name) for name in ("sender", "to", "value", "nonce", "gas", "type")},
+            **{name: getattr(signed, name) for name in ("max_fee_per_gas", "max_priority_fee_per_gas")},
+            "gas_price": price,
             "tx_hash": self.tx_hash,
             "block_height": self.header.block_height,
             "block_hash": self.header.hash,
             "transaction_index": self.transaction_index,
-            "fee": TRANSFER_GAS * signed.gas_price,
+            "fee": TRANSFER_GAS * price,
         }
         for name, value in proven.items():
             if getattr(tx, name) != value:

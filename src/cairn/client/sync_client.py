@@ -50,26 +50,47 @@ class Wallet:
     def address(self) -> str:
         return self._async.address
 
-    def send(self, to: str, value: int, *, gas: int = TRANSFER_GAS, gas_price: int | None = None) -> str:
+    def send(
+        self,
+        to: str,
+        value: int,
+        *,
+        gas: int = TRANSFER_GAS,
+        gas_price: int | None = None,
+        max_fee: int | None = None,
+        tip: int | None = None,
+    ) -> str:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `Client.wait` sees it confirmed.
 
+        Without a price it pays the chain's. `tip` is paid above that, up to `max_fee` together: either makes a type 2
+        transaction (EIP-1559).
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
         `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
         transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
         another `send` is another payment.
         Cancelling takes the payment back only while it waits in line.
         """
-        return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price))
+        return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip))
 
     def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
         """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
         return self._loop.run(self._async.send_all(payments))
 
     def sign(
-        self, to: str, value: int, *, nonce: int | None = None, gas: int = TRANSFER_GAS, gas_price: int | None = None
+        self,
+        to: str,
+        value: int,
+        *,
+        nonce: int | None = None,
+        gas: int = TRANSFER_GAS,
+        gas_price: int | None = None,
+        max_fee: int | None = None,
+        tip: int | None = None,
     ) -> SignedTransfer:
         """Sign without submitting. Without `nonce` it is the account's next one, which nothing reserves."""
-        return self._loop.run(self._async.sign(to, value, nonce=nonce, gas=gas, gas_price=gas_price))
+        return self._loop.run(
+            self._async.sign(to, value, nonce=nonce, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip)
+        )
 
 
 class Client:

@@ -15,7 +15,9 @@ that stays full for it. What was taken behind the hole waits until the next paym
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.errors import (
@@ -24,6 +26,7 @@ from cairn.client.errors import (
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
+    InvalidField,
     NodeUnreachable,
     NonceTooHigh,
     NonceTooLow,
@@ -32,7 +35,9 @@ from cairn.client.errors import (
     TxDropped,
 )
 from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
-from cairn.domain.types import TRANSFER_GAS
+from cairn.domain import errors as domain_errors
+from cairn.domain.rules import Terms, price_terms
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 MAX_TOGETHER = 64
 """As far ahead as a node takes a nonce: even if it refuses the first of a request, it can hold the others."""
@@ -56,14 +61,33 @@ class Node(Protocol):
     async def submit_all(self, transfers: Sequence[SignedTransfer]) -> list[Submitted | ApiError]: ...
 
 
+class _Price(NamedTuple):
+    """What is offered for a unit of gas; what is None, the chain decides."""
+
+    gas_price: int | None = None
+    max_fee: int | None = None
+    tip: int | None = None
+
+    def terms(self, base_fee: int) -> Terms:
+        """What it comes to on a chain with this gas price. Raises `InvalidField`."""
+        names = {"gasPrice": self.gas_price, "maxFeePerGas": self.max_fee, "maxPriorityFeePerGas": self.tip}
+        for field, number in names.items():
+            if number is not None and type(number) is not int:
+                raise InvalidField(f"{field}: is not an integer", field=field)
+        try:
+            return price_terms(None, *self, base_fee)
+        except domain_errors.InvalidField as invalid:
+            raise InvalidField(invalid.detail, field=invalid.field) from None
+
+
 class _Payment:
     """One `send` that waits for its answer."""
 
-    def __init__(self, to: str, value: int, gas: int, gas_price: int | None) -> None:
+    def __init__(self, to: str, value: int, gas: int, price: _Price) -> None:
         self.to = to
         self.value = value
         self.gas = gas
-        self.gas_price = gas_price
+        self.price = price
         self.attempts = 0
         self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -105,20 +129,31 @@ class AsyncWallet:
     def address(self) -> str:
         return self._account.address
 
-    async def send(self, to: str, value: int, *, gas: int = TRANSFER_GAS, gas_price: int | None = None) -> str:
+    async def send(
+        self,
+        to: str,
+        value: int,
+        *,
+        gas: int = TRANSFER_GAS,
+        gas_price: int | None = None,
+        max_fee: int | None = None,
+        tip: int | None = None,
+    ) -> str:
         """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `AsyncClient.wait` sees it confirmed.
 
+        Without a price it pays the chain's. `tip` is paid above that, up to `max_fee` together: either makes a type 2
+        transaction (EIP-1559).
         Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
         `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
         transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
         another `send` is another payment.
         Cancelling takes the payment back only while it waits in line.
         """
-        return await self._line_up(to, value, gas, gas_price)
+        return await self._line_up(to, value, gas, _Price(gas_price, max_fee, tip))
 
     async def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
         """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
-        answers = [self._line_up(to, value, TRANSFER_GAS, None) for to, value in payments]
+        answers = [self._line_up(to, value, TRANSFER_GAS, _Price()) for to, value in payments]
         results = await asyncio.gather(*answers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, ClientError):
@@ -126,14 +161,22 @@ class AsyncWallet:
         return [result for result in results if isinstance(result, str | ClientError)]
 
     async def sign(
-        self, to: str, value: int, *, nonce: int | None = None, gas: int = TRANSFER_GAS, gas_price: int | None = None
+        self,
+        to: str,
+        value: int,
+        *,
+        nonce: int | None = None,
+        gas: int = TRANSFER_GAS,
+        gas_price: int | None = None,
+        max_fee: int | None = None,
+        tip: int | None = None,
     ) -> SignedTransfer:
         """Sign without submitting. Without `nonce` it is the account's next one, which nothing reserves."""
         chain = await self._terms()
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
-        price = chain.gas_price if gas_price is None else gas_price
-        return self._account.sign(to, value, nonce=nonce, chain_id=chain.chain_id, gas=gas, gas_price=price)
+        payment = _Payment(to, value, gas, _Price(gas_price, max_fee, tip))
+        return self._sign_at(payment, nonce, chain, unique=False)
 
     async def close(self) -> None:
         """Stop sending; whoever waits for an answer is cancelled."""
@@ -143,8 +186,8 @@ class AsyncWallet:
 
     # The line.
 
-    def _line_up(self, to: str, value: int, gas: int, gas_price: int | None) -> "asyncio.Future[str]":
-        payment = _Payment(to, value, gas, gas_price)
+    def _line_up(self, to: str, value: int, gas: int, price: _Price) -> "asyncio.Future[str]":
+        payment = _Payment(to, value, gas, price)
         self._waiting.append(payment)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_waiting())
@@ -218,25 +261,34 @@ class AsyncWallet:
 
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
         """Raises what the node would refuse with."""
-        price = chain.gas_price if payment.gas_price is None else payment.gas_price
         # First, since it finds what is no number at all. Unique, since another program may be about to make the same
         # payment with the same nonce: a node would take the two for one, and tell both that it was made.
+        signed = self._sign_at(payment, nonce, chain, unique=True)
+        if payment.gas < TRANSFER_GAS:
+            raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
+        if payment.gas > chain.block_gas_limit:
+            raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
+        if signed.gas_price < chain.gas_price:
+            name = "gasPrice" if signed.max_fee_per_gas is None else "maxFeePerGas"
+            raise GasPriceTooLow(f"{name} is {signed.gas_price}; this chain takes {chain.gas_price} or more")
+        return signed
+
+    def _sign_at(self, payment: _Payment, nonce: int, chain: Chain, unique: bool) -> SignedTransfer:
+        terms = payment.price.terms(chain.gas_price)
+        is_dynamic = terms.kind == DYNAMIC_FEE
         signed = self._account.sign(
             payment.to,
             payment.value,
             nonce=nonce,
             chain_id=chain.chain_id,
             gas=payment.gas,
-            gas_price=price,
-            unique=True,
+            gas_price=None if is_dynamic else terms.gas_price,
+            max_fee=terms.max_fee if is_dynamic else None,
+            tip=terms.max_tip,
+            unique=unique,
         )
-        if payment.gas < TRANSFER_GAS:
-            raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
-        if payment.gas > chain.block_gas_limit:
-            raise GasTooHigh(f"gas is {payment.gas}; a block has {chain.block_gas_limit}")
-        if price < chain.gas_price:
-            raise GasPriceTooLow(f"gasPrice is {price}; this chain takes {chain.gas_price} or more")
-        return signed
+        # The chain's own price is known here.
+        return msgspec.structs.replace(signed, gas_price=terms.gas_price) if is_dynamic else signed
 
     async def _submit(self, batch: list[_Signed]) -> None:
         # Until there is an answer, only the node knows what has become of these nonces.

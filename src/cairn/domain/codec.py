@@ -1,8 +1,18 @@
 """Bytes of transactions: RLP as on Ethereum, and a fixed-width record.
 
-Record of a transaction, 217 bytes, big-endian; the link, the journal and the store carry it as it is:
+Legacy transactions (EIP-155) are a list; the other types are a byte, their type, and a list:
+
+    legacy    nonce, gas price, gas, to, value, data                                       v,      r, s
+    type 1    chain id, nonce, gas price, gas, to, value, data, access list                parity, r, s
+    type 2    chain id, nonce, max tip, max fee, gas, to, value, data, access list         parity, r, s
+
+What is signed has the chain id and two empty items instead of v, r and s, or nothing instead of parity, r and s.
+Data and access list are empty: there is nothing on this chain that they could be for.
+
+Record of a transaction, 282 bytes, big-endian; the link, the journal and the store carry it as it is:
 
     hash 32 | sender 20 | to 20 | nonce 8 | gas 8 | gas price 32 | value 32 | r 32, s 32, parity 1
+    | type 1 | max fee 32 | max tip 32
 """
 
 from collections.abc import Iterator
@@ -12,21 +22,64 @@ from struct import error as StructError
 
 from cairn.domain.crypto import keccak256, recover_sender
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
-from cairn.domain.rlp import decode_list, decode_uint, decode_word, encode_list, encode_uint
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, Tx, TxHash
+from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_uint
+from cairn.domain.rules import check_caps, effective_price
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT256, Address, Draft, Tx, TxHash
 
-_RECORD = Struct(">32s20s20sQQ32s32s65s")
+_RECORD = Struct(">32s20s20sQQ32s32s65sB32s32s")
 TX_RECORD_SIZE = _RECORD.size
 _pack_record = _RECORD.pack
 _unpack_record = _RECORD.unpack
+_NO_CAP = bytes(32)
 
 _V_OF_NO_CHAIN = (0, 1, 27, 28)
+_LAST_TYPE = 0x7F
+"""EIP-2718 has no type above it, so that no type begins as a list does."""
+
+_NONCE, _GAS_PRICE, _GAS = ("Nonce", "uint64"), ("GasPrice", "*big.Int"), ("Gas", "uint64")
+_TO, _VALUE, _DATA = ("To", "common.Address"), ("Value", "*big.Int"), ("Data", "[]uint8")
+_TIP_CAP, _FEE_CAP, _CHAIN_ID = ("GasTipCap", "*big.Int"), ("GasFeeCap", "*big.Int"), ("ChainID", "*big.Int")
+_ACCESS_LIST = ("AccessList", "types.AccessList")
+_SIGNATURE = (("V", "*big.Int"), ("R", "*big.Int"), ("S", "*big.Int"))
+_LEGACY_SHAPE = Shape("LegacyTx", (_NONCE, _GAS_PRICE, _GAS, _TO, _VALUE, _DATA, *_SIGNATURE))
+_TYPED_SHAPES = {
+    ACCESS_LIST: Shape(
+        "AccessListTx", (_CHAIN_ID, _NONCE, _GAS_PRICE, _GAS, _TO, _VALUE, _DATA, _ACCESS_LIST, *_SIGNATURE), 7
+    ),
+    DYNAMIC_FEE: Shape(
+        "DynamicFeeTx", (_CHAIN_ID, _NONCE, _TIP_CAP, _FEE_CAP, _GAS, _TO, _VALUE, _DATA, _ACCESS_LIST, *_SIGNATURE), 8
+    ),
+}
+_ANY_SIZE = 2**64
+"""Of an integer that is read first and looked at then, as geth does with what it takes for a big one."""
 
 
-def encode_transfer(nonce: int, gas_price: int, gas: int, to: Address, value: int) -> bytes:
-    """The six items that the signed and the unsigned transaction share; the sixth, the data, is empty."""
+def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
+    """The items that the signed and the unsigned transaction share."""
+    if tx.kind == LEGACY:
+        return b"".join(
+            (
+                encode_uint(nonce),
+                encode_uint(tx.gas_price),
+                encode_uint(tx.gas),
+                b"\x94",
+                tx.to,
+                encode_uint(tx.value),
+                b"\x80",
+            )
+        )
+    prices = encode_uint(tx.gas_price) if tx.kind == ACCESS_LIST else encode_uint(tx.max_tip) + encode_uint(tx.max_fee)
     return b"".join(
-        (encode_uint(nonce), encode_uint(gas_price), encode_uint(gas), b"\x94", to, encode_uint(value), b"\x80")
+        (
+            encode_uint(chain_id),
+            encode_uint(nonce),
+            prices,
+            encode_uint(tx.gas),
+            b"\x94",
+            tx.to,
+            encode_uint(tx.value),
+            b"\x80\xc0",
+        )
     )
 
 
@@ -37,46 +90,52 @@ def _chain_items(chain_id: int) -> tuple[bytes, bytes, bytes]:
     return encode_uint(chain_id) + b"\x80\x80", encode_uint(v), encode_uint(v + 1)
 
 
-def signing_list(transfer: bytes, chain_id: int) -> bytes:
-    """What is hashed and signed, from the shared six items."""
-    return encode_list(transfer + _chain_items(chain_id)[0])
+def signing_bytes(kind: int, unsigned: bytes, chain_id: int) -> bytes:
+    """What is hashed and signed, from the shared items."""
+    if kind == LEGACY:
+        return encode_list(unsigned + _chain_items(chain_id)[0])
+    return bytes((kind,)) + encode_list(unsigned)
 
 
-def signed_list(transfer: bytes, signature: bytes, chain_id: int) -> bytes:
-    """The raw transaction, from the shared six items."""
-    r, s = signature[:32], signature[32:64]
-    return encode_list(
+def signed_bytes(kind: int, unsigned: bytes, signature: bytes, chain_id: int) -> bytes:
+    """The raw transaction, from the shared items."""
+    r, s, parity = signature[:32], signature[32:64], signature[64]
+    body = encode_list(
         b"".join(
             (
-                transfer,
-                _chain_items(chain_id)[1 + signature[64]],
+                unsigned,
+                encode_uint(parity) if kind else _chain_items(chain_id)[1 + parity],
                 # r and s are integers: one in 256 has a leading zero byte, which RLP drops.
                 b"\xa0" + r if r[0] else encode_uint(int.from_bytes(r, "big")),
                 b"\xa0" + s if s[0] else encode_uint(int.from_bytes(s, "big")),
             )
         )
     )
+    return bytes((kind,)) + body if kind else body
 
 
 def encode_tx(tx: Tx, chain_id: int) -> bytes:
     """The raw signed transaction, as `eth_sendRawTransaction` takes it; its keccak-256 is the hash."""
-    return signed_list(encode_transfer(tx.nonce, tx.gas_price, tx.gas, tx.to, tx.value), tx.signature, chain_id)
+    return signed_bytes(tx.kind, encode_unsigned(tx, tx.nonce, chain_id), tx.signature, chain_id)
 
 
-def decode_tx(raw: bytes, chain_id: int) -> Tx:
+def decode_tx(raw: bytes, chain_id: int, base_fee: int) -> Tx:
     """Read a raw signed transaction and recover its sender. Raises `InvalidField` or `InvalidSignature`."""
+    if not raw or raw[0] <= _LAST_TYPE:
+        return _decode_typed(raw, chain_id, base_fee)
+    shape = _LEGACY_SHAPE
     try:
-        items, places = decode_list(raw, 9)
-        if not items[3]:
-            raise InvalidField("to", "is missing, and this chain has no contracts that could be created")
-        if items[5]:
-            raise InvalidField("data", "must be empty: this chain has no contracts that it could be for")
-        nonce, gas = decode_uint(items[0], MAX_UINT64), decode_uint(items[2], MAX_UINT64)
-        gas_price, value = decode_uint(items[1], MAX_UINT256), decode_uint(items[4], MAX_UINT256)
-        v = decode_uint(items[6], MAX_UINT256)
-        r_and_s = decode_word(items[7]) + decode_word(items[8])
-        if len(items[3]) != 20:
-            raise ValueError("the recipient is not an address of 20 bytes")
+        items, places = decode_list(raw, 0, shape)
+        nonce, gas = decode_uint(items, 0, 8, shape), decode_uint(items, 2, 8, shape)
+        gas_price, value = decode_uint(items, 1, _ANY_SIZE, shape), decode_uint(items, 4, _ANY_SIZE, shape)
+        v = decode_uint(items, 6, _ANY_SIZE, shape)
+        r_and_s = decode_word(items, 7, shape) + decode_word(items, 8, shape)
+        to, data = items[3], items[5]
+        if len(to) != 20 or data or len(items[1]) > 32 or len(items[4]) > 32:
+            _check_recipient(items, 3, shape)
+            _check_empty(to, data)
+            _check_amount("gasPrice", items[1], "max fee per gas")
+            _check_amount("value", items[4], "value")
     except ValueError as error:
         raise InvalidField("rlp", str(error)) from None
     parity = v - 2 * chain_id - 35
@@ -84,20 +143,87 @@ def decode_tx(raw: bytes, chain_id: int) -> Tx:
         raise _wrong_chain(v, chain_id)
     signature = r_and_s + bytes((parity,))
     # There is one encoding of each transfer only: what was signed is in these very bytes.
-    transfer = raw[places[0] : places[6]]
-    sender = recover_sender(keccak256(signing_list(transfer, chain_id)), signature)
-    return Tx(TxHash(keccak256(raw)), sender, Address(items[3]), nonce, gas, gas_price, value, signature)
+    sender = recover_sender(keccak256(signing_bytes(LEGACY, raw[places[0] : places[6]], chain_id)), signature)
+    return Tx(TxHash(keccak256(raw)), sender, Address(to), nonce, gas, gas_price, value, signature)
+
+
+def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
+    if len(raw) <= 1:
+        raise InvalidField("type", "typed transaction too short")
+    kind = raw[0]
+    shape = _TYPED_SHAPES.get(kind)
+    if shape is None:
+        raise type_not_supported(kind)
+    # A type 2 transaction has one item more, and those after it stand one further on.
+    more = kind - ACCESS_LIST
+    try:
+        items, places = decode_list(raw, 1, shape)
+        named, max_tip = decode_uint(items, 0, _ANY_SIZE, shape), decode_uint(items, 2, _ANY_SIZE, shape)
+        max_fee, value = decode_uint(items, 2 + more, _ANY_SIZE, shape), decode_uint(items, 5 + more, _ANY_SIZE, shape)
+        parity = decode_uint(items, 8 + more, _ANY_SIZE, shape)
+        r_and_s = decode_word(items, 9 + more, shape) + decode_word(items, 10 + more, shape)
+        nonce, gas = decode_uint(items, 1, 8, shape), decode_uint(items, 3 + more, 8, shape)
+        _check_recipient(items, 4 + more, shape)
+    except ValueError as error:
+        raise InvalidField("rlp", str(error)) from None
+    to = items[4 + more]
+    _check_empty(to, items[6 + more], items[7 + more])
+    _check_amount("maxFeePerGas" if more else "gasPrice", items[2 + more], "max fee per gas")
+    _check_amount("maxPriorityFeePerGas", items[2], "max priority fee per gas")
+    _check_amount("value", items[5 + more], "value")
+    if named != chain_id:
+        raise InvalidSignature(f"invalid chain id for signer: have {_shown(named)} want {chain_id}")
+    if parity > 1:
+        raise InvalidSignature(f"invalid transaction v, r, s values: v is {_shown(parity)}, not 0 or 1")
+    signature = r_and_s + bytes((parity,))
+    tx_hash = TxHash(keccak256(raw))
+    sender = recover_sender(keccak256(signing_bytes(kind, raw[places[0] : places[8 + more]], chain_id)), signature)
+    if not more:
+        return Tx(tx_hash, sender, Address(to), nonce, gas, max_fee, value, signature, kind)
+    check_caps(max_fee, max_tip)
+    price = effective_price(max_fee, max_tip, base_fee)
+    return Tx(tx_hash, sender, Address(to), nonce, gas, price, value, signature, kind, max_fee, max_tip)
+
+
+def type_not_supported(kind: int) -> InvalidField:
+    return InvalidField("type", f"transaction type not supported: type {kind:#x}; this chain takes types 0, 1 and 2")
+
+
+def _check_recipient(items: list[bytes], index: int, shape: Shape) -> None:
+    size = len(items[index])
+    if size not in (0, 20):
+        raise shape.wrong(f"input string too {'short' if size < 20 else 'long'}", index)
+
+
+def _check_empty(to: bytes, data: bytes, access_list: bytes = b"") -> None:
+    if not to:
+        raise InvalidField("to", "is missing, and this chain has no contracts that could be created")
+    if data:
+        raise InvalidField("data", "must be empty: this chain has no contracts that it could be for")
+    if access_list:
+        raise InvalidField("accessList", "must be empty: this chain has no contracts that it could be for")
+
+
+def _check_amount(field: str, item: bytes, name: str) -> None:
+    if len(item) > 32:
+        raise InvalidField(field, f"{name} higher than 2^256-1")
 
 
 def _wrong_chain(v: int, chain_id: int) -> InvalidSignature:
     if v in _V_OF_NO_CHAIN:
         return NotReplayProtected(f"v is {v}, which names no chain: sign it for chain {chain_id}")
     # Worded as Ethereum's nodes do.
-    named = str((v - 35) // 2) if v >= 35 else f"none, for v is {v},"
+    named = _shown((v - 35) // 2) if v >= 35 else f"none, for v is {v},"
     return InvalidSignature(f"invalid chain id for signer: have {named} want {chain_id}")
 
 
+def _shown(number: int) -> str:
+    """Of an integer that may be as long as what was sent."""
+    return str(number) if number <= MAX_UINT256 else "more than 2^256-1"
+
+
 def encode_record(tx: Tx) -> bytes:
+    dynamic = tx.kind == DYNAMIC_FEE
     return _pack_record(
         tx.hash,
         tx.sender,
@@ -107,25 +233,25 @@ def encode_record(tx: Tx) -> bytes:
         tx.gas_price.to_bytes(32, "big"),
         tx.value.to_bytes(32, "big"),
         tx.signature,
+        tx.kind,
+        tx.max_fee.to_bytes(32, "big") if dynamic else _NO_CAP,
+        tx.max_tip.to_bytes(32, "big") if dynamic else _NO_CAP,
     )
 
 
 def decode_record(record: bytes | memoryview) -> Tx:
     """Read a record of ours; it is trusted, so the signature is not checked again. Raises `Corrupt`."""
     try:
-        tx_hash, sender, to, nonce, gas, gas_price, value, signature = _unpack_record(record)
+        tx_hash, sender, to, nonce, gas, gas_price, value, signature, kind, max_fee, max_tip = _unpack_record(record)
     except StructError:
         raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE}") from None
-    return Tx(
-        tx_hash,
-        sender,
-        to,
-        nonce,
-        gas,
-        int.from_bytes(gas_price, "big"),
-        int.from_bytes(value, "big"),
-        signature,
-    )
+    price, amount = int.from_bytes(gas_price, "big"), int.from_bytes(value, "big")
+    if kind == LEGACY:
+        return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature)
+    if kind > DYNAMIC_FEE:
+        raise Corrupt(f"a transaction record is of type {kind}, and there is none")
+    caps = int.from_bytes(max_fee, "big"), int.from_bytes(max_tip, "big")
+    return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind, *caps)
 
 
 def decode_records(records: bytes) -> Iterator[Tx]:

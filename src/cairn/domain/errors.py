@@ -45,6 +45,7 @@ class InvalidField(Rejected):
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
         self.field = field
+        self.why = why
 
 
 class InvalidHash(Rejected):

@@ -2,7 +2,7 @@
 
     validator             public key 32 | power 8 | fee recipient 20 | length of the name 1 | name in UTF-8
     governance            1 | sequence 8 | number of validators 4 | validators, by public key
-    a validator update    0x01 | sequence 8 | validator | number of signatures 1 | signatures, 65 each
+    a validator update    0x81 | sequence 8 | validator | number of signatures 1 | signatures, 65 each
     what is signed        keccak-256 of a tag, the chain id 8, sequence 8 and the validator           (big-endian)
 
 The same governance and the same update have the same bytes everywhere: the state root covers the one, blocks hold the
@@ -19,8 +19,8 @@ from cairn.domain.crypto import keccak256, recover_sender, sign_digest
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, UpdateRefused
 from cairn.domain.types import Address
 
-UPDATE_PREFIX = b"\x01"
-"""No transfer starts with it: the first byte of an RLP list is 0xc0 or above."""
+UPDATE_PREFIX = b"\x81"
+"""No transfer starts with it: the types of EIP-2718 end at 0x7f, and the first byte of a list is 0xc0 or above."""
 PUBLIC_KEY_SIZE = 32
 MAX_POWER = 2**60 // 1_000
 """CometBFT bounds the power of all validators together by 2^60; so many can never reach it."""

@@ -6,8 +6,8 @@ version and the chain id are in `extraData`, so that the hash covers them too.
 
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import Corrupt
-from cairn.domain.rlp import decode_list, decode_uint, encode_list, encode_uint
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header
+from cairn.domain.rlp import Shape, decode_list, decode_uint, encode_list, encode_uint
+from cairn.domain.types import Address, BlockHash, Header
 
 NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
 """keccak-256 of the empty list in RLP."""
@@ -23,6 +23,27 @@ _CHAIN_ID_BYTES = 8
 _UNCLES_ITEM = b"\xa0" + NO_UNCLES
 _BLOOM_AND_DIFFICULTY_ITEMS = b"\xb9\x01\x00" + EMPTY_BLOOM + b"\x80"
 _MIX_AND_NONCE_ITEMS = b"\xa0" + NO_MIX + b"\x88" + NO_NONCE
+_SHAPE = Shape(
+    "Header",
+    (
+        ("ParentHash", "common.Hash"),
+        ("UncleHash", "common.Hash"),
+        ("Coinbase", "common.Address"),
+        ("Root", "common.Hash"),
+        ("TxHash", "common.Hash"),
+        ("ReceiptHash", "common.Hash"),
+        ("Bloom", "types.Bloom"),
+        ("Difficulty", "*big.Int"),
+        ("Number", "*big.Int"),
+        ("GasLimit", "uint64"),
+        ("GasUsed", "uint64"),
+        ("Time", "uint64"),
+        ("Extra", "[]uint8"),
+        ("MixDigest", "common.Hash"),
+        ("Nonce", "types.BlockNonce"),
+        ("BaseFee", "*big.Int"),
+    ),
+)
 _SIZES = ((0, 32), (2, 20), (3, 32), (4, 32), (12, len(_FORMAT) + _CHAIN_ID_BYTES))
 
 
@@ -68,11 +89,11 @@ def encode_header(header: Header) -> bytes:
 def decode_header(raw: bytes) -> Header:
     """Read a header of ours. Raises `Corrupt`: only our own bytes come here."""
     try:
-        items, _ = decode_list(raw, 16)
+        items, _ = decode_list(raw, 0, _SHAPE)
         for index, size in _SIZES:
             if len(items[index]) != size:
                 raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")
-        height, gas_limit, gas_used, timestamp = (decode_uint(item, MAX_UINT64) for item in items[8:12])
+        height, gas_limit, gas_used, timestamp = (decode_uint(items, index, 8, _SHAPE) for index in range(8, 12))
         header = Header(
             height=height,
             previous_hash=BlockHash(items[0]),
@@ -83,7 +104,7 @@ def decode_header(raw: bytes) -> Header:
             proposer=Address(items[2]),
             chain_id=int.from_bytes(items[12][len(_FORMAT) :], "big"),
             gas_limit=gas_limit,
-            base_fee=decode_uint(items[15], MAX_UINT256),
+            base_fee=decode_uint(items, 15, 32, _SHAPE),
         )
         if encode_header(header) != raw:
             raise ValueError("a field that says nothing has another value than it must")

@@ -1,11 +1,35 @@
-"""RLP, Ethereum's encoding: canonical in both directions, as far as transactions and headers need it."""
+"""RLP, Ethereum's encoding: canonical in both directions, as far as transactions and headers need it.
 
-from cairn.domain.types import MAX_UINT256
+What cannot be read is refused in the words of geth, whose names for the fields a `Shape` has.
+"""
+
+from typing import NamedTuple
 
 # RLP marks a string of n bytes, n up to 55, with 0x80 + n (so 0xa0: 32 bytes, 0x94: 20 bytes), a list with 0xc0 + n,
 # and longer ones with the length of n, and n.
 _PREFIX = [bytes([0x80 + length]) for length in range(56)]
 _SMALL = [b"\x80"] + [bytes([number]) for number in range(1, 128)]
+
+LIST = 0xC0
+"""The first byte of a list, at least."""
+CANON_SIZE = "non-canonical size information"
+
+
+class Shape(NamedTuple):
+    """A list of so many strings."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    """Name and type of each."""
+    list_at: int | None = None
+    """Which of them is a list in its turn."""
+
+    def wrong(self, why: str, index: int | None = None) -> ValueError:
+        """What is wrong with the whole, or with one of its fields."""
+        if index is None:
+            return ValueError(f"{why} for types.{self.name}")
+        field, kind = self.fields[index]
+        return ValueError(f"{why} for {kind}, decoding into (types.{self.name}).{field}")
 
 
 def encode_uint(number: int) -> bytes:
@@ -16,72 +40,85 @@ def encode_uint(number: int) -> bytes:
     return _PREFIX[size] + number.to_bytes(size, "big")
 
 
-def decode_list(raw: bytes, count: int) -> tuple[list[bytes], list[int]]:
-    """The `count` strings of a flat list, and where each begins. Raises `ValueError` unless `raw` is canonical."""
-    at, end = _decode_length(raw, 0, 0xC0)
+def encode_list(body: bytes) -> bytes:
+    """A list of at most 65,535 bytes, from its items."""
+    size = len(body)
+    if size < 56:
+        return bytes((LIST + size,)) + body
+    return bytes((0xF8, size)) + body if size < 256 else b"\xf9" + size.to_bytes(2, "big") + body
+
+
+def decode_list(raw: bytes, at: int, shape: Shape) -> tuple[list[bytes], list[int]]:
+    """The content of each item of the list that begins at `at` and ends with `raw`, and where the items begin.
+
+    Raises `ValueError` unless it is canonical.
+    """
+    if at >= len(raw) or raw[at] < LIST:
+        raise shape.wrong("expected input list")
+    at, end = _bounds(raw, at, shape)
     if end != len(raw):
-        raise ValueError(f"the list takes {end} bytes of {len(raw)}")
+        is_cut = end > len(raw)
+        raise ValueError(
+            "value size exceeds available input length" if is_cut else "input contains more than one value"
+        )
+    count = len(shape.fields)
     items: list[bytes] = []
     places: list[int] = []
     while at < end:
+        if len(items) == count:
+            # Also bounds the work on a hostile input.
+            raise shape.wrong("input list has too many elements")
         first = raw[at]
         if first < 0x80:
             start, after = at, at + 1
         elif first <= 0xB7:
             start, after = at + 1, at + 1 + first - 0x80
         else:
-            start, after = _decode_length(raw, at, 0x80)
+            start, after = _bounds(raw, at, shape, len(items))
+            if first >= LIST and shape.list_at != len(items):
+                raise shape.wrong("expected input string or byte", len(items))
         if after > end:
-            raise ValueError("an item is cut short")
+            raise ValueError("element is larger than containing list")
         if first == 0x81 and raw[start] < 0x80:
-            raise ValueError("a single byte below 0x80 has a prefix")
-        if len(items) == count:
-            # Also bounds the work on a hostile input.
-            raise ValueError(f"the list has more than {count} items")
+            raise shape.wrong(CANON_SIZE, len(items))
         items.append(raw[start:after])
         places.append(at)
         at = after
     if len(items) != count:
-        raise ValueError(f"the list has {len(items)} items, not {count}")
+        raise shape.wrong("too few elements")
+    if shape.list_at is not None and raw[places[shape.list_at]] < LIST:
+        raise shape.wrong("expected input list", shape.list_at)
     return items, places
 
 
-def _decode_length(raw: bytes, at: int, offset: int) -> tuple[int, int]:
-    """Where the content of the item at `at` starts and ends; its first byte must be in `offset`'s range of 64."""
-    if at >= len(raw) or not offset <= raw[at] < offset + 64:
-        raise ValueError(f"no {'list' if offset == 0xC0 else 'string'} at byte {at}")
-    size = raw[at] - offset
+def _bounds(raw: bytes, at: int, shape: Shape, index: int | None = None) -> tuple[int, int]:
+    """Where the content of a list, or of a string that has its length before it, starts and ends."""
+    size = raw[at] - (LIST if raw[at] >= LIST else 0x80)
     start = at + 1
     if size > 55:
         start += size - 55
         digits = raw[at + 1 : start]
         size = int.from_bytes(digits, "big")
-        if len(digits) != start - at - 1 or digits[0] == 0 or size < 56:
-            raise ValueError(f"the length at byte {at} is not canonical")
+        if len(digits) != start - at - 1:
+            raise ValueError("unexpected EOF")
+        if digits[0] == 0 or size < 56:
+            raise shape.wrong(CANON_SIZE, index)
     return start, start + size
 
 
-def decode_uint(item: bytes, limit: int) -> int:
+def decode_uint(items: list[bytes], index: int, size: int, shape: Shape) -> int:
+    """The integer of at most `size` bytes in one of the items."""
+    item = items[index]
     if item[:1] == b"\0":
-        raise ValueError("an integer has leading zeros")
-    number = int.from_bytes(item, "big")
-    if number > limit:
-        raise ValueError(f"an integer is above {limit}")
-    return number
+        raise shape.wrong("non-canonical integer (leading zero bytes)", index)
+    if len(item) > size:
+        raise shape.wrong("input string too long", index)
+    return int.from_bytes(item, "big")
 
 
-def decode_word(item: bytes) -> bytes:
-    """The 32 bytes of an integer that is written without its leading zeros."""
+def decode_word(items: list[bytes], index: int, shape: Shape) -> bytes:
+    """An integer with its leading zeros, so that it has 32 bytes; more, if it is above 2^256-1."""
+    item = items[index]
     if item[:1] == b"\0":
-        raise ValueError("an integer has leading zeros")
-    if len(item) > 32:
-        raise ValueError(f"an integer is above {MAX_UINT256}")
+        raise shape.wrong("non-canonical integer (leading zero bytes)", index)
     return item.rjust(32, b"\0")
-
-
-def encode_list(body: bytes) -> bytes:
-    """A list of at most 65,535 bytes, from its items."""
-    size = len(body)
-    if size < 56:
-        return bytes((0xC0 + size,)) + body
-    return bytes((0xF8, size)) + body if size < 256 else b"\xf9" + size.to_bytes(2, "big") + body

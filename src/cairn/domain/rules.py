@@ -1,7 +1,50 @@
-"""What a transaction must satisfy by itself."""
+"""What a transaction must satisfy by itself, and what it pays for gas."""
 
-from cairn.domain.errors import GasPriceTooLow, GasTooHigh, GasTooLow, NonceTooHigh
-from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Rules, Tx
+from typing import NamedTuple
+
+from cairn.domain.errors import GasPriceTooLow, GasTooHigh, GasTooLow, InvalidField, NonceTooHigh
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, TRANSFER_GAS, Rules, Tx
+
+
+def effective_price(max_fee: int, max_tip: int, base_fee: int) -> int:
+    """What a type 2 transaction pays for a unit of gas (EIP-1559)."""
+    return min(max_fee, base_fee + max_tip)
+
+
+class Terms(NamedTuple):
+    """As a `Draft` has them."""
+
+    gas_price: int
+    kind: int
+    max_fee: int = 0
+    max_tip: int = 0
+
+
+def price_terms(
+    kind: int | None, gas_price: int | None, max_fee: int | None, max_tip: int | None, base_fee: int
+) -> Terms:
+    """What a transaction pays that names those of them that are not None.
+
+    Left out, a price means the least that the chain takes, and a tip none. Raises `InvalidField`.
+    """
+    if kind is None:
+        kind = LEGACY if max_fee is None and max_tip is None else DYNAMIC_FEE
+    if kind == DYNAMIC_FEE:
+        if gas_price is not None:
+            raise InvalidField("gasPrice", "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+        tip = max_tip or 0
+        fee = base_fee + tip if max_fee is None else max_fee
+        return Terms(effective_price(fee, tip, base_fee), kind, fee, tip)
+    if max_fee is not None or max_tip is not None:
+        field = "maxPriorityFeePerGas" if max_fee is None else "maxFeePerGas"
+        raise InvalidField(field, f"is not a field of a transaction of type {kind}")
+    return Terms(base_fee if gas_price is None else gas_price, kind)
+
+
+def check_caps(max_fee: int, max_tip: int) -> None:
+    """Raises `InvalidField`."""
+    if max_tip > max_fee:
+        raise InvalidField("maxPriorityFeePerGas", "max priority fee per gas higher than max fee per gas")
 
 
 def validate_tx(tx: Tx, rules: Rules) -> None:
@@ -11,7 +54,15 @@ def validate_tx(tx: Tx, rules: Rules) -> None:
     if tx.gas > rules.block_gas_limit:
         raise GasTooHigh(f"gas is {tx.gas}; a block has {rules.block_gas_limit}")
     if tx.gas_price < rules.gas_price:
-        raise GasPriceTooLow(f"gasPrice is {tx.gas_price}; this chain takes {rules.gas_price} or more")
+        raise _price_too_low(tx, rules.gas_price)
     # The account's nonce after it must still fit 64 bits (EIP-2681).
     if tx.nonce >= MAX_UINT64:
         raise NonceTooHigh(f"nonce is {tx.nonce}; the last one is {MAX_UINT64 - 1}")
+
+
+def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:
+    if tx.kind == DYNAMIC_FEE:
+        return GasPriceTooLow(
+            f"max fee per gas less than block base fee: maxFeePerGas: {tx.max_fee}, baseFee: {base_fee}"
+        )
+    return GasPriceTooLow(f"gasPrice is {tx.gas_price}; this chain takes {base_fee} or more")

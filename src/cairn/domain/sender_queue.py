@@ -12,7 +12,7 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     TxRejected,
 )
-from cairn.domain.types import Account, Tx
+from cairn.domain.types import DYNAMIC_FEE, Account, Tx
 
 
 class SenderQueue(msgspec.Struct, gc=False, eq=False):
@@ -66,11 +66,8 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
             near = f"the next one is {self.next_nonce}, and {nonce_gap} ahead is the most"
             exact = f"the sender's next one is {self.next_nonce}"
             raise NonceTooHigh(f"nonce is {tx.nonce}; {near if nonce_gap else exact}")
-        if old is not None and old.hash != tx.hash and tx.gas_price < least_replacement_price(old, price_bump_percent):
-            raise ReplacementUnderpriced(
-                f"gasPrice is {tx.gas_price}; the pending transaction with this nonce pays {old.gas_price}, "
-                f"and a replacement must pay {price_bump_percent} % more"
-            )
+        if old is not None and old.hash != tx.hash:
+            check_replacement(tx, old, price_bump_percent)
 
     def check_funds(self, tx: Tx, old: Tx | None = None) -> None:
         """Raise `InsufficientFunds` unless `tx`, in place of `old`, and all the others can be paid for."""
@@ -104,8 +101,27 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
         return self.cost > self.balance
 
 
-def least_replacement_price(old: Tx, price_bump_percent: int) -> int:
-    """What a transaction must offer at least to take the place of `old`."""
-    bumped = -(-old.gas_price * (100 + price_bump_percent) // 100)
+def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
+    """Raise `ReplacementUnderpriced` unless both caps of `tx` are far enough above those of `old`.
+
+    Only so is what it pays above what `old` pays at any base fee; a legacy transaction has its gas price for both.
+    """
+    caps = (
+        ("maxFeePerGas", tx.fee_cap, old.fee_cap),
+        ("maxPriorityFeePerGas", tx.tip_cap, old.tip_cap),
+    )
+    for field, offered, before in caps:
+        if offered < least_replacement_price(before, price_bump_percent):
+            name = field if tx.kind == DYNAMIC_FEE else "gasPrice"
+            beside = "" if tx.kind == old.kind else f" as {field}"
+            raise ReplacementUnderpriced(
+                f"{name} is {offered}; the pending transaction with this nonce pays {before}{beside}, "
+                f"and a replacement must pay {price_bump_percent} % more"
+            )
+
+
+def least_replacement_price(old: int, price_bump_percent: int) -> int:
+    """What must be offered at least in place of `old`."""
+    bumped = -(-old * (100 + price_bump_percent) // 100)
     # Where transactions are free, ten per cent more than nothing would be nothing.
-    return max(bumped, old.gas_price + 1)
+    return max(bumped, old + 1)

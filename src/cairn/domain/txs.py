@@ -1,32 +1,30 @@
 """Making transactions: from the fields of a submission, and from a draft that this node signs."""
 
-from cairn.domain.codec import encode_transfer, signed_list, signing_list
+from cairn.domain.codec import encode_unsigned, signed_bytes, signing_bytes
 from cairn.domain.crypto import address_of_key, keccak256, recover_sender, sign_digest
 from cairn.domain.errors import InvalidField, InvalidSignature
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, Draft, Tx, TxHash
+from cairn.domain.rules import check_caps, effective_price
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Draft, Tx, TxHash
 
 
-def build_tx(
-    sender: Address,
-    to: Address,
-    value: int,
-    gas: int,
-    gas_price: int,
-    nonce: int,
-    signature: bytes,
-    chain_id: int,
-) -> Tx:
-    """Check the signature against `sender` and compute the hash. Raises `InvalidField` or `InvalidSignature`."""
-    _validate_ranges(to, value, gas, gas_price, nonce)
+def build_tx(draft: Draft, signature: bytes, chain_id: int) -> Tx:
+    """Check the signature over a draft that has its nonce, and compute the hash.
+
+    Raises `InvalidField`, or `InvalidSignature` when it is not the sender's.
+    """
+    nonce = _validate(draft)
     # Wallets write the parity as 27 or 28, libraries as 0 or 1: one form from here on.
     if signature[64:] in (b"\x1b", b"\x1c"):
         signature = signature[:64] + bytes((signature[64] - 27,))
-    transfer = encode_transfer(nonce, gas_price, gas, to, value)
-    recovered = recover_sender(keccak256(signing_list(transfer, chain_id)), signature)
-    if recovered != sender:
-        raise InvalidSignature(f"the signature over these fields is by 0x{recovered.hex()}, not by 0x{sender.hex()}")
-    tx_hash = TxHash(keccak256(signed_list(transfer, signature, chain_id)))
-    return Tx(tx_hash, sender, to, nonce, gas, gas_price, value, signature)
+    kind = draft.kind
+    unsigned = encode_unsigned(draft, nonce, chain_id)
+    recovered = recover_sender(keccak256(signing_bytes(kind, unsigned, chain_id)), signature)
+    if recovered != draft.sender:
+        raise InvalidSignature(
+            f"the signature over these fields is by 0x{recovered.hex()}, not by 0x{draft.sender.hex()}"
+        )
+    tx_hash = TxHash(keccak256(signed_bytes(kind, unsigned, signature, chain_id)))
+    return _signed(draft, nonce, tx_hash, signature)
 
 
 def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes = b"") -> Tx:
@@ -34,26 +32,68 @@ def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes =
 
     Raises `InvalidField` when the key is not the sender's.
     """
-    if draft.nonce is None:
-        raise InvalidField("nonce", "a draft is signed once its nonce is known")
     if address_of_key(private_key) != draft.sender:
         raise InvalidField("from", "the key is of another account")
-    _validate_ranges(draft.to, draft.value, draft.gas, draft.gas_price, draft.nonce)
-    transfer = encode_transfer(draft.nonce, draft.gas_price, draft.gas, draft.to, draft.value)
-    signature = sign_digest(keccak256(signing_list(transfer, chain_id)), private_key, entropy)
-    tx_hash = TxHash(keccak256(signed_list(transfer, signature, chain_id)))
-    return Tx(tx_hash, draft.sender, draft.to, draft.nonce, draft.gas, draft.gas_price, draft.value, signature)
+    nonce, kind = _validate(draft), draft.kind
+    unsigned = encode_unsigned(draft, nonce, chain_id)
+    signature = sign_digest(keccak256(signing_bytes(kind, unsigned, chain_id)), private_key, entropy)
+    return _signed(draft, nonce, TxHash(keccak256(signed_bytes(kind, unsigned, signature, chain_id))), signature)
 
 
-def _validate_ranges(to: Address, value: int, gas: int, gas_price: int, nonce: int) -> None:
-    """Every field must fit its place in the record. Raises `InvalidField`."""
-    if len(to) != 20:
-        raise InvalidField("to", f"an address has 20 bytes, not {len(to)}")
-    if not 0 <= value <= MAX_UINT256:
-        raise InvalidField("value", "not between 0 and 2^256-1")
-    if not 0 <= gas_price <= MAX_UINT256:
-        raise InvalidField("gasPrice", "not between 0 and 2^256-1")
-    if not 0 <= gas <= MAX_UINT64:
-        raise InvalidField("gas", "not between 0 and 2^64-1")
-    if not 0 <= nonce <= MAX_UINT64:
-        raise InvalidField("nonce", "not between 0 and 2^64-1")
+def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
+    """The transaction that the fields of `tx` give: the same, unless they do not fit each other.
+
+    Raises `InvalidField` or `InvalidSignature`.
+    """
+    is_dynamic = tx.kind == DYNAMIC_FEE
+    price = effective_price(tx.max_fee, tx.max_tip, base_fee) if is_dynamic else tx.gas_price
+    caps = (tx.max_fee, tx.max_tip) if is_dynamic else (0, 0)
+    draft = Draft(tx.sender, tx.to, tx.value, tx.gas, price, tx.nonce, tx.kind, *caps)
+    return build_tx(draft, tx.signature, chain_id)
+
+
+def _signed(draft: Draft, nonce: int, tx_hash: TxHash, signature: bytes) -> Tx:
+    sender, to, gas, price, value = draft.sender, draft.to, draft.gas, draft.gas_price, draft.value
+    if draft.kind != DYNAMIC_FEE:
+        return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind)
+    return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind, draft.max_fee, draft.max_tip)
+
+
+def _validate(draft: Draft) -> int:
+    """The nonce. Raises `InvalidField` unless every field fits its place in the record."""
+    nonce = draft.nonce
+    if nonce is None:
+        raise InvalidField("nonce", "a draft is signed once its nonce is known")
+    if draft.kind:
+        _validate_caps(draft)
+    if (
+        len(draft.to) == 20
+        and 0 <= draft.value <= MAX_UINT256
+        and 0 <= draft.gas_price <= MAX_UINT256
+        and 0 <= draft.gas <= MAX_UINT64
+        and 0 <= nonce <= MAX_UINT64
+    ):
+        return nonce
+    raise _out_of_range(draft)
+
+
+def _out_of_range(draft: Draft) -> InvalidField:
+    if len(draft.to) != 20:
+        return InvalidField("to", f"an address has 20 bytes, not {len(draft.to)}")
+    if not 0 <= draft.value <= MAX_UINT256:
+        return InvalidField("value", "not between 0 and 2^256-1")
+    if not 0 <= draft.gas_price <= MAX_UINT256:
+        return InvalidField("gasPrice", "not between 0 and 2^256-1")
+    if not 0 <= draft.gas <= MAX_UINT64:
+        return InvalidField("gas", "not between 0 and 2^64-1")
+    return InvalidField("nonce", "not between 0 and 2^64-1")
+
+
+def _validate_caps(draft: Draft) -> None:
+    if not 0 <= draft.kind <= DYNAMIC_FEE:
+        raise InvalidField("type", "not 0, 1 or 2")
+    if not 0 <= draft.max_fee <= MAX_UINT256:
+        raise InvalidField("maxFeePerGas", "not between 0 and 2^256-1")
+    if draft.max_tip < 0:
+        raise InvalidField("maxPriorityFeePerGas", "not between 0 and 2^256-1")
+    check_caps(draft.max_fee, draft.max_tip)

@@ -19,6 +19,9 @@ TRANSFER_GAS = 21_000
 MAX_UINT64 = 2**64 - 1
 MAX_UINT256 = 2**256 - 1
 
+LEGACY, ACCESS_LIST, DYNAMIC_FEE = 0, 1, 2
+"""The types of transactions (EIP-2718): with EIP-155's signature, EIP-2930's and EIP-1559's."""
+
 DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
 """Why a transaction left the mempool without being confirmed."""
 
@@ -32,9 +35,25 @@ class Tx(msgspec.Struct, frozen=True, gc=False):
     nonce: int
     gas: int
     gas_price: int
+    """What it pays for a unit of gas. Of type 2 it follows from the two below and the chain's base fee."""
     value: int
     signature: bytes
     """r (32 bytes), s (32 bytes), parity (1 byte: 0 or 1)."""
+    kind: int = LEGACY
+    max_fee: int = 0
+    """Of type 2: what it pays for a unit of gas at most. 0 of any other."""
+    max_tip: int = 0
+    """Of type 2: what of that may be above the base fee. 0 of any other."""
+
+    @property
+    def fee_cap(self) -> int:
+        """What it would pay for a unit of gas at most, whatever its type."""
+        return self.max_fee if self.kind == DYNAMIC_FEE else self.gas_price
+
+    @property
+    def tip_cap(self) -> int:
+        """What of that may be above the base fee."""
+        return self.max_tip if self.kind == DYNAMIC_FEE else self.gas_price
 
     @property
     def fee(self) -> int:
@@ -54,7 +73,11 @@ class Draft(msgspec.Struct, frozen=True):
     value: int
     gas: int
     gas_price: int
+    """As `Tx` has it."""
     nonce: int | None
+    kind: int = LEGACY
+    max_fee: int = 0
+    max_tip: int = 0
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +98,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     chain_id: int
     gas_price: int
-    """The least gas price that is taken, and the one meant when a submission names none."""
+    """The base fee of every block: the least gas price that is taken, and what a submission means that names none."""
     block_gas_limit: int
 
 

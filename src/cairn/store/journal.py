@@ -14,7 +14,7 @@ removed from one that is missing. So where it starts and ends is kept elsewhere 
 not find all in between is refused, before it changes anything.
 
     payload of a frame, any number of:
-        1 | order 8 | received at 8 | waits since 8 | transaction record 217      ADD
+        1 | order 8 | received at 8 | waits since 8 | transaction record 282      ADD
         2 | reason 1 | transaction hash 32                                        DROP
         3 | seconds that the node has been up 8                                   UPTIME
 

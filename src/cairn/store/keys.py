@@ -15,7 +15,7 @@
     headers      height 8                         block hash 32 | header in RLP
     block_index  block hash 32                    height 8
     tx_hashes    height 8                         the block's transaction hashes, 32 each, in its order
-    txs          height 8 | chunk 4               records 217 each: number 16 * chunk up to 16 * chunk + 15
+    txs          height 8 | chunk 4               records 282 each: number 16 * chunk up to 16 * chunk + 15
     tx_index     tx hash 32                       height 8 | position 4
     accounts     address 20 | 2^64-1 - height 8   balance 32 | nonce 8 | previous height 8 | positions 4 each
 

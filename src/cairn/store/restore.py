@@ -13,7 +13,7 @@ above the head, which nobody reads; a mark in `meta` says so, and an opening tha
 import hashlib
 from collections.abc import Iterable
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance, decode_governance
@@ -21,7 +21,7 @@ from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import build_tx
+from cairn.domain.txs import rebuild_tx
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Block, BlockHash, Tx
 from cairn.store import keys
 from cairn.store.keys import NEVER
@@ -41,7 +41,7 @@ class Restore:
         self._manifest = manifest
         self._hash = trusted
         self._header = header = manifest.decode_header()
-        self._chain_id = genesis.rules.chain_id
+        self._rules = genesis.rules
         if manifest.genesis != genesis_digest(genesis):
             raise InvalidSnapshot(
                 f"the snapshot belongs to genesis 0x{manifest.genesis.hex()}, not to 0x{genesis_digest(genesis).hex()}"
@@ -120,14 +120,13 @@ class Restore:
 
     def _add_txs(self, chunk: bytes) -> None:
         for start in range(0, len(chunk), TX_RECORD_SIZE):
-            tx = decode_record(chunk[start : start + TX_RECORD_SIZE])
+            record = chunk[start : start + TX_RECORD_SIZE]
+            tx = decode_record(record)
             try:
-                again = build_tx(
-                    tx.sender, tx.to, tx.value, tx.gas, tx.gas_price, tx.nonce, tx.signature, self._chain_id
-                )
+                again = rebuild_tx(tx, self._rules.chain_id, self._rules.gas_price)
             except Rejected as error:
                 raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} is not valid: {error.detail}") from error
-            if again != tx:
+            if encode_record(again) != record:
                 raise InvalidSnapshot(f"transaction 0x{tx.hash.hex()} comes under a hash that is not its own")
             self._txs.append(tx)
         self._positions = keys.positions_of(self._txs)

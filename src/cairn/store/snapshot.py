@@ -2,7 +2,7 @@
 
     DIR/snapshots/HEIGHT/manifest      what the parts are, and their SHA-256 digests
     DIR/snapshots/HEIGHT/000000 ...    the parts, about 1 MiB each:
-        first   the block's transactions, 217 bytes each, in its order
+        first   the block's transactions, 282 bytes each, in its order
         then    every account that is not empty, in the order of addresses:   address 20 | balance 32 | nonce 8
 
 A snapshot is only ever of a block that changed the state: its hash is the app hash that the validators sign, so all of
@@ -32,7 +32,7 @@ from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
 from cairn.store.directory import make_directory, sync_directory, write_file
 from cairn.store.reader import ChainReader
 
-FORMAT = 1
+FORMAT = 2
 CHUNK_BYTES = 1 << 20
 KEPT = 2
 """The newest ones that are kept: a node that fetches the last but one can finish."""

@@ -97,6 +97,14 @@ def test_roots_and_proofs(modules: Modules) -> None:
         assert all(verdicts == [True, False, False] for verdicts in result["holds"])
 
 
+PRICES: list[dict[str, Any]] = [
+    {"gas_price": 0},
+    {"gas_price": 10**9},
+    {"max_fee": 10**9},
+    {"max_fee": 10**9, "tip": 5},
+]
+
+
 def test_what_was_signed_and_by_whom(modules: Modules) -> None:
     random = Random("signatures")
     accounts = [Account(random.randbytes(32)) for _ in range(8)]
@@ -106,7 +114,7 @@ def test_what_was_signed_and_by_whom(modules: Modules) -> None:
             random.choice([0, 127, 128, 2**256 - 1, random.getrandbits(80)]),
             nonce=random.choice([0, 1, 2**64 - 1]),
             chain_id=chain_id,
-            gas_price=random.choice([0, 10**9]),
+            **random.choice(PRICES),
         )
         for account, chain_id in zip(accounts, [1, 110, 111, 1337, 2**31, 1, 1, 1], strict=True)
     ]
@@ -116,7 +124,9 @@ def test_what_was_signed_and_by_whom(modules: Modules) -> None:
     ]
     body = """
     return given.map(([transfer, chainId]) => {
-      for (const name of ["value", "nonce", "gas", "gasPrice"]) transfer[name] = BigInt(transfer[name]);
+      for (const name of Object.keys(transfer)) {
+        if (!["from", "to", "signature"].includes(name)) transfer[name] = BigInt(transfer[name]);
+      }
       const { hash, sender } = it.signedTransfer(transfer, BigInt(chainId));
       const other = it.signedTransfer({ ...transfer, value: transfer.value + 1n }, BigInt(chainId));
       const short = it.signedTransfer({ ...transfer, signature: "0x00" }, BigInt(chainId));

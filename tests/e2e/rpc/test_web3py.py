@@ -56,7 +56,7 @@ def test_send_wait_and_read(node: NodeProcess) -> None:
     assert (receipt["status"], receipt["gasUsed"], receipt["logs"]) == (1, 21_000, [])
     block = w3.eth.get_block(receipt["blockNumber"], full_transactions=True)
     assert block["hash"] == receipt["blockHash"]
-    assert "baseFeePerGas" not in block
+    assert block["baseFeePerGas"] == w3.eth.gas_price
     found = w3.eth.get_transaction(tx_hash)
     assert (found["from"], found["to"], found["value"]) == (sender.address, to, COIN)
     assert found in block["transactions"]
@@ -119,12 +119,21 @@ def test_refusals_are_worded_as_geth_words_them(node: NodeProcess) -> None:
         w3.eth.send_raw_transaction(signed_transfer(dev_account(4), to, 0, 1).raw_transaction)
     typed = dev_account(4).sign_transaction(
         {
-            "to": to, "value": 1, "gas": 21_000, "nonce": 0, "chainId": DEV_CHAIN_ID, "maxFeePerGas": 10**10,
+            "to": to, "value": 1, "gas": 21_000, "nonce": 0, "chainId": DEV_CHAIN_ID, "maxFeePerGas": 10**8,
             "maxPriorityFeePerGas": 1, "type": 2,
         }
     )  # fmt: skip
-    with pytest.raises(Web3RPCError, match="transaction type not supported"):
+    with pytest.raises(Web3RPCError, match="transaction underpriced: max fee per gas less than block base fee"):
         w3.eth.send_raw_transaction(typed.raw_transaction)
+
+
+def test_the_middleware_that_signs_fills_in_all_that_is_left_out(node: NodeProcess) -> None:
+    w3, sender, to = connected(node), dev_account(6), new_account().address
+    w3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(sender), layer=0)
+    tx_hash = w3.eth.send_transaction({"from": sender.address, "to": to, "value": 5})
+    receipt = w3.eth.wait_for_transaction_receipt(tx_hash, timeout=PATIENCE_S, poll_latency=0.05)
+    assert (receipt["status"], receipt["type"]) == (1, 2)
+    assert w3.eth.get_balance(to) == 5
 
 
 def test_batch_requests(node: NodeProcess) -> None:

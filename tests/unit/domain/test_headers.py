@@ -49,13 +49,13 @@ def test_no_transactions_are_ethereums_empty_root() -> None:
         (5, b"\x01" * 31 + b"\x02", "says nothing"),
         (6, bytes(255) + b"\x01", "says nothing"),
         (7, 1, "says nothing"),
-        (8, 2**64, "above"),
-        (11, b"\0\1", "leading zeros"),
+        (8, 2**64, "input string too long"),
+        (11, b"\0\1", "leading zero bytes"),
         (12, b"cairn\x01" + bytes(7), "field 12 has 13 bytes, expected 14"),
         (12, b"cairn\x02" + bytes(8), "says nothing"),
         (13, b"\x01" * 32, "says nothing"),
         (14, b"\x01" * 8, "says nothing"),
-        (15, MAX_UINT256 + 1, "above"),
+        (15, MAX_UINT256 + 1, "input string too long"),
     ],
 )
 def test_a_header_out_of_shape_is_corrupt(index: int, item: object, why: str) -> None:

@@ -108,7 +108,7 @@ def test_only_so_many_nonces_may_be_missing() -> None:
 )
 def test_what_a_replacement_must_pay(price: int, percent: int, least: int) -> None:
     old = transfer(1, 3, gas_price=price)
-    assert least_replacement_price(old, percent) == least
+    assert least_replacement_price(price, percent) == least
     queue = filled(1, 10 * COST)
     queue.check_place(transfer(1, 3, gas_price=least), old, percent)
     with pytest.raises(ReplacementUnderpriced, match=f"pays {price}, and a replacement must pay {percent} % more"):

@@ -24,7 +24,7 @@ def build(
     signature: bytes = TX.signature,
     chain_id: int = CHAIN_ID,
 ) -> Tx:
-    return build_tx(sender, to, value, gas, gas_price, nonce, signature, chain_id)
+    return build_tx(Draft(sender, to, value, gas, gas_price, nonce), signature, chain_id)
 
 
 def test_what_was_signed_is_taken() -> None:

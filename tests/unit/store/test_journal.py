@@ -104,7 +104,7 @@ def test_a_transaction_that_was_dropped_and_accepted_again_lives(tmp_path: Path)
 
 def test_a_settled_transaction_may_come_back_until_its_segment_goes(tmp_path: Path) -> None:
     """The chain knows that it is confirmed; the journal only stops keeping it."""
-    journal = Journal.open(tmp_path, segment_bytes=2048)
+    journal = Journal.open(tmp_path, segment_bytes=2560)
     append(journal, txs(1))
     journal.sync()
     journal.settle(txs(1)[0].hash)
@@ -113,7 +113,7 @@ def test_a_settled_transaction_may_come_back_until_its_segment_goes(tmp_path: Pa
 
 
 def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2048)
+    journal = Journal.open(tmp_path, segment_bytes=2560)
     for tx in txs(40):
         append(journal, [tx])
         journal.sync()
@@ -132,7 +132,7 @@ def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path)
 
 
 def test_a_transaction_that_stays_does_not_hold_back_the_dead(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=4096, max_segments=4)
+    journal = Journal.open(tmp_path, segment_bytes=4992, max_segments=4)
     old = txs(3, sender=9)
     append(journal, old, received_at=5)
     churn(journal, txs(300))
@@ -153,18 +153,18 @@ def churn(journal: Journal, added: list[Tx]) -> None:
 
 
 def test_a_segment_that_lost_what_lives_in_it_is_damage(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+    journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
     append(journal, txs(1, sender=9))
     churn(journal, txs(10))
     oldest = segment_path(tmp_path, list_segments(tmp_path)[0])
-    overwrite(oldest, 32, bytes(2048 - 32))
+    overwrite(oldest, 32, bytes(2560 - 32))
     with pytest.raises(Corrupt, match=f"{oldest}: transaction 0x[0-9a-f]+ is no longer in it"):
         churn(journal, txs(100)[10:])
     journal.close()
 
 
 def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=4096, max_segments=2)
+    journal = Journal.open(tmp_path, segment_bytes=4992, max_segments=2)
     for tx in txs(400):
         append(journal, [tx])
         journal.sync()
@@ -175,7 +175,7 @@ def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
 
 
 def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+    journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
     stays, goes = txs(2, sender=9)
     append(journal, [stays, goes])
     journal.sync()
@@ -187,7 +187,7 @@ def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
         churn(journal, [tx])
         if tx.nonce % 10 == 0:
             journal.close()
-            journal = Journal.open(tmp_path, segment_bytes=2048, max_segments=2)
+            journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
             found = [entry.tx for entry in journal.recovered]
             assert stays in found
             assert goes not in found
@@ -264,7 +264,7 @@ def test_a_flipped_byte_stops_the_opening_and_names_the_place(tmp_path: Path) ->
 
 
 def test_a_missing_segment_is_found(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2048)
+    journal = Journal.open(tmp_path, segment_bytes=2560)
     for tx in txs(30):
         append(journal, [tx])
         journal.sync()
@@ -299,7 +299,7 @@ def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> No
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
-    journal = Journal.open(directory, 2048, bounds=bounds)
+    journal = Journal.open(directory, 2560, bounds=bounds)
     assert (bounds.journal_start(), bounds.journal_end()) == (0, 0)
     for tx in txs(30):
         append(journal, [tx])

@@ -58,4 +58,4 @@ def test_a_value_of_another_shape_is_damage(decode: object) -> None:
 def test_chunks_hold_sixteen_records(count: int, chunks: int, last: int | None) -> None:
     assert keys.chunk_count(count) == chunks
     if last is not None:
-        assert keys.chunk_bytes(count, chunks - 1) == 217 * last
+        assert keys.chunk_bytes(count, chunks - 1) == 282 * last

@@ -75,6 +75,12 @@ TRANSACTION_FIELDS: Json = {
     "gas": integer(f"Gas limit; a transfer takes {TRANSFER_GAS}."),
     "gasPrice": integer("Wei paid per gas.", MAX_UINT256),
 }
+TYPE = integer("Type of the transaction: 2 with maxFeePerGas (EIP-1559), 1 (EIP-2930), 0 or left out of any other.", 2)
+TYPED_FIELDS: Json = {
+    "type": TYPE,
+    "maxFeePerGas": integer("Of type 2: the most that it would pay per gas, in wei.", MAX_UINT256),
+    "maxPriorityFeePerGas": integer("Of type 2: what of that may be above the base fee, in wei.", MAX_UINT256),
+}
 HEADER_FIELDS: Json = {
     "transactionsRoot": hex_bytes(
         32,
@@ -107,23 +113,32 @@ def submission_schemas(signs_for: Sequence[Address]) -> Json:
         "nonce": integer("Number of the sender's transaction. Left out, it means the sender's next one."),
         "gas": integer(f"Gas limit; a transfer takes {TRANSFER_GAS}, and no more is charged."),
         "gasPrice": amount("Wei per gas. Left out, it means the chain's own."),
+        "type": TYPE,
+        "maxFeePerGas": amount(
+            "Instead of gasPrice, in a transaction of type 2: the most wei that it pays per gas. Left out, it means "
+            "the chain's gasPrice and the tip."
+        ),
+        "maxPriorityFeePerGas": amount(
+            "Instead of gasPrice, in a transaction of type 2: the tip, in wei per gas. Left out, it means none."
+        ),
     }
     signature = {
         "type": "string",
         "pattern": "^0x[0-9a-fA-F]{130}$",
         "description": (
-            "r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or 28) over the EIP-155 legacy "
-            "transaction with empty data."
+            "r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or 28) over the transaction with empty "
+            "data: legacy (EIP-155), or of its type with an empty access list."
         ),
     }
-    signed = record("A transaction with its signature.", ("nonce", "gasPrice"), **fields, signature=signature)
+    optional = ("nonce", "gasPrice", *TYPED_FIELDS)
+    signed = record("A transaction with its signature.", optional, **fields, signature=signature)
     signed["examples"] = [
         {"from": SENDER, "to": RECIPIENT, "value": 10, "nonce": 0, "gas": TRANSFER_GAS, "signature": "0x" + "11" * 65}
     ]
     if not signs_for:
         return {"Submission": signed}
     held = text("An account whose key this node holds.", *("0x" + address.hex() for address in signs_for))
-    unsigned = record("A transaction that this dev node signs.", ("nonce", "gasPrice"), **(fields | {"from_": held}))
+    unsigned = record("A transaction that this dev node signs.", optional, **(fields | {"from_": held}))
     unsigned["examples"] = [{"from": held["enum"][0], "to": RECIPIENT, "value": 10, "gas": TRANSFER_GAS}]
     return {
         "SignedSubmission": signed,
@@ -192,6 +207,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         "status": text("It is in a block, for ever.", "confirmed"),
         "blockHeight": HEIGHT,
         **TRANSACTION_FIELDS,
+        **TYPED_FIELDS,
         "blockHash": HASH,
         "transactionIndex": integer("Its place in the block, from 0.", 2**32 - 1),
         "fee": integer("What the sender paid to the block's proposer, in wei.", MAX_UINT256),
@@ -200,6 +216,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         "txHash": HASH,
         "status": text("It is on disk and waits for a block.", "pending"),
         **TRANSACTION_FIELDS,
+        **TYPED_FIELDS,
     }
     return {
         **submission_schemas(signs_for),
@@ -215,8 +232,8 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             txHash=HASH,
         ),
         "BatchResult": {"type": "array", "items": {"oneOf": [ref("Submitted"), ref("Problem")]}, "maxItems": MAX_BATCH},
-        "PendingTransaction": record("A transaction in the mempool.", **pending),
-        "ConfirmedTransaction": record("A transaction in a block.", **confirmed),
+        "PendingTransaction": record("A transaction in the mempool.", tuple(TYPED_FIELDS), **pending),
+        "ConfirmedTransaction": record("A transaction in a block.", tuple(TYPED_FIELDS), **confirmed),
         "Transaction": {"oneOf": [ref("PendingTransaction"), ref("ConfirmedTransaction")]},
         "TransactionHistory": {"type": "array", "items": ref("ConfirmedTransaction")},
         "MempoolItem": record("A pending transaction.", txHash=HASH, **TRANSACTION_FIELDS, receivedAt=TIME),
@@ -246,7 +263,9 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         ),
         "SignedTransaction": record(
             "What the sender signed, as `POST /tx` takes it; the transaction's hash covers all of it.",
+            ("gasPrice", *TYPED_FIELDS),
             **TRANSACTION_FIELDS,
+            **TYPED_FIELDS,
             signature=hex_bytes(65, "r, s and v (0 or 1)."),
         ),
         "Account": record(

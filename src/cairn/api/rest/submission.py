@@ -13,7 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
+from cairn.domain.rules import price_terms
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Address, Draft
 
 SIGNATURE_BYTES = 65
 MAX_EXACT_DOUBLE = 2**53
@@ -21,22 +22,18 @@ MAX_EXACT_DOUBLE = 2**53
 MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 MAX_BATCH = 100
 
-FIELDS = ("from", "to", "value", "nonce", "gas", "gasPrice", "signature")
-OPTIONAL = frozenset({"nonce", "gasPrice", "signature"})
+FIELDS = (
+    "from", "to", "value", "nonce", "gas", "gasPrice", "type", "maxFeePerGas", "maxPriorityFeePerGas", "signature",
+)  # fmt: skip
+REQUIRED = ("from", "to", "value", "gas")
 
 _MAX_KNOWN_ADDRESSES = 10_000
 
 
-class Submission(msgspec.Struct, frozen=True, gc=False):
+class Submission(Draft, frozen=True):
     """The fields of a transaction as sent, in shape but not yet checked against each other."""
 
-    sender: Address
-    to: Address
-    value: int
-    gas: int
-    gas_price: int
-    nonce: int | None
-    signature: bytes | None
+    signature: bytes | None = None
 
 
 class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -49,6 +46,9 @@ class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     nonce: int | UnsetType = UNSET
     gas_price: int | str | UnsetType = msgspec.field(name="gasPrice", default=UNSET)
     signature: str | UnsetType = UNSET
+    type: int | UnsetType = UNSET
+    max_fee: int | str | UnsetType = msgspec.field(name="maxFeePerGas", default=UNSET)
+    max_tip: int | str | UnsetType = msgspec.field(name="maxPriorityFeePerGas", default=UNSET)
 
 
 _decode_plain = msgspec.json.Decoder(_Plain).decode
@@ -61,12 +61,17 @@ _known_addresses: dict[str, Address] = {}
 """Spellings seen before: a checksum costs more than the rest of the reading together."""
 
 
-def parse_submission(body: bytes, gas_price: int) -> Submission:
-    """Read the body of POST /tx; `gas_price` is meant when it names none. Raises `MalformedJson`, `InvalidField`."""
+def parse_submission(body: bytes, base_fee: int) -> Submission:
+    """Read the body of POST /tx. Raises `MalformedJson`, `InvalidField`.
+
+    `base_fee` is the chain's gas price, and meant when it names none.
+    """
     try:
         plain = _decode_plain(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _read_slowly(body, gas_price)
+        return _read_slowly(body, base_fee)
+    if not (plain.type is plain.max_fee is plain.max_tip is UNSET):
+        return _read_typed(plain, body, base_fee)
     value, nonce, price, signature = plain.value, plain.nonce, plain.gas_price, plain.signature
     # Each field brings two quotes and each text two more: any other count is a field given twice.
     quotes = 12
@@ -75,7 +80,7 @@ def parse_submission(body: bytes, gas_price: int) -> Submission:
     if nonce is not UNSET:
         quotes += 2
     if price is UNSET:
-        price = gas_price
+        price = base_fee
     else:
         quotes += 2
     if (
@@ -87,7 +92,7 @@ def parse_submission(body: bytes, gas_price: int) -> Submission:
         or not 0 <= plain.gas <= MAX_UINT64
         or (nonce is not UNSET and not 0 <= nonce <= MAX_UINT64)
     ):
-        return _read_slowly(body, gas_price)
+        return _read_slowly(body, base_fee)
     return Submission(
         _known_addresses.get(plain.sender) or _address("from", plain.sender),
         _known_addresses.get(plain.to) or _address("to", plain.to),
@@ -95,7 +100,49 @@ def parse_submission(body: bytes, gas_price: int) -> Submission:
         plain.gas,
         price,
         None if nonce is UNSET else nonce,
-        None if signature is UNSET else _signature(signature),
+        signature=None if signature is UNSET else _signature(signature),
+    )
+
+
+def _read_typed(plain: _Plain, body: bytes, base_fee: int) -> Submission:
+    """The plain case of a transaction that names its type, or what only one type has."""
+    value, signature = plain.value, plain.signature
+    kind, nonce, price, max_fee, max_tip = plain.type, plain.nonce, plain.gas_price, plain.max_fee, plain.max_tip
+    # As above. An amount that is a text, or beyond 64 bits, is read slowly.
+    quotes = 12 if signature is UNSET else 16
+    for number in (kind, nonce, price, max_fee, max_tip):
+        if number is UNSET:
+            continue
+        if number.__class__ is not int or not 0 <= number <= MAX_UINT64:
+            return _read_slowly(body, base_fee)
+        quotes += 2
+    if (
+        body.count(b'"') != quotes
+        or value.__class__ is not int
+        or not 0 <= value <= MAX_UINT256
+        or not 0 <= plain.gas <= MAX_UINT64
+        or (kind is not UNSET and kind > DYNAMIC_FEE)
+    ):
+        return _read_slowly(body, base_fee)
+    terms = price_terms(
+        None if kind is UNSET else kind,
+        # That they are integers was seen above.
+        None if price is UNSET else price,  # type: ignore[arg-type]
+        None if max_fee is UNSET else max_fee,  # type: ignore[arg-type]
+        None if max_tip is UNSET else max_tip,  # type: ignore[arg-type]
+        base_fee,
+    )
+    return Submission(
+        _known_addresses.get(plain.sender) or _address("from", plain.sender),
+        _known_addresses.get(plain.to) or _address("to", plain.to),
+        value,
+        plain.gas,
+        terms.gas_price,
+        None if nonce is UNSET else nonce,
+        terms.kind,
+        terms.max_fee,
+        terms.max_tip,
+        signature=None if signature is UNSET else _signature(signature),
     )
 
 
@@ -146,20 +193,31 @@ class _Object(list[tuple[str, object]]):
     """The members of a JSON object in their order, a repeated one included."""
 
 
-def _read_slowly(body: bytes, gas_price: int) -> Submission:
+def _read_slowly(body: bytes, base_fee: int) -> Submission:
     fields = _read_object(body)
-    for name in FIELDS:
-        if name not in fields and name not in OPTIONAL:
+    for name in REQUIRED:
+        if name not in fields:
             raise InvalidField(name, "is missing")
-    return Submission(
-        _address("from", fields["from"]),
-        _address("to", fields["to"]),
-        _amount("value", fields["value"]),
-        _integer("gas", fields["gas"], MAX_UINT64),
-        _amount("gasPrice", fields["gasPrice"]) if "gasPrice" in fields else gas_price,
-        _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None,
-        _signature(fields["signature"]) if "signature" in fields else None,
-    )
+
+    def amount(name: str) -> int | None:
+        return _amount(name, fields[name]) if name in fields else None
+
+    sender, to = _address("from", fields["from"]), _address("to", fields["to"])
+    value, gas = _amount("value", fields["value"]), _integer("gas", fields["gas"], MAX_UINT64)
+    kind = _type(fields["type"]) if "type" in fields else None
+    prices = amount("gasPrice"), amount("maxFeePerGas"), amount("maxPriorityFeePerGas")
+    nonce = _integer("nonce", fields["nonce"], MAX_UINT64) if "nonce" in fields else None
+    signature = _signature(fields["signature"]) if "signature" in fields else None
+    terms = price_terms(kind, *prices, base_fee)
+    caps = terms.max_fee, terms.max_tip
+    return Submission(sender, to, value, gas, terms.gas_price, nonce, terms.kind, *caps, signature=signature)
+
+
+def _type(value: object) -> int:
+    kind = _integer("type", value, MAX_UINT64)
+    if kind > DYNAMIC_FEE:
+        raise InvalidField("type", "transaction type not supported: this chain takes types 0, 1 and 2")
+    return kind
 
 
 def _read_object(body: bytes) -> dict[str, object]:

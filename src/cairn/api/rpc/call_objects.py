@@ -5,20 +5,26 @@ import msgspec
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
 from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_quantity
+from cairn.domain.codec import type_not_supported
 from cairn.domain.errors import GasTooLow, InsufficientFunds, InvalidField
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address
+from cairn.domain.rules import effective_price, price_terms
+from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
+    LEGACY,
+    MAX_UINT64,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    Address,
+    Draft,
+)
 
-OF_OTHER_TYPES = {
-    "accessList": "0x1",
-    "maxFeePerGas": "0x2",
-    "maxPriorityFeePerGas": "0x2",
-    "maxFeePerBlobGas": "0x3",
-    "blobVersionedHashes": "0x3",
-    "blobs": "0x3",
-    "authorizationList": "0x4",
-}
-"""Fields that only other types of transactions have, with the type that they stand for."""
-KNOWN = {"from", "to", "value", "gas", "gasPrice", "nonce", "chainId", "type", "data", "input", *OF_OTHER_TYPES}
+OF_OTHER_TYPES = {"maxFeePerBlobGas": 3, "blobVersionedHashes": 3, "blobs": 3, "authorizationList": 4}
+"""Fields that only types of transactions have that there are none of here, with the type that they stand for."""
+PRICES = ("gasPrice", "maxFeePerGas", "maxPriorityFeePerGas")
+KNOWN = {
+    "from", "to", "value", "gas", "nonce", "chainId", "type", "data", "input", "accessList", *PRICES, *OF_OTHER_TYPES,
+}  # fmt: skip
 NO_CONTRACTS = "this chain moves coins and has no contracts"
 NO_CREATION = f"contract creation is not supported: {NO_CONTRACTS}"
 
@@ -29,6 +35,8 @@ class Call(msgspec.Struct, frozen=True):
     value: int
     gas: int | None
     gas_price: int | None
+    max_fee: int | None
+    max_tip: int | None
     nonce: int | None
 
 
@@ -50,12 +58,18 @@ def parse_call(given: object, chain_id: int) -> Call:
         raise refusal(f"chainId does not match node's (have={named}, want={chain_id})", InvalidField.code)
     if "to" not in fields:
         raise refusal(NO_CREATION, InvalidField.code)
+    gas_price, max_fee, max_tip = (number(name, MAX_UINT256) for name in PRICES)
+    if gas_price is not None and not (max_fee is max_tip is None):
+        message = "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"
+        raise refusal(message, InvalidField.code)
     return Call(
         sender=parse_account(fields["from"], "from") if "from" in fields else None,
         to=parse_account(fields["to"], "to"),
         value=number("value", MAX_UINT256) or 0,
         gas=number("gas", MAX_UINT64),
-        gas_price=number("gasPrice", MAX_UINT256),
+        gas_price=gas_price,
+        max_fee=max_fee,
+        max_tip=max_tip,
         nonce=number("nonce", MAX_UINT64),
     )
 
@@ -66,30 +80,46 @@ def _refuse_data(fields: dict[str, object]) -> None:
             raise refusal(f"calls with data are not supported: {NO_CONTRACTS}", InvalidField.code)
 
 
-def refuse_other_types(given: object) -> None:
-    """For what is to be signed and sent: only legacy transactions are. Raises `RpcError`."""
+def type_to_sign(given: object) -> int:
+    """The type of what is to be signed and sent, as geth chooses it where it is not named. Raises `RpcError`."""
     if not isinstance(given, dict):
         raise InvalidParams("transaction: expected an object")
-    named = _parse_type(given.get("type"))
-    if named != 0:
-        raise type_not_supported(hex(named))
     for name, meant in OF_OTHER_TYPES.items():
         if given.get(name) not in (None, []):
-            raise type_not_supported(meant)
+            raise _refused(type_not_supported(meant))
+    if given.get("accessList") not in (None, []):
+        raise refusal(f"access lists are not supported: {NO_CONTRACTS}", InvalidField.code)
+    named = given.get("type")
+    if named is None:
+        by_price = LEGACY if given.get("accessList") is None else ACCESS_LIST
+        return DYNAMIC_FEE if given.get("gasPrice") is None else by_price
+    kind = _parse_type(named)
+    if kind > DYNAMIC_FEE:
+        raise _refused(type_not_supported(kind))
+    return kind
 
 
 def _parse_type(named: object) -> int:
     """web3.py gives it as a number, and only it."""
-    if named is None:
-        return 0
     if isinstance(named, int) and not isinstance(named, bool) and 0 <= named <= MAX_UINT64:
         return named
     return parse_quantity(named, "type")
 
 
-def type_not_supported(named: str) -> RpcError:
-    why = "this chain takes legacy (EIP-155) transfers only"
-    return refusal(f"transaction type not supported: type {named}; {why}", InvalidField.code)
+def _refused(refused: InvalidField) -> RpcError:
+    return refusal(refused.why, refused.code)
+
+
+def draft_to_sign(call: Call, sender: Address, kind: int, base_fee: int) -> Draft:
+    """Raises `RpcError` when its prices do not fit its type."""
+    try:
+        terms = price_terms(kind, call.gas_price, call.max_fee, call.max_tip, base_fee)
+    except InvalidField as refused:
+        raise _refused(refused) from None
+    gas = TRANSFER_GAS if call.gas is None else call.gas
+    return Draft(
+        sender, call.to, call.value, gas, terms.gas_price, call.nonce, terms.kind, terms.max_fee, terms.max_tip
+    )
 
 
 async def check_call(chain: Chain, given: object, block: BlockName) -> None:
@@ -106,7 +136,10 @@ async def check_call(chain: Chain, given: object, block: BlockName) -> None:
         raise refusal(message, InsufficientFunds.code)
     left = balance - call.value
     # Without a price geth looks at the value alone, and so do wallets that ask before they know one.
-    if call.gas_price and left < TRANSFER_GAS * call.gas_price:
-        allowance = left // call.gas_price
+    price = call.gas_price
+    if call.max_fee is not None:
+        price = effective_price(call.max_fee, call.max_tip or 0, chain.info.gas_price)
+    if price and left < TRANSFER_GAS * price:
+        allowance = left // price
         message = f"gas required exceeds allowance ({allowance}): insufficient funds for gas * price + value"
         raise refusal(message, InsufficientFunds.code)

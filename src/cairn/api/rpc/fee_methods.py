@@ -1,4 +1,4 @@
-"""What a transfer costs: the chain's one gas price. There is no base fee, so that the whole price is a tip."""
+"""What a transfer costs: the base fee, which is the same in every block, and whatever tip it adds."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -26,7 +26,7 @@ class FeeMethods:
     def methods(self) -> dict[str, Handler]:
         return {
             "eth_gasPrice": self.gas_price,
-            "eth_maxPriorityFeePerGas": self.gas_price,
+            "eth_maxPriorityFeePerGas": self.max_priority_fee_per_gas,
             "eth_feeHistory": self.fee_history,
             "eth_blobBaseFee": self.blob_base_fee,
         }
@@ -34,6 +34,11 @@ class FeeMethods:
     async def gas_price(self, params: Params) -> str:
         check_count(params, 0, 0)
         return quantity(self._chain.info.gas_price)
+
+    async def max_priority_fee_per_gas(self, params: Params) -> str:
+        """None is needed: the base fee does not rise, and who tips comes first, not alone."""
+        check_count(params, 0, 0)
+        return "0x0"
 
     async def blob_base_fee(self, params: Params) -> str:
         check_count(params, 0, 0)
@@ -49,7 +54,7 @@ class FeeMethods:
         heights = range(newest - count + 1, newest + 1)
         history: dict[str, Any] = {
             "oldestBlock": quantity(heights[0]),
-            "baseFeePerGas": ["0x0"] * (count + 1),
+            "baseFeePerGas": [quantity(self._chain.info.gas_price)] * (count + 1),
             "gasUsedRatio": [self._fullness(height) async for height in in_turns(heights, TURN_ITEMS)],
             "baseFeePerBlobGas": ["0x0"] * (count + 1),
             "blobGasUsedRatio": [0.0] * count,
@@ -62,13 +67,13 @@ class FeeMethods:
         return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
 
     def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
-        """The gas price at each percentile of the block's gas, which every transfer uses the same amount of."""
-        prices = sorted(decode_record(record).gas_price for record in self._chain.view.tx_records(height))
-        if not prices:
-            # Not zero, as geth would say: nobody could be included for that.
-            prices = [self._chain.info.gas_price]
-        last = len(prices) - 1
-        return [quantity(prices[min(last, int(len(prices) * percentile / 100))]) for percentile in percentiles]
+        """The tip at each percentile of the block's gas, which every transfer uses the same amount of."""
+        base_fee = self._chain.info.gas_price
+        tips = sorted(decode_record(record).gas_price - base_fee for record in self._chain.view.tx_records(height))
+        last = len(tips) - 1
+        return [
+            quantity(tips[min(last, int(len(tips) * percentile / 100))] if tips else 0) for percentile in percentiles
+        ]
 
 
 def _parse_count(value: object) -> int:

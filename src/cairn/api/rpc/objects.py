@@ -1,7 +1,4 @@
-"""Blocks, transactions and receipts as Ethereum's JSON-RPC shows them.
-
-A block has no `baseFeePerGas`: that is what makes wallets and libraries send legacy transactions, the only ones here.
-"""
+"""Blocks, transactions and receipts as Ethereum's JSON-RPC shows them."""
 
 from typing import Any
 
@@ -15,7 +12,7 @@ from cairn.domain.headers import (
     extra_data,
     receipts_root,
 )
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
 
 Json = dict[str, Any]
 
@@ -42,13 +39,13 @@ class BlockPlace:
 def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
     """`place` is None for a pending transaction."""
     parity = tx.signature[64]
-    return {
+    shown: Json = {
         "blockHash": place and place.block_hash,
         "blockNumber": place and place.height,
         "blockTimestamp": place and place.timestamp,
         "transactionIndex": place and quantity(place.position),
         "hash": data(tx.hash),
-        "type": "0x0",
+        "type": quantity(tx.kind),
         "chainId": quantity(chain_id),
         "from": data(tx.sender),
         "to": data(tx.to),
@@ -57,10 +54,18 @@ def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
         "gas": quantity(tx.gas),
         "gasPrice": quantity(tx.gas_price),
         "input": "0x",
-        "v": quantity(2 * chain_id + 35 + parity),
+        "v": quantity(parity if tx.kind else 2 * chain_id + 35 + parity),
         "r": quantity(int.from_bytes(tx.signature[:32], "big")),
         "s": quantity(int.from_bytes(tx.signature[32:64], "big")),
     }
+    if tx.kind:
+        shown |= {"yParity": quantity(parity), "accessList": []}
+    if tx.kind == DYNAMIC_FEE:
+        shown |= {"maxFeePerGas": quantity(tx.max_fee), "maxPriorityFeePerGas": quantity(tx.max_tip)}
+        if place is None:
+            # As geth has it: what is paid is known of what is in a block.
+            shown["gasPrice"] = shown["maxFeePerGas"]
+    return shown
 
 
 def receipt_object(tx: Tx, place: BlockPlace) -> Json:
@@ -72,7 +77,7 @@ def receipt_object(tx: Tx, place: BlockPlace) -> Json:
         "blockNumber": place.height,
         "from": data(tx.sender),
         "to": data(tx.to),
-        "type": "0x0",
+        "type": quantity(tx.kind),
         "status": "0x1",
         "gasUsed": quantity(TRANSFER_GAS),
         "cumulativeGasUsed": quantity(TRANSFER_GAS * (place.position + 1)),
@@ -102,6 +107,7 @@ def header_object(block_hash: BlockHash, header: Header) -> Json:
         "mixHash": _NO_MIX,
         "nonce": _NO_NONCE,
         "sha3Uncles": _NO_UNCLES,
+        "baseFeePerGas": quantity(header.base_fee),
     }
 
 

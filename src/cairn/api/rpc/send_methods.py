@@ -1,18 +1,19 @@
 """Transactions in: the same way, mempool and promise as POST /tx. The hash is answered once it is on disk."""
 
 from cairn.api.rpc.block_tags import Chain
-from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, parse_call, refuse_other_types, type_not_supported
+from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.values import Params, check_count, data, parse_data
 from cairn.api.submitter import Submitter
 from cairn.core.gateway import Admission
 from cairn.domain.errors import InvalidField
-from cairn.domain.types import TRANSFER_GAS, Draft
 
-LEAST_LIST_BYTE = 0xC0
-"""A legacy transaction is an RLP list; the other types begin with a byte below it."""
-NOT_FOR_TRANSFERS = {"to": NO_CREATION, "data": f"transactions with data are not supported: {NO_CONTRACTS}"}
+NOT_FOR_TRANSFERS = {
+    "to": NO_CREATION,
+    "data": f"transactions with data are not supported: {NO_CONTRACTS}",
+    "accessList": f"access lists are not supported: {NO_CONTRACTS}",
+}
 """What is refused for one of its fields, though the bytes are a transaction of Ethereum's."""
 
 
@@ -36,31 +37,21 @@ class SendingMethods:
     async def send_raw_transaction(self, params: Params) -> str:
         check_count(params, 1, 1)
         raw = parse_data(params[0], "transaction")
-        if not raw:
-            raise refusal("typed transaction too short", InvalidField.code)
-        if raw[0] < LEAST_LIST_BYTE:
-            raise type_not_supported(hex(raw[0]))
         try:
             admitting = self._intake.admit_raw(raw)
         except InvalidField as refused:
-            raise refusal(NOT_FOR_TRANSFERS.get(refused.field, refused.detail), refused.code) from None
+            words = refused.detail if refused.field == "rlp" else refused.why
+            raise refusal(NOT_FOR_TRANSFERS.get(refused.field, words), refused.code) from None
         return _hash_of(await admitting)
 
     async def send_transaction(self, params: Params) -> str:
         check_count(params, 1, 1)
-        refuse_other_types(params[0])
+        kind = type_to_sign(params[0])
         info = self._chain.info
         call = parse_call(params[0], info.chain_id)
         if call.sender is None or call.sender not in info.signs_for:
             raise refusal("unknown account", InvalidField.code)
-        draft = Draft(
-            sender=call.sender,
-            to=call.to,
-            value=call.value,
-            gas=TRANSFER_GAS if call.gas is None else call.gas,
-            gas_price=info.gas_price if call.gas_price is None else call.gas_price,
-            nonce=call.nonce,
-        )
+        draft = draft_to_sign(call, call.sender, kind, info.gas_price)
         return _hash_of(await self._intake.admit_draft(draft))
 
 

@@ -184,6 +184,9 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
         ("nonce", str(tx.nonce)),
         ("gas price", format_amount(tx.gas_price)),
     ]
+    if tx.max_fee_per_gas is not None and tx.max_priority_fee_per_gas is not None:
+        tip = format_amount(tx.max_priority_fee_per_gas)
+        pairs.append(("at most", f"{format_amount(tx.max_fee_per_gas)}, with a tip of {tip} at most"))
     if isinstance(tx, ConfirmedTransaction):
         place = f"{tx.block_height} {tx.block_hash}, number {tx.transaction_index + 1} in it"
         pairs += [("fee", format_amount(tx.fee)), ("block", place)]

@@ -19,7 +19,8 @@ from cairn.cli.wallet.transfers import TransferOrder
 from cairn.client import Account, AsyncClient
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
 from cairn.domain.genesis import COIN, DEV_CHAIN_ID
-from cairn.domain.types import TRANSFER_GAS
+from cairn.domain.rules import Terms
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 
 class Sending:
@@ -43,7 +44,7 @@ class Sending:
         account = Account(self._order.sender.unlock(password_file))
         try:
             # Exactly what was shown: the node, asked again, may tell of another chain or price.
-            price = self._price(chain)
+            price = self._terms(chain)
             ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
         except KeyboardInterrupt:
             if self._tx_hash is not None:
@@ -55,12 +56,12 @@ class Sending:
         missing = [] if nonce is None else await find_missing(node, sender, nonce)
         return await node.chain(), await node.account(sender), missing
 
-    def _price(self, chain: Chain) -> int:
-        return chain.gas_price if self._order.gas_price is None else self._order.gas_price
+    def _terms(self, chain: Chain) -> Terms:
+        return self._order.price.terms(chain.gas_price)
 
     def _check_funds(self, chain: Chain, state: AccountState) -> None:
         """Before the password is asked for. The node decides; it also knows what is pending."""
-        fee = TRANSFER_GAS * self._price(chain)
+        fee = TRANSFER_GAS * self._terms(chain).gas_price
         need = self._order.value + fee
         if need <= state.balance:
             return
@@ -76,7 +77,7 @@ class Sending:
 
     def _confirm(self, chain: Chain) -> None:
         """Ask on standard error: standard output is for what comes of it."""
-        fee = format_amount(TRANSFER_GAS * self._price(chain))
+        fee = format_amount(TRANSFER_GAS * self._terms(chain).gas_price)
         lines = [
             f"from    {self._order.sender}",
             f"to      {self._order.to}",
@@ -88,13 +89,18 @@ class Sending:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was sent")
 
-    async def _submit(self, node: AsyncClient, account: Account, price: int, wait_s: float | None) -> None:
+    async def _submit(self, node: AsyncClient, account: Account, terms: Terms, wait_s: float | None) -> None:
         order, wallet = self._order, node.wallet(account)
+        is_dynamic = terms.kind == DYNAMIC_FEE
+        price = None if is_dynamic else terms.gas_price
+        max_fee, tip = (terms.max_fee, terms.max_tip) if is_dynamic else (None, None)
         if order.nonce is None:
-            tx_hash = await wallet.send(order.to_address, order.value, gas_price=price)
+            tx_hash = await wallet.send(order.to_address, order.value, gas_price=price, max_fee=max_fee, tip=tip)
             submitted = Submitted("pending", tx_hash)
         else:
-            signed = await wallet.sign(order.to_address, order.value, nonce=order.nonce, gas_price=price)
+            signed = await wallet.sign(
+                order.to_address, order.value, nonce=order.nonce, gas_price=price, max_fee=max_fee, tip=tip
+            )
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash
         self._tell("sent", submitted.tx_hash)

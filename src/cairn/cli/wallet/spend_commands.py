@@ -42,6 +42,14 @@ Nonce = Annotated[int | None, typer.Option(help="The account's next one unless g
 GasPrice = Annotated[
     str | None, typer.Option(help="For a unit of gas, such as 2gwei; the chain's own unless given.", metavar="AMOUNT")
 ]
+MaxFee = Annotated[
+    str | None,
+    typer.Option(help="The most for a unit of gas, such as 3gwei: a type 2 transaction (EIP-1559).", metavar="AMOUNT"),
+]
+Tip = Annotated[
+    str | None,
+    typer.Option(help="Above the chain's price of a unit of gas: blocks take it sooner.", metavar="AMOUNT"),
+]
 
 
 @app.command(rich_help_panel=PANEL)
@@ -56,6 +64,8 @@ def send(
     ] = 60,
     nonce: Nonce = None,
     gas_price: GasPrice = None,
+    max_fee: MaxFee = None,
+    tip: Tip = None,
     keys: KeysDirectory = None,
     password_file: PasswordFile = None,
     node: NodeUrl = DEFAULT_NODE,
@@ -66,10 +76,10 @@ def send(
     The key never leaves this machine. At a terminal you are asked before anything is sent.
     """
     from cairn.cli.wallet.sending import Sending
-    from cairn.cli.wallet.transfers import read_order
+    from cairn.cli.wallet.transfers import read_order, read_price
 
     with reported_errors(as_json):
-        order = read_order(keystore_in(keys), sender, to, amount, nonce, gas_price)
+        order = read_order(keystore_in(keys), sender, to, amount, nonce, read_price(gas_price, max_fee, tip))
         Sending(node, order, as_json).send(password_file, is_sure=yes, wait_s=None if no_wait else timeout)
 
 
@@ -80,6 +90,8 @@ def sign(
     amount: Amount,
     nonce: Nonce = None,
     gas_price: GasPrice = None,
+    max_fee: MaxFee = None,
+    tip: Tip = None,
     chain_id: Annotated[
         int | None, typer.Option(help="The chain that it is for; the node's unless given.", metavar="N", min=1)
     ] = None,
@@ -90,12 +102,12 @@ def sign(
 ) -> None:
     """Sign a transfer without sending it; with --json, as the body that `POST /tx` takes.
 
-    With --nonce, --gas-price and --chain-id no node is asked: it works on a machine without a network.
+    With --nonce, --gas-price (or --max-fee) and --chain-id no node is asked: it works on a machine without a network.
     """
     from cairn.cli.look.display import Names
-    from cairn.cli.wallet.transfers import read_order, show_signed, sign_order
+    from cairn.cli.wallet.transfers import read_order, read_price, show_signed, sign_order
 
     with reported_errors(as_json):
         keystore = keystore_in(keys)
-        order = read_order(keystore, sender, to, amount, nonce, gas_price)
+        order = read_order(keystore, sender, to, amount, nonce, read_price(gas_price, max_fee, tip))
         show_signed(sign_order(node, order, chain_id, password_file), Names(keystore), as_json)

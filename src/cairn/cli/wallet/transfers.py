@@ -11,7 +11,34 @@ from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
 from cairn.domain.crypto import checksum_address
-from cairn.domain.types import TRANSFER_GAS
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.rules import Terms, price_terms
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of a unit of gas; what is None, the chain decides."""
+
+    gas_price: int | None
+    max_fee: int | None
+    tip: int | None
+
+    def terms(self, base_fee: int) -> Terms:
+        """What it comes to on a chain with this gas price."""
+        return price_terms(None, self.gas_price, self.max_fee, self.tip, base_fee)
+
+    @property
+    def needs_chain(self) -> bool:
+        return self.gas_price is None and self.max_fee is None
+
+
+def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> Price:
+    """Raises `InvalidConfig` for what cannot be meant."""
+    if gas_price is not None and (max_fee is not None or tip is not None):
+        raise InvalidConfig("--gas-price: give it, or --max-fee and --tip, not both")
+    texts = {"--gas-price": gas_price, "--max-fee": max_fee, "--tip": tip}
+    return Price(*(None if text is None else parse_amount(text, option) for option, text in texts.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +48,7 @@ class TransferOrder:
     value: int
     nonce: int | None
     """None is the sender's next one."""
-    gas_price: int | None
-    """None is the chain's."""
+    price: Price
 
     @property
     def to_address(self) -> str:
@@ -33,44 +59,53 @@ class TransferOrder:
         return checksum_address(self.sender.address)
 
 
-def read_order(
-    keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, gas_price: str | None
-) -> TransferOrder:
+def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price) -> TransferOrder:
     """Raises `InvalidConfig` for what cannot be meant, `NotFound` for a name that nobody has."""
     return TransferOrder(
         find_party(sender, keystore, "FROM"),
         find_party(to, keystore, "TO"),
         parse_amount(amount, "AMOUNT"),
         nonce,
-        None if gas_price is None else parse_amount(gas_price, "--gas-price"),
+        price,
     )
 
 
 def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_file: Path | None) -> SignedTransfer:
     """Ask the node only for what the order leaves open, and before the password: what fails should fail early."""
-    nonce, gas_price = order.nonce, order.gas_price
+    nonce, base_fee = order.nonce, 0
     if nonce is None:
         nonce = ask_node(url, lambda node: node.account(order.sender_address)).pending_nonce
-    if gas_price is None or chain_id is None:
+    if order.price.needs_chain or chain_id is None:
         chain = ask_node(url, AsyncClient.chain)
-        gas_price = chain.gas_price if gas_price is None else gas_price
+        base_fee = chain.gas_price
         chain_id = chain.chain_id if chain_id is None else chain_id
+    terms = order.price.terms(base_fee)
+    is_dynamic = terms.kind == DYNAMIC_FEE
     account = Account(order.sender.unlock(password_file))
     with explained_errors(url):
-        return account.sign(order.to_address, order.value, nonce=nonce, chain_id=chain_id, gas_price=gas_price)
+        return account.sign(
+            order.to_address,
+            order.value,
+            nonce=nonce,
+            chain_id=chain_id,
+            gas_price=None if is_dynamic else terms.gas_price,
+            max_fee=terms.max_fee if is_dynamic else None,
+            tip=terms.max_tip,
+        )
 
 
 def show_signed(signed: SignedTransfer, names: Names, as_json: bool) -> None:
     if as_json:
         print_json(signed.body())
         return
+    fee = "fee" if signed.max_fee_per_gas is None else "fee at most"
     print_pairs(
         [
             ("transaction", signed.tx_hash),
             ("from", names.full(signed.sender)),
             ("to", names.full(signed.to)),
             ("amount", format_amount(signed.value)),
-            ("fee", format_amount(TRANSFER_GAS * signed.gas_price)),
+            (fee, format_amount(TRANSFER_GAS * signed.gas_price)),
             ("nonce", str(signed.nonce)),
             ("signature", signed.signature),
         ]

@@ -13,8 +13,8 @@ from cairn.domain.errors import InvalidField
 from cairn.domain.governance import UPDATE_PREFIX
 from cairn.domain.types import Tx
 
-BUNDLE_PREFIX = b"\x02"
-"""No transfer and no validator update starts with it."""
+BUNDLE_PREFIX = b"\x82"
+"""No transfer, of whatever type, and no validator update starts with it."""
 FEWEST = 2
 """One alone goes as it is."""
 MOST = 512

@@ -59,7 +59,7 @@ class NetworkEngine:
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
         self._overlay = Overlay(chain, price_bump_percent)
-        self._senders = ParsedTxs(rules.chain_id)
+        self._senders = ParsedTxs(rules.chain_id, rules.gas_price)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)

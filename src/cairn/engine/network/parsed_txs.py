@@ -28,10 +28,10 @@ CHUNK = 64
 """How many a thread takes at once."""
 
 
-def parse(raw: bytes, chain_id: int) -> Meaning | Rejected:
+def parse(raw: bytes, chain_id: int, base_fee: int) -> Meaning | Rejected:
     """Read bytes of anybody's making that are no bundle."""
     try:
-        return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id)
+        return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id, base_fee)
     except Rejected as refusal:
         return refusal
 
@@ -44,8 +44,9 @@ class ParsedTxs:
     make any number of bundles, and none may push transfers out.
     """
 
-    def __init__(self, chain_id: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
+    def __init__(self, chain_id: int, base_fee: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
         self._chain_id = chain_id
+        self._base_fee = base_fee
         self._remembered = remembered
         self._most_bundled = bundled
         self._bundles: OrderedDict[bytes, Bundle] = OrderedDict()
@@ -168,7 +169,7 @@ class ParsedTxs:
         return [item for chunk in parsed for item in chunk]
 
     def _parse_chunk(self, raws: Sequence[bytes]) -> list[Meaning | Rejected]:
-        return [parse(raw, self._chain_id) for raw in raws]
+        return [parse(raw, self._chain_id, self._base_fee) for raw in raws]
 
     def close(self) -> None:
         for threads in (self._threads, self._block_threads):

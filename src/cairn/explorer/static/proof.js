@@ -40,10 +40,13 @@ function encodeString(bytes) {
     return bytes.length === 1 && bytes[0] < 0x80 ? bytes : joined(lengthPrefix(bytes.length, 0x80), bytes);
 }
 
-function encodeList(strings) {
-    const body = joined(...strings.map(encodeString));
+/** Of strings, and of lists that are encoded already. */
+function encodeList(items) {
+    const body = joined(...items.map((item) => (item === EMPTY_LIST ? item : encodeString(item))));
     return joined(lengthPrefix(body.length, 0xc0), body);
 }
+
+const EMPTY_LIST = Uint8Array.of(0xc0);
 
 /** The hash that a block with this header has. */
 export function headerHash(header) {
@@ -68,18 +71,36 @@ export function headerHash(header) {
     return toHex(keccak256(encodeList(fields)));
 }
 
-/** The hash of a transfer with this signature (EIP-155), and the account whose key made it. */
-export function signedTransfer({ nonce, gasPrice, gas, to, value, signature }, chainId) {
+/** What is signed of a transfer, and what is hashed with its signature `v`, `r`, `s`: legacy (EIP-155), or of its type. */
+function transferBytes(transfer, chainId, parity, r, s) {
+    const { type = 0n, nonce, gasPrice, maxFeePerGas, maxPriorityFeePerGas, gas, to, value } = transfer;
     const none = new Uint8Array();
-    const bytes = toBytes(signature);
+    const payment = [integerBytes(gas), toBytes(to), integerBytes(value), none];
+    if (type === 0n) {
+        const fields = [integerBytes(nonce), integerBytes(gasPrice), ...payment];
+        const v = integerBytes(35n + 2n * chainId + parity);
+        return [encodeList([...fields, integerBytes(chainId), none, none]), encodeList([...fields, v, r, s])];
+    }
+    const prices = type === 1n ? [gasPrice] : [maxPriorityFeePerGas, maxFeePerGas];
+    const fields = [...[chainId, nonce, ...prices].map(integerBytes), ...payment, EMPTY_LIST];
+    const typed = (items) => joined(integerBytes(type), encodeList(items));
+    return [typed(fields), typed([...fields, integerBytes(parity), r, s])];
+}
+
+/** The hash of a transfer with its signature, and the account whose key made it. */
+export function signedTransfer(transfer, chainId) {
+    const bytes = toBytes(transfer.signature);
     if (bytes.length !== 65) return { hash: "no hash: a signature has 65 bytes", sender: null };
-    const fields = [...[nonce, gasPrice, gas].map(integerBytes), toBytes(to), integerBytes(value), none];
     const [r, s] = [bytes.slice(0, 32), bytes.slice(32, 64)].map((word) => integerBytes(BigInt(toHex(word))));
-    const v = integerBytes(35n + 2n * chainId + BigInt(bytes[64]));
-    return {
-        hash: toHex(keccak256(encodeList([...fields, v, r, s]))),
-        sender: recoverAddress(keccak256(encodeList([...fields, integerBytes(chainId), none, none])), bytes),
-    };
+    const [signing, signed] = transferBytes(transfer, chainId, BigInt(bytes[64]), r, s);
+    return { hash: toHex(keccak256(signed)), sender: recoverAddress(keccak256(signing), bytes) };
+}
+
+/** What a transfer pays for a unit of gas in a block with this base fee. */
+export function paidPrice({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }, baseFee) {
+    if (maxFeePerGas === undefined) return gasPrice;
+    const price = baseFee + maxPriorityFeePerGas;
+    return price < maxFeePerGas ? price : maxFeePerGas;
 }
 
 /** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
@@ -125,8 +146,9 @@ const written = (value) => (typeof value === "bigint" ? value : JSON.stringify(v
 /** What the page shows of the transaction, beside the same as the proof has it. */
 function shownBeside(tx, { transaction, transactionIndex, header }) {
     const { signature, ...signed } = transaction;
-    const [blockHeight, fee] = [header.blockHeight, TRANSFER_GAS * signed.gasPrice];
-    const proven = { ...signed, status: "confirmed", blockHeight, transactionIndex, fee };
+    const gasPrice = paidPrice(signed, header.baseFeePerGas);
+    const [blockHeight, fee] = [header.blockHeight, TRANSFER_GAS * gasPrice];
+    const proven = { ...signed, gasPrice, status: "confirmed", blockHeight, transactionIndex, fee };
     const wrong = Object.keys(proven).find((name) => tx[name] !== proven[name]);
     return wrong === undefined
         ? ["the same", "the same"]

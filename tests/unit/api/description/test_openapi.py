@@ -16,7 +16,7 @@ from cairn.api.description.openapi import openapi_document
 from cairn.api.description.pages import encode_openapi
 from cairn.api.errors import ANSWERS, problem_of
 from cairn.api.events.hub import EventHub
-from cairn.api.rest.submission import FIELDS, OPTIONAL, parse_submission
+from cairn.api.rest.submission import FIELDS, REQUIRED, parse_submission
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.domain.errors import InvalidField, NodeError
@@ -83,7 +83,7 @@ def test_examples_are_valid_and_taken() -> None:
 def test_submission_schema_names_the_fields_that_are_read() -> None:
     signed = DOCUMENT["components"]["schemas"]["SignedSubmission"]
     assert set(signed["properties"]) == set(FIELDS)
-    assert set(signed["required"]) == set(FIELDS) - OPTIONAL | {"signature"}
+    assert set(signed["required"]) == {*REQUIRED, "signature"}
 
 
 def test_without_keys_the_signature_is_always_required() -> None:

@@ -59,7 +59,7 @@ def test_a_block_is_its_header_and_its_transactions() -> None:
     header = header_object(HASH, HEADER)
     block = block_object(HASH, HEADER, ["0x" + "00" * 32] * 2)
     assert block.items() >= header.items()
-    assert "baseFeePerGas" not in block
+    assert block["baseFeePerGas"] == hex(10**9)
     assert (block["number"], block["timestamp"], block["gasUsed"]) == ("0x7", hex(1_700_000_000), hex(42_000))
     assert block["hash"] == "0x" + HASH.hex()
 

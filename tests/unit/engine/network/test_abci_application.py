@@ -193,7 +193,7 @@ def test_replacements_need_a_tenth_more(node: Node) -> None:
 
 def test_rubbish_is_refused(node: Node) -> None:
     assert node.check(b"").code == 2
-    assert node.check(b"\x01rubbish").code == 2
+    assert node.check(b"\x81rubbish").code == 2
     assert node.check(raw(0, gas_price=GWEI - 1)).code == 6
     forged = bytearray(raw(0))
     forged[-1] ^= 1

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import pytest
 
 from cairn.domain.codec import decode_tx, encode_tx
-from cairn.domain.genesis import dev_genesis
+from cairn.domain.genesis import GWEI, dev_genesis
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network import parsed_txs as senders_module
 from cairn.engine.network.broadcast import Broadcaster
@@ -37,7 +37,7 @@ class Mempools(Rpc):
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         await asyncio.sleep(0)
         raws = open_bundle(raw) if is_bundle(raw) else [raw]
-        txs = [decode_tx(raw, CHAIN_ID) for raw in raws]
+        txs = [decode_tx(raw, CHAIN_ID, GWEI) for raw in raws]
         answer = self.answer(txs)
         self.tickets.append(txs)
         return answer
@@ -65,7 +65,7 @@ class Scene:
         self.rpc = Mempools()
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
         self.overlay = Overlay(self.state, 10)
-        self.senders = ParsedTxs(CHAIN_ID)
+        self.senders = ParsedTxs(CHAIN_ID, GWEI)
         wait_is_over = asyncio.Event()
         self.outbox = Outbox(self.pool, self.overlay, wait_is_over.set, lambda: virtual_loop().now, work_clock, timing)
         self.broadcaster = Broadcaster(self.outbox, wait_is_over, self.senders, self.rpc, CHAIN_ID)

@@ -38,9 +38,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """All whose sender is recovered, as it happens."""
     done: list[bytes] = []
 
-    def noted(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+    def noted(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
         done.append(raw)
-        return parse(raw, chain_id)
+        return parse(raw, chain_id, base_fee)
 
     monkeypatch.setattr(reading, "parse", noted)
     return done
@@ -230,10 +230,10 @@ def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monke
     block_goes_on = threading.Event()
     read: list[bytes] = []
 
-    def held_up(item: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+    def held_up(item: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
         assert item not in proposed or block_goes_on.wait(PATIENCE_S)
         read.append(item)
-        return parse(item, chain_id)
+        return parse(item, chain_id, base_fee)
 
     monkeypatch.setattr(reading, "parse", held_up)
 

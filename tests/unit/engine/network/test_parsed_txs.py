@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cairn.domain.codec import encode_tx
 from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
+from cairn.domain.genesis import GWEI
 from cairn.domain.governance import Validator, ValidatorUpdate, encode_update
 from cairn.domain.types import Tx
 from cairn.engine.network import parsed_txs as module
@@ -27,15 +28,15 @@ def raw_of(nonce: int) -> bytes:
 
 
 def test_transactions_and_updates_are_told_apart() -> None:
-    assert parse(raw_of(0), CHAIN_ID) == signed(0)
-    assert parse(encode_update(UPDATE), CHAIN_ID) == UPDATE
-    assert isinstance(parse(raw_of(0), CHAIN_ID + 1), InvalidSignature)
-    assert isinstance(parse(b"", CHAIN_ID), InvalidField)
+    assert parse(raw_of(0), CHAIN_ID, GWEI) == signed(0)
+    assert parse(encode_update(UPDATE), CHAIN_ID, GWEI) == UPDATE
+    assert isinstance(parse(raw_of(0), CHAIN_ID + 1, GWEI), InvalidSignature)
+    assert isinstance(parse(b"", CHAIN_ID, GWEI), InvalidField)
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=40).map(lambda rest: b"\x01" + rest))
+@given(st.binary(max_size=300) | st.binary(max_size=40).map(lambda rest: b"\x81" + rest))
 def test_rubbish_is_refused_never_raised(raw: bytes) -> None:
-    assert isinstance(parse(raw, CHAIN_ID), Rejected)
+    assert isinstance(parse(raw, CHAIN_ID, GWEI), Rejected)
 
 
 @given(st.integers(0, 200), st.integers(0, 255))
@@ -44,13 +45,13 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
     place %= len(raw)
     changed = raw[place] != byte
     raw[place] = byte
-    parsed = parse(bytes(raw), CHAIN_ID)
+    parsed = parse(bytes(raw), CHAIN_ID, GWEI)
     assert not changed or not isinstance(parsed, Tx) or parsed.sender != signed(3).sender
 
 
 def test_what_is_sent_once_more_is_remembered_as_the_newest() -> None:
     """What this node sends again must pass its own check, however much it has read since the first time."""
-    senders = ParsedTxs(CHAIN_ID, remembered=2)
+    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=2)
     for nonce in (0, 1, 0, 2):
         senders.remember(raw_of(nonce), signed(nonce))
     assert [senders.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
@@ -60,15 +61,15 @@ def test_what_is_sent_once_more_is_remembered_as_the_newest() -> None:
 def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
 
-    def counted(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+    def counted(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
         parsed.append(raw)
-        return parse(raw, chain_id)
+        return parse(raw, chain_id, base_fee)
 
     monkeypatch.setattr(module, "parse", counted)
     raws = [raw_of(nonce) for nonce in range(70)]
 
     async def scenario() -> None:
-        senders = ParsedTxs(CHAIN_ID)
+        senders = ParsedTxs(CHAIN_ID, GWEI)
         assert senders.find_all(raws) is None
         found = await senders.resolve([*raws, b"rubbish", raws[0]])
         assert found[:70] == [signed(nonce) for nonce in range(70)]
@@ -85,7 +86,7 @@ def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_memory_is_bounded() -> None:
-    senders = ParsedTxs(CHAIN_ID, remembered=2)
+    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=2)
     for nonce in range(3):
         senders.remember(raw_of(nonce), signed(nonce))
     assert [senders.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
@@ -97,7 +98,7 @@ def resolved(senders: ParsedTxs, *raws: bytes) -> list[module.Parsed]:
 
 
 def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
-    senders = ParsedTxs(CHAIN_ID)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     raws = [raw_of(nonce) for nonce in range(6)]
     ticket = encode_bundle(raws[1:])
     found = resolved(senders, raws[0], ticket, raws[2])
@@ -117,13 +118,13 @@ def test_a_bundle_is_read_with_all_that_is_in_it() -> None:
         ([raw_of(0), raw_of(0)], "bundle: holds a transaction twice"),
         ([raw_of(0), encode_update(UPDATE)], "bundle: holds what is no transfer"),
         ([raw_of(0), encode_bundle([raw_of(1), raw_of(2)])], "bundle: holds what is no transfer"),
-        ([raw_of(0), b""], "rlp: "),
+        ([raw_of(0), b""], "type: typed transaction too short"),
         ([raw_of(0), raw_of(1)[:-1]], "rlp: "),
         ([raw_of(nonce) for nonce in range(513)], "bundle: must hold 2 to 512 transactions"),
     ],
 )
 def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], refusal: str) -> None:
-    senders = ParsedTxs(CHAIN_ID)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     ticket = encode_bundle(inside)
     found = resolved(senders, ticket)[0]
     assert isinstance(found, Rejected)
@@ -133,7 +134,7 @@ def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], re
 
 
 def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
-    senders = ParsedTxs(CHAIN_ID, remembered=4)
+    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=4)
     raws = [raw_of(nonce) for nonce in range(4)]
     for order in permutations(raws):
         assert isinstance(resolved(senders, encode_bundle(order))[0], Bundle)
@@ -143,7 +144,7 @@ def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
 
 
 def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
-    senders = ParsedTxs(CHAIN_ID, bundled=5)
+    senders = ParsedTxs(CHAIN_ID, GWEI, bundled=5)
     tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4)]
     first = resolved(senders, *tickets)
     assert resolved(senders, tickets[2])[0] is first[2]
@@ -166,14 +167,14 @@ def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest
     block = [raw_of(nonce) for nonce in range(many, 2 * many)]
     block_is_done = threading.Event()
 
-    def held_up(raw: bytes, chain_id: int) -> Tx | ValidatorUpdate | Rejected:
+    def held_up(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
         assert raw in block or block_is_done.wait(PATIENCE_S)
-        return parse(raw, chain_id)
+        return parse(raw, chain_id, base_fee)
 
     monkeypatch.setattr(module, "parse", held_up)
 
     async def scenario() -> None:
-        senders = ParsedTxs(CHAIN_ID)
+        senders = ParsedTxs(CHAIN_ID, GWEI)
         flooding = asyncio.create_task(senders.read(flood))
         await asyncio.sleep(0)
         await senders.resolve(block)
@@ -192,7 +193,7 @@ def test_a_bundle_of_millions_is_not_opened_to_its_end() -> None:
 
 
 def test_a_bundle_that_ends_too_soon_is_refused() -> None:
-    senders = ParsedTxs(CHAIN_ID)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     whole = encode_bundle([raw_of(0), raw_of(1)])
     cut = [whole[:length] for length in range(1, len(whole))]
     assert all(isinstance(found, Rejected) for found in resolved(senders, *cut))
@@ -201,6 +202,6 @@ def test_a_bundle_that_ends_too_soon_is_refused() -> None:
 
 @given(st.binary(max_size=60))
 def test_rubbish_in_a_bundle_is_refused_never_raised(rest: bytes) -> None:
-    senders = ParsedTxs(CHAIN_ID)
-    assert isinstance(resolved(senders, b"\x02" + rest)[0], Rejected)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
+    assert isinstance(resolved(senders, b"\x82" + rest)[0], Rejected)
     senders.close()

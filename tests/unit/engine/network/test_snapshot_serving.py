@@ -181,10 +181,10 @@ def test_what_is_not_here_is_given_as_nothing(taking: Taking) -> None:
     taking.commit(4)
     taking.wait_for([4])
     load = taking.snapshots.load_snapshot_chunk
-    assert load(LoadSnapshotChunkRequest(4, 1, 0))
-    assert load(LoadSnapshotChunkRequest(4, 2, 0)) == b""
-    assert load(LoadSnapshotChunkRequest(4, 1, 99)) == b""
-    assert load(LoadSnapshotChunkRequest(5, 1, 0)) == b""
+    assert load(LoadSnapshotChunkRequest(4, 2, 0))
+    assert load(LoadSnapshotChunkRequest(4, 1, 0)) == b""
+    assert load(LoadSnapshotChunkRequest(4, 2, 99)) == b""
+    assert load(LoadSnapshotChunkRequest(5, 2, 0)) == b""
     taking.commit(2)
     assert taking.offered() == [4]
     flip_byte(taking.path / "4" / "manifest", 0)
@@ -233,7 +233,7 @@ def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: Cha
     true = describe(3, parcel.manifest)
     taker = Snapshots(joining, snapshots_path(joining.directory), 0)
     replace = msgspec.structs.replace
-    assert offer(taker, replace(true, format=2), parcel) == OfferSnapshotResult.REJECT_FORMAT
+    assert offer(taker, replace(true, format=1), parcel) == OfferSnapshotResult.REJECT_FORMAT
     for false in (
         replace(true, height=4),
         replace(true, chunks=1),

@@ -179,6 +179,11 @@ export async function transactionView(context) {
                     proof && ["Time", timeOf(proof.header.timestamp)],
                     !isPending && ["Fee", amount(tx.fee)],
                     ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
+                    tx.maxFeePerGas !== undefined && [
+                        "At most",
+                        `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, with a tip of ` +
+                            `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
+                    ],
                     ["Gas limit", grouped(tx.gas)],
                     ["Nonce", grouped(tx.nonce)],
                 ),
