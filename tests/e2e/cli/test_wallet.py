@@ -163,6 +163,23 @@ def test_signing_needs_no_node_when_all_is_given(alice: User) -> None:
     assert f"from         {ALICE} (dev5)\nto           {STRANGER}\n" in shown
 
 
+def test_a_type_2_transfer_is_signed_and_sent(alice: User) -> None:
+    offline = ["--nonce", "7", "--max-fee", "2gwei", "--tip", "3", "--chain-id", "99"]
+    body = alice.json(
+        "sign", "alice", STRANGER, "1coin", *offline, CAIRN_NODE="http://127.0.0.1:1", CAIRN_PASSWORD=PASSWORD
+    )
+    fields = {"to": STRANGER, "value": 10**18, "nonce": 7, "gas": 21000, "chainId": 99, "type": 2}
+    caps = {"maxFeePerGas": 2 * 10**9, "maxPriorityFeePerGas": 3}
+    expected = Account.sign_transaction({**fields, **caps}, DEV_KEYS[5][1])
+    assert body["signature"] == f"0x{expected.r:064x}{expected.s:064x}{expected.v:02x}"
+    assert body.items() >= caps.items()
+    sent = alice.json("send", "alice", STRANGER, "5", "--yes", "--tip", "3", CAIRN_PASSWORD=PASSWORD)
+    assert (sent["type"], sent["fee"]) == (2, 21_000 * (10**9 + 3))
+    both = alice.run("send", "alice", STRANGER, "5", "--gas-price", "1gwei", "--tip", "3", CAIRN_PASSWORD=PASSWORD)
+    assert both.returncode != 0
+    assert "--gas-price: give it, or --max-fee and --tip, not both" in both.stderr
+
+
 def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
     result = idle_user.run("send", "dev1", "dev2", "1", "--timeout", "0.5", "--json")
     error = json.loads(result.stderr)

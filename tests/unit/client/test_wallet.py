@@ -365,3 +365,22 @@ def test_whatever_happens_each_payment_is_made_once_or_refused(seed: int) -> Non
     own = [value for value in node.values_of(SENDER) if value != 10**6]
     assert len(own) == len(set(own))
     assert set(paid) <= set(own) <= set(paid) | set(unknown)
+
+
+def test_a_tip_or_a_most_makes_a_type_2_payment() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        signed = await wallet.sign(TO, 1, nonce=9, max_fee=3 * GAS_PRICE, tip=5)
+        assert (signed.type, signed.gas_price, signed.cost) == (2, GAS_PRICE + 5, 1 + 21_000 * (GAS_PRICE + 5))
+        assert "gasPrice" not in signed.body()
+        assert signed.body().items() >= {"maxFeePerGas": 3 * GAS_PRICE, "maxPriorityFeePerGas": 5, "type": 2}.items()
+        assert (await wallet.sign(TO, 1, nonce=9, tip=5)).max_fee_per_gas == GAS_PRICE + 5
+        for wrong in ({"gas_price": GAS_PRICE, "tip": 1}, {"max_fee": 1, "tip": 2}, {"tip": 1.5}, {"max_fee": "1"}):
+            with pytest.raises(InvalidField):
+                await wallet.send(TO, 1, **wrong)
+        with pytest.raises(GasPriceTooLow, match="maxFeePerGas"):
+            await wallet.send(TO, 1, max_fee=GAS_PRICE - 1)
+        await wallet.send(TO, 4, max_fee=3 * GAS_PRICE, tip=5)
+        await wallet.send(TO, 5, tip=7)
+
+    node = run(use)
+    assert node.values_of(SENDER) == [4, 5]

@@ -272,3 +272,55 @@ def test_what_is_no_batch(body: bytes) -> None:
 def test_what_is_no_json_batch(body: bytes) -> None:
     with pytest.raises(MalformedJson):
         split_batch(body)
+
+
+TYPED = {name: value for name, value in PLAIN.items() if name != "gasPrice"}
+
+
+@pytest.mark.parametrize("spelled", ["plainly", "slowly"])
+@pytest.mark.parametrize(
+    ("terms", "kind", "price", "max_fee", "max_tip"),
+    [
+        ({"type": 0}, 0, GAS_PRICE, 0, 0),
+        ({"type": 1}, 1, GAS_PRICE, 0, 0),
+        ({"type": 1, "gasPrice": 7}, 1, 7, 0, 0),
+        ({"type": 2}, 2, GAS_PRICE, GAS_PRICE, 0),
+        ({"maxFeePerGas": 9 * GAS_PRICE}, 2, GAS_PRICE, 9 * GAS_PRICE, 0),
+        ({"maxPriorityFeePerGas": 5}, 2, GAS_PRICE + 5, GAS_PRICE + 5, 5),
+        ({"maxFeePerGas": GAS_PRICE + 3, "maxPriorityFeePerGas": 5}, 2, GAS_PRICE + 3, GAS_PRICE + 3, 5),
+        ({"maxFeePerGas": MAX_UINT256, "type": 2}, 2, GAS_PRICE, MAX_UINT256, 0),
+    ],
+)
+def test_what_a_typed_submission_pays(
+    spelled: str, terms: dict[str, int], kind: int, price: int, max_fee: int, max_tip: int
+) -> None:
+    body = json.dumps(TYPED | terms)
+    if spelled == "slowly":
+        body = body.replace('"value": 10', '"value": 10.0')
+    read = parse(body.encode())
+    assert (read.kind, read.gas_price, read.max_fee, read.max_tip) == (kind, price, max_fee, max_tip)
+    assert (read.sender, read.to, read.value, read.nonce, read.signature) == (
+        READ.sender, READ.to, 10, 3, READ.signature,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["10", "10.0"])
+@pytest.mark.parametrize(
+    ("terms", "field"),
+    [
+        ('"type":2,"gasPrice":7', "gasPrice"),
+        ('"maxFeePerGas":7,"gasPrice":7', "gasPrice"),
+        ('"type":0,"maxFeePerGas":7', "maxFeePerGas"),
+        ('"type":1,"maxPriorityFeePerGas":7', "maxPriorityFeePerGas"),
+        ('"type":3', "type"),
+        ('"type":-1', "type"),
+        ('"type":"2"', "type"),
+        ('"type":true', "type"),
+        ('"type":2,"type":2', "type"),
+        ('"maxFeePerGas":1.5', "maxFeePerGas"),
+        ('"maxFeePerGas":1,"maxFeePerGas":1', "maxFeePerGas"),
+    ],
+)
+def test_terms_that_no_type_has(value: str, terms: str, field: str) -> None:
+    body = json.dumps(TYPED).replace('"value": 10', f'"value": {value}')
+    assert refused_field((body[:-1] + f", {terms}}}").encode()) == field
