@@ -14,15 +14,17 @@ from tests.support.public import PublicNode
 from tests.support.wallet import dev_account
 
 EXAMPLES = 40
-CONFIG = """
+CONFIG = f"""
+hooks = "{Path(__file__).parents[1] / "support" / "described_formats.py"}"
+
 [checks.positive_data_acceptance]
 # What no schema can tell: a made-up sender cannot sign, a made-up hash does not exist, a copy may still be fresh.
 expected-statuses = ["2xx", "304", "404", "409", "422"]
 
 [[operations]]
-include-path = "/tx/{hash}"
+include-path = "/tx/{{hash}}"
 # A made-up hash is waited for to the end, which a description cannot make shorter: a second tells as much as a minute.
-parameters = { "query.wait" = 1 }
+parameters = {{ "query.wait" = 1 }}
 
 [[operations]]
 include-path = "/mempool"
@@ -91,7 +93,7 @@ def test_lookups_of_what_exists(node: NodeProcess, tmp_path: Path) -> None:
     tx_hash = public.post(transfer).json()["txHash"]
     public.await_confirmed(tx_hash)
     public.close()
-    config = f'[parameters]\n"path.hash" = "{tx_hash}"\n{CONFIG}'
+    config = f'{CONFIG}\n[parameters]\n"path.hash" = "{tx_hash}"\n'
     # Their links start at POST /tx, which the first run follows.
     run_schemathesis(
         node, tmp_path / "lookups", config, "--phases=examples,coverage,fuzzing", "--include-path-regex=^/tx/"

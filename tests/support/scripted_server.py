@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from cairn.client import AsyncClient
+from cairn.client.amount_strings import Amounts
 
 RESET = "reset"
 """Instead of an answer, the connection ends."""
@@ -47,11 +48,11 @@ class ScriptedServer:
         self.got_request = asyncio.Event()
         self.stop_listening: Callable[[], None] = lambda: None
 
-    def client(self, timeout_s: float, chain_id: int | None = None) -> AsyncClient:
+    def client(self, timeout_s: float, chain_id: int | None = None, amounts: Amounts = "number") -> AsyncClient:
         """A client of this server, also of one that has stopped."""
         over_socket = partial(httpx.AsyncClient, transport=httpx.AsyncHTTPTransport(uds=str(self._socket)))
         with patch.object(httpx, "AsyncClient", over_socket):
-            return AsyncClient("http://node.example", timeout_s=timeout_s, chain_id=chain_id)
+            return AsyncClient("http://node.example", timeout_s=timeout_s, chain_id=chain_id, amounts=amounts)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

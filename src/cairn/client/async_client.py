@@ -11,6 +11,7 @@ import msgspec
 from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
+from cairn.client.amount_strings import Amounts
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
@@ -79,6 +80,9 @@ class AsyncClient:
     a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
     for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
 
+    Amounts are `int`, exact at any size. `amounts="string"` has them travel as strings of digits, for a gateway in
+    between that would round numbers.
+
     With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
     """
 
@@ -91,9 +95,12 @@ class AsyncClient:
         silence_timeout_s: float = 15.0,
         tls: ssl.SSLContext | None = None,
         chain_id: int | None = None,
+        amounts: Amounts = "number",
     ) -> None:
         self._chain_id = chain_id
-        self._transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls)
+        self._transport = Transport(
+            url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls, amounts=amounts
+        )
         self._patient = self._transport.with_timeout(outage_timeout_s)
         self._channel = EventChannel(
             self._transport.url,
@@ -101,6 +108,7 @@ class AsyncClient:
             outage_timeout_s=outage_timeout_s,
             silence_timeout_s=silence_timeout_s,
             tls=tls,
+            amounts=amounts,
         )
         self._wallets: dict[Account, AsyncWallet] = {}
 

@@ -15,6 +15,7 @@ from msgspec.json import Decoder
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from cairn.client.amount_strings import Amounts
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
@@ -77,8 +78,9 @@ class EventChannel:
         outage_timeout_s: float | None,
         silence_timeout_s: float,
         tls: ssl.SSLContext | None,
+        amounts: Amounts = "number",
     ) -> None:
-        self._url = "ws" + url.removeprefix("http") + "/events"
+        self._url = "ws" + url.removeprefix("http") + "/events" + ("?amounts=string" if amounts == "string" else "")
         self._timeout_s = timeout_s
         self._outage_timeout_s = outage_timeout_s
         self._ping_interval_s = silence_timeout_s / 2

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from cairn.client.account import Account, SignedTransfer
+from cairn.client.amount_strings import Amounts
 from cairn.client.async_client import AsyncClient, Submission
 from cairn.client.errors import ApiError, ClientError
 from cairn.client.loop_thread import LoopThread
@@ -104,6 +105,9 @@ class Client:
     a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
     for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
 
+    Amounts are `int`, exact at any size. `amounts="string"` has them travel as strings of digits, for a gateway in
+    between that would round numbers.
+
     With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
     """
 
@@ -116,6 +120,7 @@ class Client:
         silence_timeout_s: float = 15.0,
         tls: ssl.SSLContext | None = None,
         chain_id: int | None = None,
+        amounts: Amounts = "number",
     ) -> None:
         self._async = AsyncClient(
             url,
@@ -124,6 +129,7 @@ class Client:
             silence_timeout_s=silence_timeout_s,
             tls=tls,
             chain_id=chain_id,
+            amounts=amounts,
         )
         self._loop = LoopThread()
 

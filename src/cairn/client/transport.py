@@ -13,6 +13,7 @@ import httpx
 import msgspec
 from msgspec.json import Decoder
 
+from cairn.client.amount_strings import Amounts, with_strings
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
@@ -54,7 +55,13 @@ class Transport:
     """Every attempt fits into the deadline of its request, and so do the pauses between them."""
 
     def __init__(
-        self, url: str, *, timeout_s: float | None, silence_timeout_s: float, tls: ssl.SSLContext | None
+        self,
+        url: str,
+        *,
+        timeout_s: float | None,
+        silence_timeout_s: float,
+        tls: ssl.SSLContext | None,
+        amounts: Amounts = "number",
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
@@ -62,6 +69,7 @@ class Transport:
         self.timeout_s = timeout_s
         """For all attempts together; None is for ever."""
         self._silence_timeout_s = silence_timeout_s
+        self._amounts = amounts
         self._http = httpx.AsyncClient(
             # The trusted certificates are loaded only where they are used: that takes longer than a request.
             verify=url.startswith("https://") if tls is None else tls,
@@ -89,13 +97,13 @@ class Transport:
         held_s: float = 0.0,
     ) -> T:
         """Read what never changes anything; `held_s` is how long the node may hold its answer back."""
-        response, _ = await self.ask("GET", path, query=query, deadline=deadline, held_s=held_s)
-        return decoded(response, answer)
+        response, _ = await self.ask("GET", path, query=self._query(query), deadline=deadline, held_s=held_s)
+        return self._decoded(response, answer)
 
     async def get_page(self, path: str, answer: Decoder[T], query: Mapping[str, str | int]) -> tuple[T, str | None]:
         """One page, and the cursor of the next one when there is one."""
-        response, _ = await self.ask("GET", path, query=query)
-        return decoded(response, answer), _next_cursor(response)
+        response, _ = await self.ask("GET", path, query=self._query(query))
+        return self._decoded(response, answer), _next_cursor(response)
 
     async def post(
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
@@ -106,7 +114,8 @@ class Transport:
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat, deadline: Deadline | None
     ) -> tuple[T, bool]:
         """`post`, with whether an attempt before the one that is answered may have been taken."""
-        asked = await self.ask("POST", path, body=msgspec.json.encode(body), repeat=repeat, deadline=deadline)
+        written = msgspec.json.encode(body if self._amounts == "number" else with_strings(body))
+        asked = await self.ask("POST", path, body=written, repeat=repeat, deadline=deadline)
         return decoded(asked.response, answer), asked.was_repeated
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
@@ -115,6 +124,13 @@ class Transport:
         async with _within(timeout_s, self.url):
             response = await self._exchange("GET", path, None, None, timeout_s)
         return decoded(response, answer)
+
+    def _query(self, query: Query | None) -> Query | None:
+        return query if self._amounts == "number" else {**(query or {}), "amounts": self._amounts}
+
+    def _decoded(self, response: httpx.Response, answer: Decoder[T]) -> T:
+        """The answer, with integers also where its amounts are strings."""
+        return decoded(response, answer if self._amounts == "number" else Decoder(answer.type, strict=False))
 
     async def ask(
         self,

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from cairn.client import AsyncClient
+from cairn.client.amount_strings import Amounts
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 
@@ -13,6 +14,6 @@ def node() -> Iterator[NodeProcess]:
         yield node
 
 
-def patient(url: str) -> AsyncClient:
+def patient(url: str, amounts: Amounts = "number") -> AsyncClient:
     """A client that never takes the node for dead because the machine is busy."""
-    return AsyncClient(url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S)
+    return AsyncClient(url, timeout_s=PATIENCE_S, silence_timeout_s=PATIENCE_S, amounts=amounts)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import aclosing
 from itertools import islice
 
 import msgspec
@@ -29,6 +30,26 @@ async def funded(client: AsyncClient, coins: int = 10) -> Account:
     account = Account.create()
     await client.wait(await client.wallet(Account.dev(0)).send(account.address, coins * COIN))
     return account
+
+
+def test_amounts_as_strings_are_the_same_amounts(node: NodeProcess) -> None:
+    """Every way to read and to be told, over the form for clients whose numbers are doubles."""
+
+    async def main() -> None:
+        async with patient(node.url) as plain, patient(node.url, amounts="string") as client:
+            account, recipient = await funded(plain), Account.create().address
+            paid = await client.wait(await client.wallet(account).send(recipient, COIN + 1))
+            assert paid == await plain.transaction(paid.tx_hash)
+            assert (await client.account(recipient)).balance == COIN + 1
+            assert (await client.chain()).gas_price == (await plain.chain()).gas_price
+            (await client.proof(paid.tx_hash)).verify(paid.tx_hash)
+            assert [tx async for tx in client.history(recipient)] == [paid]
+            async with aclosing(client.payments(recipient, paid.block_height)) as payments:
+                assert await anext(payments) == paid
+            outcomes = [outcome async for outcome in client.confirmations([paid.tx_hash])]
+            assert outcomes == [Confirmed(paid.tx_hash, paid.block_height)]
+
+    asyncio.run(main())
 
 
 def test_200_sends_at_once_from_one_account(node: NodeProcess) -> None:

@@ -24,8 +24,10 @@ type Schemas = components["schemas"];
 const code: Schemas["Problem"]["code"] = "NO_SUCH_CODE";
 // @ts-expect-error a path that is not served
 void node.GET("/transactions");
-// @ts-expect-error a sender that this node has no key of, and no signature
-const unsigned: Schemas["Submission"] = { from: "0x00", to: "0x00", value: 1, gas: 21000 };
+// @ts-expect-error an amount that is neither a number nor digits
+const unsigned: Schemas["Submission"] = { from: "0x00", to: "0x00", value: 1n, gas: 21000 };
+// @ts-expect-error a form of amounts that is not offered
+void node.GET("/chain", { params: { query: { amounts: "hex" } } });
 // @ts-expect-error a batch of anything
 const batch: Schemas["SubmissionBatch"] = [1];
 // @ts-expect-error a pending transaction has no height

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from cairn.client import Account, AsyncClient, SignedTransfer, transport
@@ -331,6 +332,43 @@ def test_a_name_stays_in_its_place_of_the_path() -> None:
 def test_a_url_must_be_one_of_http() -> None:
     with pytest.raises(ValueError, match="http://"):
         AsyncClient("127.0.0.1:8645")
+
+
+def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
+    """What comes back is an integer all the same."""
+    large = 10**22 + 1
+    address = "0x" + "aa" * 20
+    account = {"address": address, "balance": str(large), "nonce": 1, "pendingNonce": 2}
+    page = answer(200, [PENDING | {"value": str(large), "gasPrice": "1", "receivedAt": 5}])
+
+    async def main() -> None:
+        dynamic = Account.dev(0).sign(address, 1, nonce=0, chain_id=1337, max_fee=large, tip=3)
+        accepted = {"status": "pending", "txHash": dynamic.tx_hash}
+        paid = PENDING | accepted | {"type": 2, "maxFeePerGas": str(large), "maxPriorityFeePerGas": "3"}
+        script = (
+            answer(200, account), page, SUBMITTED, answer(200, [taken(0)]), SUBMITTED, answer(200, accepted),
+            answer(200, paid),
+        )  # fmt: skip
+        async with scripted(*script) as server, server.client(timeout_s=5.0, amounts="string") as client:
+            assert (await client.account(address)).balance == large
+            assert [item.value async for item in client.pending()] == [large]
+            await client.submit(transfer())
+            await client.submit_all([transfer()])
+            await client.faucet(address, large)
+            await client.submit(dynamic)
+            shown = await client.transaction(dynamic.tx_hash)
+            assert (shown.max_fee_per_gas, shown.max_priority_fee_per_gas) == (large, 3)
+        lines, bodies = zip(*server.requests, strict=True)
+        assert [line.split()[1].partition("?")[2] for line in lines] == [
+            "amounts=string", "limit=1000&amounts=string", "", "", "", "", "amounts=string"
+        ]  # fmt: skip
+        sent = [msgspec.json.decode(body) for body in bodies[2:6]]
+        assert sent[0] == sent[1][0]
+        assert (sent[0]["value"], sent[0]["gasPrice"], sent[0]["nonce"]) == ("1", "1", 0)
+        assert sent[2]["amount"] == str(large)
+        assert (sent[3]["maxFeePerGas"], sent[3]["maxPriorityFeePerGas"], sent[3]["type"]) == (str(large), "3", 2)
+
+    run_virtual(main())
 
 
 def test_another_chain_than_the_one_that_is_meant_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+from cairn.api.amount_forms import FORMS
 from cairn.api.description.openapi import INTERFACE_VERSION
 from cairn.domain.types import MAX_UINT64, DropReason
 
@@ -179,6 +180,10 @@ QUERY = {
         "newBlock": {"enum": ["", "true"], "description": "Present: be told of every new block."},
         "fromHeight": FROM_HEIGHT,
         "txConfirmed": HASH_OF_EITHER_CASE | {"description": "Follow this transaction; may be given several times."},
+        "amounts": {
+            "enum": list(FORMS),
+            "description": "How amounts are written, as on REST. No event holds one today.",
+        },
     },
     "additionalProperties": False,
 }

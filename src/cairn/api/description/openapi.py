@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cairn.api.amount_forms import FORMS
 from cairn.api.description.openapi_schemas import ADDRESS_IN, RECIPIENT, ref, schemas
 from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
 from cairn.api.rest.parameters import DEFAULT_LIMIT, MAX_LIMIT, MAX_WAIT_S
@@ -15,8 +16,12 @@ INTERFACE_VERSION = "1.0.0"
 JSON = "application/json"
 
 DESCRIPTION = """The public interface of a Cairn node. Every failure is `application/problem+json` with a stable `code`.
-Amounts and heights are JSON integers, exact at any size: read them with a parser that keeps them so.
+Amounts and heights are JSON integers, exact at any size. Where numbers are doubles, send amounts as strings of digits
+and ask for them with `?amounts=string`; generated clients for Go and TypeScript need it.
 Every GET is answered to HEAD too. Events are on the WebSocket `/events`, described by `/asyncapi.json`."""
+
+NOT_OF_AN_OPERATION = (405, 426)
+"""What is answered to a request that is none of the operations: another method, a plain request to /events."""
 
 COMMON_STATUSES = (400, 403, 408, 429, 431, 500, 503)
 """What any request can meet before its own path matters: bad HTTP, another host, a rate or a connection limit."""
@@ -48,7 +53,13 @@ def problem_response(status: int) -> Json:
 
 
 def operation(
-    operation_id: str, summary: str, tag: str, responses: dict[int, Json], problems: Iterable[int] = (), **more: Any
+    operation_id: str,
+    summary: str,
+    description: str,
+    tag: str,
+    responses: dict[int, Json],
+    problems: Iterable[int] = (),
+    **more: Any,
 ) -> Json:
     """`problems` come on top of the common ones."""
     every = {str(status): {"$ref": f"#/components/responses/{status}"} for status in (*COMMON_STATUSES, *problems)}
@@ -56,19 +67,20 @@ def operation(
     return {
         "operationId": operation_id,
         "summary": summary,
+        "description": description,
         "tags": [tag],
         **more,
         "responses": dict(sorted(every.items())),
     }
 
 
-def probe(operation_id: str, summary: str, good: str, bad: str | None, schema: str = "Probe") -> Json:
+def probe(operation_id: str, summary: str, description: str, good: str, bad: str | None, schema: str = "Probe") -> Json:
     responses = {200: answer(good, schema)}
     if bad is not None:
         failing = answer(bad, schema)
         failing["content"][PROBLEM_MEDIA_TYPE] = {"schema": ref("Problem")}
         responses[503] = failing
-    return operation(operation_id, summary, "probes", responses)
+    return operation(operation_id, summary, description, "probes", responses)
 
 
 def path_parameter(name: str, description: str, schema: Json, example: str) -> Json:
@@ -107,6 +119,13 @@ IF_NONE_MATCH = {
     "description": "ETags that the client holds; 304 when the block's is among them.",
     "schema": {"type": "string"},
 }
+AMOUNTS = query_parameter(
+    "amounts",
+    "`string` gives amounts as strings of decimal digits, for clients whose numbers are doubles.",
+    type="string",
+    enum=list(FORMS),
+    default="number",
+)
 LIMIT = query_parameter(
     "limit", "Items on a page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
 )
@@ -135,16 +154,24 @@ def paths() -> Json:
 
 def probe_paths() -> Json:
     return {
-        "/health": {"get": probe("getHealth", "Is the service alive?", "It is.", None)},
+        "/health": {
+            "get": probe(
+                "getHealth", "Is the service alive?", "Touches nothing: it tells that the process answers.", "It is.",
+                None,
+            )
+        },
         "/startup": {
             "get": probe(
-                "getStartup", "Has the service finished initialising?", "It has.",
+                "getStartup", "Has the service finished initialising?",
+                "The server listens before the store is open; until then this probe fails.", "It has.",
                 "The store is not open and checked yet, or the mempool is not back.",
             )
         },
         "/ready": {
             "get": probe(
-                "getReady", "Can the node accept requests?", "A write and read of every part succeeded.",
+                "getReady", "Can the node accept requests?",
+                "Writes to the store and reads it back, and asks the mempool. The answer names the part that fails.",
+                "A write and read of every part succeeded.",
                 "The node starts or stops, or the named part fails.", "Readiness",
             )
         },
@@ -162,6 +189,7 @@ def transaction_paths() -> Json:
             "post": operation(
                 "submitTransaction",
                 "Submit a transaction.",
+                "200 means valid, admitted and on disk. Sent again, it is the same transaction with the same hash.",
                 "transactions",
                 {200: accepted},
                 [409, 413, 415, 422],
@@ -172,6 +200,7 @@ def transaction_paths() -> Json:
             "post": operation(
                 "submitTransactions",
                 "Submit up to 100 transactions at once.",
+                "Each is taken or refused by itself, and they are looked at in their order.",
                 "transactions",
                 {200: answer("One result or problem for each, in order.", "BatchResult")},
                 [413, 415],
@@ -182,6 +211,7 @@ def transaction_paths() -> Json:
             "get": operation(
                 "getTransaction",
                 "Look up a transaction and its status.",
+                "A transaction that left the mempool without a block is 404 TX_DROPPED, with the reason.",
                 "transactions",
                 {200: answer("The transaction.", "Transaction")},
                 [404],
@@ -195,6 +225,7 @@ def transaction_paths() -> Json:
                         maximum=MAX_WAIT_S,
                         examples=[1],
                     ),
+                    AMOUNTS,
                 ],
             )
         },
@@ -202,23 +233,25 @@ def transaction_paths() -> Json:
             "get": operation(
                 "getProof",
                 "Prove that a block holds a transaction.",
+                PROOF_CHECK,
                 "transactions",
                 {200: answer("The Merkle path and the header that it leads to.", "Proof")},
                 [404],
-                description=PROOF_CHECK,
-                parameters=[TX_HASH],
+                parameters=[TX_HASH, AMOUNTS],
             )
         },
         "/mempool": {
             "get": operation(
                 "listMempool",
                 "List the pending transactions in the order in which they will be mined.",
+                "Those that wait for a missing nonce come last.",
                 "transactions",
                 {200: answer("A page of them.", "Mempool", "Link", "X-Total-Count")},
                 parameters=[
                     LIMIT,
                     cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1"),
                     query_parameter("from", "Only those of this sender, by nonce.", **ADDRESS_IN),
+                    AMOUNTS,
                 ],
             )
         },
@@ -235,28 +268,32 @@ def block_paths() -> Json:
         "/block/{hash}": {
             "get": operation(
                 "getBlock",
-                "Look up a block. By its hash the answer never changes.",
+                "Look up a block.",
+                "By its hash it never changes and may be kept for ever, except on a dev chain, which can be reverted.",
                 "blocks",
                 {200: found, 304: unchanged},
                 [404],
-                parameters=[BLOCK_NAME, IF_NONE_MATCH],
+                parameters=[BLOCK_NAME, AMOUNTS, IF_NONE_MATCH],
             )
         },
         "/blocks": {
             "get": operation(
                 "listBlocks",
                 "List the blocks, newest first.",
+                "Down to the oldest that this node keeps, page by page.",
                 "blocks",
                 {200: answer("A page of them.", "Blocks", "Link", "X-Total-Count")},
-                parameters=[LIMIT, cursor("^(0|[1-9][0-9]{0,18})$", "1")],
+                parameters=[LIMIT, cursor("^(0|[1-9][0-9]{0,18})$", "1"), AMOUNTS],
             )
         },
         "/chain": {
             "get": operation(
                 "getChain",
                 "The chain's parameters and where it stands.",
+                "The chain id and gas price to sign with, the newest block, and how full the mempool is.",
                 "blocks",
                 {200: answer("The chain's rules, newest block and mempool.", "Chain")},
+                parameters=[AMOUNTS],
             )
         },
     }
@@ -268,18 +305,20 @@ def account_paths() -> Json:
             "get": operation(
                 "getAccount",
                 "Look up an account.",
+                "Any address is one; an account that was never used has nothing.",
                 "accounts",
                 {200: answer("The account as the newest block left it.", "Account")},
-                parameters=[ACCOUNT],
+                parameters=[ACCOUNT, AMOUNTS],
             )
         },
         "/account/{address}/txs": {
             "get": operation(
                 "listAccountTransactions",
                 "List the confirmed transactions that an account sent or received, newest first.",
+                "Of the blocks that this node keeps, page by page.",
                 "accounts",
                 {200: answer("A page of them.", "TransactionHistory", "Link")},
-                parameters=[ACCOUNT, LIMIT, cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0")],
+                parameters=[ACCOUNT, LIMIT, cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0"), AMOUNTS],
             )
         },
     }
@@ -290,14 +329,17 @@ def validator_paths() -> Json:
         "/validators": {
             "get": operation(
                 "listValidators",
-                "Who makes the blocks, and who may change that. On networks only; a chain without validators has 404.",
+                "Who makes the blocks, and who may change that.",
+                "On networks only; a chain without validators has 404.",
                 "validators",
                 {200: answer("The validators as of the newest block.", "Validators")},
                 [404],
+                parameters=[AMOUNTS],
             ),
             "post": operation(
                 "updateValidators",
-                "Submit a signed change of the validators. It has happened once the listed sequence is above it.",
+                "Submit a signed change of the validators.",
+                "It has happened once the listed sequence is above it.",
                 "validators",
                 {202: answer("This node has checked it and handed it on.", "UpdateSubmitted")},
                 [404, 413, 415, 422],
@@ -316,7 +358,8 @@ def rpc_paths() -> Json:
         "/rpc": {
             "post": operation(
                 "callRpc",
-                "Ethereum's JSON-RPC, for wallets and libraries: a call, or a batch. WebSocket is spoken here too.",
+                "Ethereum's JSON-RPC, for wallets and libraries.",
+                "A call, or a batch of them. WebSocket is spoken here too; docs/json-rpc.md has the methods.",
                 "json-rpc",
                 {
                     200: answer("The answer, or the answers in any order. Also failures: see `error`.", "RpcAnswers"),
@@ -341,13 +384,21 @@ def kept(description: str, *media_types: str, schema: Json = TEXT) -> Json:
     }
 
 
-def page(operation_id: str, summary: str, ok: Json, *problems: int, asset: Json | None = None) -> Json:
+def page(
+    operation_id: str, summary: str, description: str, ok: Json, *problems: int, asset: Json | None = None
+) -> Json:
     """`asset` is the parameter that names a part of the page."""
     unchanged = {name: value for name, value in kept("The client has it.").items() if name != "content"}
     parameters = [IF_NONE_MATCH] if asset is None else [asset, IF_NONE_MATCH]
     return {
         "get": operation(
-            operation_id, summary, "description", {200: ok, 304: unchanged}, problems, parameters=parameters
+            operation_id,
+            summary,
+            description,
+            "description",
+            {200: ok, 304: unchanged},
+            problems,
+            parameters=parameters,
         )
     }
 
@@ -361,7 +412,8 @@ def faucet_paths() -> Json:
         "/faucet": {
             "post": operation(
                 "askFaucet",
-                "Ask for coins, on a dev chain. Any other chain has 404 NOT_A_DEV_CHAIN.",
+                "Ask for coins, on a dev chain.",
+                "Any other chain has 404 NOT_A_DEV_CHAIN.",
                 "dev",
                 {200: given},
                 [404, 413, 415, 422],
@@ -379,11 +431,22 @@ def description_paths() -> Json:
     assets = kept("The asset.", "text/css", "text/javascript")
     document: Json = {"type": "object", "additionalProperties": True}
     return {
-        "/openapi.json": page("getOpenApi", "This document.", kept("OpenAPI 3.1.", JSON, schema=document)),
-        "/asyncapi.json": page("getAsyncApi", "The events' document.", kept("AsyncAPI 3.0.", JSON, schema=document)),
-        "/docs": page("getDocs", "A page to browse this document.", kept("HTML.", "text/html")),
-        "/docs/{asset}": page("getDocsAsset", "What the page needs.", assets, 404, asset=asset),
-    }
+        "/openapi.json": page(
+            "getOpenApi", "This document.", "What this node serves, for people and for generators of clients.",
+            kept("OpenAPI 3.1.", JSON, schema=document),
+        ),
+        "/asyncapi.json": page(
+            "getAsyncApi", "The events' document.", "Every message of the WebSocket `/events`.",
+            kept("AsyncAPI 3.0.", JSON, schema=document),
+        ),
+        "/docs": page(
+            "getDocs", "A page to browse this document.", "For people; it needs nothing from elsewhere.",
+            kept("HTML.", "text/html"),
+        ),
+        "/docs/{asset}": page(
+            "getDocsAsset", "What the page needs.", "Scripts and styles of `/docs`.", assets, 404, asset=asset
+        ),
+    }  # fmt: skip
 
 
 def explorer_paths() -> Json:
@@ -393,16 +456,16 @@ def explorer_paths() -> Json:
     files = kept("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml")
     return {
         "/": page(
-            "getExplorer", "The explorer, a page that shows the chain; 404 where it is switched off.",
+            "getExplorer", "The explorer, a page that shows the chain.", "404 where it is switched off.",
             kept("HTML.", "text/html"), 404,
         ),
         "/explorer/{asset}": page(
-            "getExplorerAsset", "What the explorer needs.", files, 404,
+            "getExplorerAsset", "What the explorer needs.", "404 where it is switched off.", files, 404,
             asset=named(r"^[a-z0-9]+\.(js|css|html|svg)$", "api.js"),
         ),
         "/explorer/views/{asset}": page(
-            "getExplorerView", "A view of the explorer.", kept("The file.", "text/javascript"), 404,
-            asset=named(r"^[a-z]+\.js$", "block.js"),
+            "getExplorerView", "A view of the explorer.", "404 where it is switched off.",
+            kept("The file.", "text/javascript"), 404, asset=named(r"^[a-z]+\.js$", "block.js"),
         ),
     }  # fmt: skip
 
@@ -452,6 +515,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             "title": "Cairn node",
             "version": INTERFACE_VERSION,
             "description": DESCRIPTION,
+            "contact": {"name": "The operator of this node"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -466,5 +530,8 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             {"name": "description", "description": "The interface's own description."},
         ],
         "paths": paths(),
+        "x-other-requests": {
+            str(status): {"$ref": f"#/components/responses/{status}"} for status in NOT_OF_AN_OPERATION
+        },
         "components": components(signs_for),
     }

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from cairn.api.errors import PROBLEM_TYPE
-from cairn.api.rest.submission import MAX_BATCH, MAX_EXACT_DOUBLE
+from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_BATCH, MAX_EXACT_DOUBLE
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.governance import MAX_POWER
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, TRANSFER_GAS, Address, DropReason
+from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address, DropReason
 from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
 
 Json = dict[str, Any]
 
 SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 RECIPIENT = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+MAX_INT64 = 2**63 - 1
+"""What a generated client's integers hold. The node's own go to 2^64-1, but nothing that is counted comes near it."""
 
 
 def ref(name: str) -> Json:
@@ -32,8 +35,8 @@ def record(description: str, optional: Sequence[str] = (), **properties: Json) -
     }
 
 
-def integer(description: str, maximum: int = MAX_UINT64, minimum: int = 0) -> Json:
-    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
+def integer(description: str, maximum: int = MAX_INT64, minimum: int = 0) -> Json:
+    return {"type": "integer", "format": "int64", "minimum": minimum, "maximum": maximum, "description": description}
 
 
 def text(description: str, *values: str) -> Json:
@@ -45,41 +48,46 @@ def hex_bytes(size: int, description: str) -> Json:
 
 
 def amount(description: str) -> Json:
-    """What a submission may say: a number, or its decimal digits for clients whose numbers are doubles."""
+    """A field in wei; a client that reads it as a number needs one that holds 256 bits."""
+    return ref("Amount") | {"description": description}
+
+
+def amount_within(description: str, least: int, most: int, **digits: str) -> Json:
+    """An integer, or a string of its decimal digits."""
     return {
-        "description": f"{description} A number with a fraction or exponent is taken up to 2^53 = {MAX_EXACT_DOUBLE}.",
-        "anyOf": [
-            {"type": "integer", "minimum": 0, "maximum": MAX_UINT256},
-            {"type": "string", "pattern": "^[0-9]{1,77}$"},
-        ],
+        "description": description,
+        "oneOf": [{"type": "integer", "minimum": least, "maximum": most}, {"type": "string", **digits}],
     }
 
 
+AMOUNT_FORMAT = "uint256"
+ADDRESS_FORMAT = "ethereum-address"
 ADDRESS_IN = {
     "type": "string",
-    "pattern": "^0x([0-9a-f]{40}|[0-9A-F]{40})$",
-    "description": "0x and 40 hexadecimal digits. Mixed case is taken too, with a right EIP-55 checksum.",
-    "examples": [RECIPIENT],
+    # A pattern cannot say what a right checksum is.
+    "format": ADDRESS_FORMAT,
+    "pattern": "^0x[0-9a-fA-F]{40}$",
+    "description": "0x and 40 hexadecimal digits. In mixed case they must carry a right EIP-55 checksum.",
+    "examples": [CHECKSUMMED],
 }
 ADDRESS = hex_bytes(20, "0x and 40 lower-case hexadecimal digits.")
 HASH = hex_bytes(32, "0x and 64 lower-case hexadecimal digits.")
-AMOUNT = integer("In wei, exact at any size.", MAX_UINT256)
 HEIGHT = integer("Height of the block; 0 is the genesis block.")
 TIME = integer("Unix time in whole seconds.")
 
 TRANSACTION_FIELDS: Json = {
     "from_": ADDRESS,
     "to": ADDRESS,
-    "value": AMOUNT,
+    "value": amount("Wei transferred."),
     "nonce": integer("Number of the sender's transaction, from 0."),
     "gas": integer(f"Gas limit; a transfer takes {TRANSFER_GAS}."),
-    "gasPrice": integer("Wei paid per gas.", MAX_UINT256),
+    "gasPrice": amount("Wei paid per gas."),
 }
 TYPE = integer("Type of the transaction: 2 with maxFeePerGas (EIP-1559), 1 (EIP-2930), 0 or left out of any other.", 2)
 TYPED_FIELDS: Json = {
     "type": TYPE,
-    "maxFeePerGas": integer("Of type 2: the most that it would pay per gas, in wei.", MAX_UINT256),
-    "maxPriorityFeePerGas": integer("Of type 2: what of that may be above the base fee, in wei.", MAX_UINT256),
+    "maxFeePerGas": amount("Of type 2: the most that it would pay per gas, in wei."),
+    "maxPriorityFeePerGas": amount("Of type 2: what of that may be above the base fee, in wei."),
 }
 HEADER_FIELDS: Json = {
     "transactionsRoot": hex_bytes(
@@ -91,7 +99,7 @@ HEADER_FIELDS: Json = {
     "proposer": ADDRESS,
     "chainId": integer("Chain id (EIP-155)."),
     "gasLimit": integer("Gas that the block has: the chain's blockGasLimit."),
-    "baseFeePerGas": integer("Wei that a unit of gas costs at least: the chain's gasPrice.", MAX_UINT256),
+    "baseFeePerGas": amount("Wei that a unit of gas costs at least: the chain's gasPrice."),
 }
 BLOCK_FIELDS: Json = {
     "blockHeight": HEIGHT,
@@ -106,22 +114,6 @@ BLOCK_FIELDS: Json = {
 
 def submission_schemas(signs_for: Sequence[Address]) -> Json:
     """What POST /tx takes; without a signature only from accounts whose keys the node holds."""
-    fields: Json = {
-        "from_": ADDRESS_IN,
-        "to": ADDRESS_IN,
-        "value": amount("Wei to transfer, exact at any size up to 2^256-1."),
-        "nonce": integer("Number of the sender's transaction. Left out, it means the sender's next one."),
-        "gas": integer(f"Gas limit; a transfer takes {TRANSFER_GAS}, and no more is charged."),
-        "gasPrice": amount("Wei per gas. Left out, it means the chain's own."),
-        "type": TYPE,
-        "maxFeePerGas": amount(
-            "Instead of gasPrice, in a transaction of type 2: the most wei that it pays per gas. Left out, it means "
-            "the chain's gasPrice and the tip."
-        ),
-        "maxPriorityFeePerGas": amount(
-            "Instead of gasPrice, in a transaction of type 2: the tip, in wei per gas. Left out, it means none."
-        ),
-    }
     signature = {
         "type": "string",
         "pattern": "^0x[0-9a-fA-F]{130}$",
@@ -130,35 +122,59 @@ def submission_schemas(signs_for: Sequence[Address]) -> Json:
             "data: legacy (EIP-155), or of its type with an empty access list."
         ),
     }
-    optional = ("nonce", "gasPrice", *TYPED_FIELDS)
-    signed = record("A transaction with its signature.", optional, **fields, signature=signature)
-    signed["examples"] = [
+    optional = ["nonce", "gasPrice", *TYPED_FIELDS]
+    examples: list[Json] = [
         {"from": SENDER, "to": RECIPIENT, "value": 10, "nonce": 0, "gas": TRANSFER_GAS, "signature": "0x" + "11" * 65}
     ]
-    if not signs_for:
-        return {"Submission": signed}
-    held = text("An account whose key this node holds.", *("0x" + address.hex() for address in signs_for))
-    unsigned = record("A transaction that this dev node signs.", optional, **(fields | {"from_": held}))
-    unsigned["examples"] = [{"from": held["enum"][0], "to": RECIPIENT, "value": 10, "gas": TRANSFER_GAS}]
-    return {
-        "SignedSubmission": signed,
-        "UnsignedSubmission": unsigned,
-        "Submission": {"oneOf": [ref("SignedSubmission"), ref("UnsignedSubmission")]},
-    }
+    if signs_for:
+        optional.append("signature")
+        signature["description"] += " May be left out for the accounts of this dev chain, whose keys the node holds."
+        examples.append({"from": "0x" + signs_for[0].hex(), "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS})
+    submission = record(
+        "A transaction to be submitted.",
+        optional,
+        from_=ADDRESS_IN,
+        to=ADDRESS_IN,
+        value=amount("Wei to transfer."),
+        nonce=integer("Number of the sender's transaction. Left out, it means the sender's next one."),
+        gas=integer(f"Gas limit; a transfer takes {TRANSFER_GAS}, and no more is charged."),
+        gasPrice=amount("Wei per gas. Left out, it means the chain's own."),
+        type=TYPE,
+        maxFeePerGas=amount(
+            "Instead of gasPrice, in a transaction of type 2: the most wei that it pays per gas. Left out, it means "
+            "the chain's gasPrice and the tip."
+        ),
+        maxPriorityFeePerGas=amount(
+            "Instead of gasPrice, in a transaction of type 2: the tip, in wei per gas. Left out, it means none."
+        ),
+        signature=signature,
+    )
+    held = ["0x" + address.hex() for address in signs_for]
+    return {"Submission": submission | {"examples": examples, "x-signs-for": held}}
 
 
 def faucet_schemas() -> Json:
-    amount_in = {
-        "description": "Wei to give, 1,000 coins at most. Left out, it means 100 coins.",
-        "anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": FAUCET_MOST},
-            {"type": "string", "pattern": "^[1-9][0-9]{0,20}$"},
-        ],
-        "default": FAUCET_DEFAULT,
-    }
-    asked = record("Who is to get coins.", ("amount",), address=ADDRESS_IN, amount=amount_in)
-    asked["examples"] = [{"address": RECIPIENT}]
-    return {"FaucetRequest": asked}
+    asked = record(
+        "Who is to get coins.",
+        ("amount",),
+        address=ADDRESS_IN,
+        amount=ref("FaucetAmount") | {"description": "Wei to give. Left out, it means 100 coins."},
+    )
+    asked["examples"] = [{"address": CHECKSUMMED}]
+    given = amount_within("Wei, from 1 to 1,000 coins.", 1, FAUCET_MOST, pattern="^([1-9][0-9]{0,20}|10{21})$")
+    # No `default`: clients that are generated with one of this size do not compile.
+    return {"FaucetRequest": asked, "FaucetAmount": given | {"x-usual": FAUCET_DEFAULT}}
+
+
+def amount_schemas() -> Json:
+    described = (
+        "In wei, exact at any size up to 2^256-1: an integer, or a string of its decimal digits. Both are taken. "
+        "Answers have integers, or strings with `?amounts=string`. An integer that is written with a fraction or an "
+        f"exponent is taken up to 2^53 = {MAX_EXACT_DOUBLE}."
+    )
+    # Of 78 digits a pattern cannot say which are too many.
+    digits = {"format": AMOUNT_FORMAT, "pattern": f"^[0-9]{{1,{MAX_AMOUNT_DIGITS}}}$"}
+    return {"Amount": amount_within(described, 0, MAX_UINT256, **digits) | {"examples": ["10000000000000000000001"]}}
 
 
 def validator_schemas() -> Json:
@@ -210,7 +226,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         **TYPED_FIELDS,
         "blockHash": HASH,
         "transactionIndex": integer("Its place in the block, from 0.", 2**32 - 1),
-        "fee": integer("What the sender paid to the block's proposer, in wei.", MAX_UINT256),
+        "fee": amount("What the sender paid to the block's proposer, in wei."),
     }
     pending: Json = {
         "txHash": HASH,
@@ -219,6 +235,7 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         **TYPED_FIELDS,
     }
     return {
+        **amount_schemas(),
         **submission_schemas(signs_for),
         "SubmissionBatch": {
             "type": "array",
@@ -231,10 +248,20 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             status=text("`confirmed` when the very same transaction was confirmed before.", "pending", "confirmed"),
             txHash=HASH,
         ),
-        "BatchResult": {"type": "array", "items": {"oneOf": [ref("Submitted"), ref("Problem")]}, "maxItems": MAX_BATCH},
+        "BatchAnswer": {"oneOf": [ref("Submitted"), ref("Problem")]},
+        "BatchResult": {"type": "array", "items": ref("BatchAnswer"), "maxItems": MAX_BATCH},
         "PendingTransaction": record("A transaction in the mempool.", tuple(TYPED_FIELDS), **pending),
         "ConfirmedTransaction": record("A transaction in a block.", tuple(TYPED_FIELDS), **confirmed),
-        "Transaction": {"oneOf": [ref("PendingTransaction"), ref("ConfirmedTransaction")]},
+        "Transaction": {
+            "oneOf": [ref("PendingTransaction"), ref("ConfirmedTransaction")],
+            "discriminator": {
+                "propertyName": "status",
+                "mapping": {
+                    "pending": "#/components/schemas/PendingTransaction",
+                    "confirmed": "#/components/schemas/ConfirmedTransaction",
+                },
+            },
+        },
         "TransactionHistory": {"type": "array", "items": ref("ConfirmedTransaction")},
         "MempoolItem": record("A pending transaction.", txHash=HASH, **TRANSACTION_FIELDS, receivedAt=TIME),
         "Mempool": {"type": "array", "items": ref("MempoolItem")},
@@ -271,14 +298,14 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
         "Account": record(
             "An account; one that was never used is empty.",
             address=ADDRESS,
-            balance=AMOUNT,
+            balance=amount("Wei that the account holds."),
             nonce=integer("The nonce of the next transaction to be confirmed."),
             pendingNonce=integer("The nonce after the confirmed and the pending transactions."),
         ),
         "Chain": record(
             "The chain's parameters and where it stands.",
             chainId=integer("Chain id (EIP-155)."),
-            gasPrice=integer("The least gas price that is taken.", MAX_UINT256),
+            gasPrice=amount("The least gas price that is taken, in wei."),
             blockGasLimit=integer("Gas that one block has."),
             engine=text("What orders the transactions."),
             version=text("Version of the node."),

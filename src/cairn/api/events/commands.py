@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from cairn.api.amount_forms import amounts_of
 from cairn.api.events.messages import RequestId
 from cairn.api.rest.parameters import find_number, parse_hash
 from cairn.api.rest.submission import MAX_EXACT_DOUBLE
@@ -131,9 +132,12 @@ def parse_targets(query_string: bytes) -> list[Target]:
             from_height = _query_height(value)
         elif name == "txConfirmed":
             followed.append(Confirmation(parse_tx_hash(value)))
+        elif name == "amounts":
+            # No event holds an amount, but a client may ask for all that it reads in one form.
+            amounts_of({name: value})
         else:
             raise InvalidQuery(
-                f"{name[:80]!a} is not a parameter of this path; known: newBlock, fromHeight, txConfirmed"
+                f"{name[:80]!a} is not a parameter of this path; known: newBlock, fromHeight, txConfirmed, amounts"
             )
     if from_height is not None and not wants_blocks:
         raise InvalidQuery("fromHeight needs newBlock beside it")

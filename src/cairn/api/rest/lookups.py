@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
+from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
@@ -87,7 +88,8 @@ class Lookups:
     # Transactions.
 
     async def get_tx(self, request: Request) -> Response:
-        wait_s = wait_of(parse_query(request.scope["query_string"], "wait"))
+        query = parse_query(request.scope["query_string"], "wait", "amounts")
+        wait_s, form = wait_of(query), amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         # Watched before the first look, so that nothing can happen in between.
         with self._view.watching(tx_hash) as ended:
@@ -106,7 +108,7 @@ class Lookups:
                     known, _ = await self._look_up(tx_hash)
         if isinstance(known, TxNotFound):
             raise known
-        return json_response(known)
+        return json_response(form(known))
 
     async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:
         """The public JSON, and whether the transaction is still pending. Raises `NotFound`."""
@@ -145,7 +147,7 @@ class Lookups:
         )
 
     async def get_proof(self, request: Request) -> Response:
-        parse_query(request.scope["query_string"])
+        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         _, is_pending = await self._look_up(tx_hash)
         location = self._view.find_location(tx_hash)
@@ -162,62 +164,63 @@ class Lookups:
                 transactionCount=count,
                 proof=[hex_text(node) for node in inclusion_proof(self._view.tx_tree(height), count, position)],
                 header=header_view(*header),
-            )
+            ),
+            form,
         )
 
     async def list_mempool(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after", "from")
-        limit, sender = limit_of(query), sender_of(query)
+        query = parse_query(request.scope["query_string"], "limit", "after", "from", "amounts")
+        limit, sender, form = limit_of(query), sender_of(query), amounts_of(query)
         self._view.get_info()
         page = await self._gateway.list_pending(limit, query.get("after"), sender)
         headers = {"X-Total-Count": str(page.total)}
         headers |= next_link("/mempool", query, page.next)
-        return encoded([pending_item(item) for item in page.items], headers)
+        return encoded([pending_item(item) for item in page.items], form, headers)
 
     # Blocks.
 
     async def get_block(self, request: Request) -> Response:
-        parse_query(request.scope["query_string"])
+        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         named = request.path_params["hash"]
         self._view.get_info()
         if named == "latest":
             await self._fresh()
-            return self._block_at(self._view.height, request)
+            return self._block_at(self._view.height, request, form)
         height = find_number(named)
         if height is not None:
-            return await self._get_block_at(height, request)
+            return await self._get_block_at(height, request, form)
         if not named.startswith("0x"):
             raise InvalidHash("a block is named by its hash (0x and 64 hexadecimal digits), its height, or latest")
-        return await self._get_block_of(BlockHash(parse_hash(named, "block")), request)
+        return await self._get_block_of(BlockHash(parse_hash(named, "block")), request, form)
 
-    async def _get_block_of(self, block_hash: BlockHash, request: Request) -> Response:
+    async def _get_block_of(self, block_hash: BlockHash, request: Request, form: Form) -> Response:
         answer = self._view.find_block(block_hash)
         if answer is None:
             await self._fresh()
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
-        return cached_response(request, answer, hex_text(block_hash), self._caching())
+        return cached_response(request, form(answer), hex_text(block_hash), self._caching())
 
     def _caching(self) -> str:
         # A dev chain can be reverted, and then the block is no more.
         return REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
 
-    async def _get_block_at(self, height: int, request: Request) -> Response:
+    async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
         if height > self._view.height:
             await self._fresh()
         if height > self._view.height:
             raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
-        return self._block_at(height, request)
+        return self._block_at(height, request, form)
 
-    def _block_at(self, height: int, request: Request) -> Response:
+    def _block_at(self, height: int, request: Request, form: Form) -> Response:
         # Not cached by its height: a dev chain that starts anew has another block there.
         etag = hex_text(self._view.block_hash(height))
-        return cached_response(request, self._view.block_at(height), etag, REVALIDATE)
+        return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
     async def list_blocks(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after")
-        limit, after = limit_of(query), height_after(query)
+        query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
+        limit, after, form = limit_of(query), height_after(query), amounts_of(query)
         self._view.get_info()
         await self._fresh()
         head = self._view.height
@@ -226,12 +229,12 @@ class Lookups:
         heights = range(newest, max(base - 1, newest - limit), -1)
         headers = {"X-Total-Count": str(head - base + 1)}
         headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > base else None)
-        return encoded([block_summary(*self._view.get_header(height)) for height in heights], headers)
+        return encoded([block_summary(*self._view.get_header(height)) for height in heights], form, headers)
 
     # Accounts and the chain.
 
     async def get_account(self, request: Request) -> Response:
-        parse_query(request.scope["query_string"])
+        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         pending_nonce, _ = await asyncio.gather(self._gateway.next_nonce(address), self._fresh())
@@ -243,12 +246,13 @@ class Lookups:
                 nonce=account.nonce,
                 # The account may be newer than the answer about the mempool, never the other way round.
                 pendingNonce=max(pending_nonce, account.nonce),
-            )
+            ),
+            form,
         )
 
     async def list_account_txs(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after")
-        limit, after = limit_of(query), position_after(query)
+        query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
+        limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         await self._fresh()
@@ -266,10 +270,10 @@ class Lookups:
                 break
             items.append(self._view.confirmed_at(height, position))
         path = f"/account/{hex_text(address)}/txs"
-        return json_response(b"[" + b",".join(items) + b"]", next_link(path, query, cursor))
+        return json_response(form(b"[" + b",".join(items) + b"]"), next_link(path, query, cursor))
 
     async def get_chain(self, request: Request) -> Response:
-        parse_query(request.scope["query_string"])
+        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         self._view.get_info()
         status = await self._fresh()
         info = self._view.get_info()
@@ -284,7 +288,8 @@ class Lookups:
                 head=HeadView(header.height, hex_text(block_hash), header.timestamp),
                 mempool=MempoolView(status.pending, status.queued, status.limit),
                 lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
-            )
+            ),
+            form,
         )
 
 
@@ -302,8 +307,8 @@ def json_response(body: bytes, headers: Mapping[str, str] | None = None) -> Resp
     return Response(body, headers=headers, media_type="application/json")
 
 
-def encoded(value: object, headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(_encode(value), headers)
+def encoded(value: object, form: Form = as_integers, headers: Mapping[str, str] | None = None) -> Response:
+    return json_response(form(_encode(value)), headers)
 
 
 def cached_response(request: Request, body: bytes, etag: str, cache_control: str) -> Response:

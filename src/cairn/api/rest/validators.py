@@ -4,6 +4,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cairn.api.amount_forms import amounts_of
 from cairn.api.chain_json import hex_text
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded
@@ -30,8 +31,8 @@ class ValidatorRoutes:
         return await (self._update(request) if request.method == "POST" else self._list(request))
 
     async def _list(self, request: Request) -> Response:
-        parse_query(request.scope["query_string"])
-        return encoded(view_of(await self._gateway.validators()))
+        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+        return encoded(view_of(await self._gateway.validators()), form)
 
     async def _update(self, request: Request) -> Response:
         """Answered once this node's checks are passed and its engine has it; only a block makes it happen."""

@@ -23,12 +23,14 @@ def rpc_schemas() -> Json:
                 "jsonrpc": VERSION,
                 "id": request_id,
                 "method": {"type": "string", "minLength": 1, "description": "As eth_blockNumber."},
-                "params": {"type": ["array", "null"], "description": "The arguments, by position."},
+                "params": {"type": ["array", "null"], "items": {}, "description": "The arguments, by position."},
             },
             "required": ["jsonrpc", "method"],
             "examples": [{"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}],
         },
-        "RpcBatch": {"type": "array", "items": _ref("RpcRequest"), "minItems": 1, "maxItems": MAX_BATCH},
+        # Generators cannot take one name for both a choice and the items of another choice of it.
+        "RpcBatchRequest": {"allOf": [_ref("RpcRequest")], "description": "A call among others."},
+        "RpcBatch": {"type": "array", "items": _ref("RpcBatchRequest"), "minItems": 1, "maxItems": MAX_BATCH},
         "RpcMessage": {"oneOf": [_ref("RpcRequest"), _ref("RpcBatch")]},
         "RpcError": {
             "type": "object",
@@ -41,20 +43,20 @@ def rpc_schemas() -> Json:
             "required": ["code", "message"],
             "additionalProperties": False,
         },
-        "RpcResult": {
+        "RpcAnswer": {
             "type": "object",
-            "properties": {"jsonrpc": VERSION, "id": request_id, "result": {"description": "As the method has it."}},
-            "required": ["jsonrpc", "id", "result"],
+            "description": "Has either a result or an error.",
+            "properties": {
+                "jsonrpc": VERSION,
+                "id": request_id,
+                "result": {"description": "As the method has it."},
+                "error": _ref("RpcError"),
+            },
+            "required": ["jsonrpc", "id"],
             "additionalProperties": False,
+            "minProperties": 3,
+            "maxProperties": 3,
         },
-        "RpcFailure": {
-            "type": "object",
-            "properties": {"jsonrpc": VERSION, "id": request_id, "error": _ref("RpcError")},
-            "required": ["jsonrpc", "id", "error"],
-            "additionalProperties": False,
-        },
-        "RpcAnswer": {"oneOf": [_ref("RpcResult"), _ref("RpcFailure")]},
-        "RpcAnswers": {
-            "oneOf": [_ref("RpcResult"), _ref("RpcFailure"), {"type": "array", "items": _ref("RpcAnswer")}],
-        },
+        "RpcBatchAnswer": {"allOf": [_ref("RpcAnswer")], "description": "An answer among others."},
+        "RpcAnswers": {"oneOf": [_ref("RpcAnswer"), {"type": "array", "items": _ref("RpcBatchAnswer")}]},
     }

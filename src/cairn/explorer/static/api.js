@@ -135,11 +135,11 @@ async function schemas(signal) {
 
 /** The accounts that need no signature: dev0, dev1 and so on. None on any chain but a dev chain. */
 export async function devAccounts(signal) {
-    return (await schemas(signal)).UnsignedSubmission?.properties.from.enum ?? [];
+    return (await schemas(signal)).Submission["x-signs-for"];
 }
 
 /** What the faucet gives, in wei: {usual, most}. */
 export async function faucetAmounts(signal) {
-    const { amount } = (await schemas(signal)).FaucetRequest.properties;
-    return { usual: amount.default, most: amount.anyOf[0].maximum };
+    const { FaucetAmount } = await schemas(signal);
+    return { usual: FaucetAmount["x-usual"], most: FaucetAmount.oneOf[0].maximum };
 }

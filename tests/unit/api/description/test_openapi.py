@@ -22,6 +22,7 @@ from cairn.config import Settings
 from cairn.domain.errors import InvalidField, NodeError
 from cairn.domain.genesis import DEV_KEYS
 from tests.support.described import DOCUMENT, validator
+from tests.support.pages import Page
 from tests.support.scripted_gateway import ScriptedGateway
 
 DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
@@ -74,21 +75,39 @@ def test_every_problem_fits_its_schema() -> None:
 
 
 def test_examples_are_valid_and_taken() -> None:
-    for name in ("SignedSubmission", "UnsignedSubmission"):
-        for example in DOCUMENT["components"]["schemas"][name]["examples"]:
-            validator("/components/schemas/Submission").validate(example)
-            parse_submission(json.dumps(example).encode(), 1)
+    for example in DOCUMENT["components"]["schemas"]["Submission"]["examples"]:
+        validator("/components/schemas/Submission").validate(example)
+        parse_submission(json.dumps(example).encode(), 1)
+
+
+def test_what_the_first_page_sends_is_valid() -> None:
+    [sent] = [
+        json.loads(body) for step in Page("README.md").steps() for body in re.findall(r"-d '(\{.*?\})'", step.line)
+    ]
+    assert sent["from"] != sent["from"].lower(), "a checksummed address, as wallets show it"
+    validator("/components/schemas/Submission").validate(sent)
+
+
+def test_an_amount_is_all_that_is_taken_and_no_more() -> None:
+    amounts = validator("/components/schemas/Amount")
+    for taken in (0, 2**256 - 1, "0", str(2**256 - 1), "0" * 78):
+        amounts.validate(taken)
+        submission = DOCUMENT["components"]["schemas"]["Submission"]["examples"][0] | {"value": taken}
+        assert parse_submission(json.dumps(submission).encode(), 1).value == int(taken)
+    for refused in (-1, 2**256, 1.5, "", "-1", "0x1", "1e3", "1" * 79, None, True):
+        assert not amounts.is_valid(refused), refused
 
 
 def test_submission_schema_names_the_fields_that_are_read() -> None:
-    signed = DOCUMENT["components"]["schemas"]["SignedSubmission"]
-    assert set(signed["properties"]) == set(FIELDS)
-    assert set(signed["required"]) == {*REQUIRED, "signature"}
+    submission = DOCUMENT["components"]["schemas"]["Submission"]
+    assert set(submission["properties"]) == set(FIELDS)
+    assert set(submission["required"]) == set(REQUIRED)
 
 
 def test_without_keys_the_signature_is_always_required() -> None:
     submission = openapi_document([])["components"]["schemas"]["Submission"]
-    assert "signature" in submission["required"]
+    assert set(submission["required"]) == {*REQUIRED, "signature"}
+    assert [example for example in submission["examples"] if "signature" not in example] == []
 
 
 def parameters() -> list[tuple[str, dict[str, Any]]]:

@@ -109,6 +109,8 @@ def test_subscriptions_on_the_url() -> None:
     assert parse_targets(b"newBlock") == [Blocks()]
     assert parse_targets(b"newBlock=&fromHeight=7") == [Blocks(7)]
     assert parse_targets(b"newBlock=true") == [Blocks()]
+    assert parse_targets(b"amounts=string&newBlock&fromHeight=7") == [Blocks(7)]
+    assert parse_targets(b"newBlock&amounts=number") == [Blocks()]
     both = f"txConfirmed={HASH}&newBlock&fromHeight=0&txConfirmed=0x{'00' * 32}".encode()
     assert parse_targets(both) == [Blocks(0), Confirmation(TX), Confirmation(TxHash(bytes(32)))]
 
@@ -125,6 +127,7 @@ def test_subscriptions_on_the_url() -> None:
         b"newBlock&fromHeight=1.0",
         b"newBlock&fromHeight=18446744073709551616",
         b"newBlock&fromHeight=1&fromHeight=1",
+        b"newBlock&amounts=hex",
         b"newBlock&%ff",
         b"\xff",
     ],
