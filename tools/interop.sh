@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs what `make interop` needs beyond `make test`, each part pinned: a generator of clients with its Java and the
+# packages of its Python client (.tools/interop/python), spectral and a TypeScript compiler (tests/interop/js), and the
+# modules of the Go client. A part that its registry does not give is said by name, and so is each test that needs it.
+set -eu
+: "${PYTHON:=python3}"
+installed="$PWD/.tools/interop"
+mkdir -p "$installed"
+
+missing() { echo "interop: $1 gave nothing: the tests that need it are left out, and fail in CI" >&2; }
+
+python_part() {
+    stamp="$installed/python/.installed"
+    [ -f "$stamp" ] && [ "$stamp" -nt requirements/interop.txt ] && return 0
+    echo "interop: installing what requirements/interop.txt pins into .tools/interop/python"
+    sh tools/uv.sh &&
+        .tools/uv/bin/uv venv --quiet --no-project --clear --python "$PYTHON" "$installed/python" &&
+        .tools/uv/bin/uv pip install --quiet --python "$installed/python/bin/python" --require-hashes \
+            -r requirements/interop.txt &&
+        touch "$stamp"
+}
+
+go_part() {
+    rm -f "$installed/go"
+    go="$(sh tools/go.sh tests/interop/go/go.mod)" &&
+        (cd tests/interop/go && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" mod download) &&
+        echo "$go" >"$installed/go"
+}
+
+python_part || missing "PyPI"
+sh tools/js.sh tests/interop/js || missing "the npm registry"
+go_part || missing "the Go module proxy"
