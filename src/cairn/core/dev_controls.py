@@ -13,6 +13,7 @@ from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE,
 from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
+from cairn.engine.pace import Pace
 from cairn.mempool.entry import WAITING
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -73,6 +74,7 @@ class DevControls(DevCalls):
         engine: EmbeddedEngine,
         kept: DevDirectory,
         clock: DevClock,
+        pace: Pace,
         keys: Mapping[Address, bytes],
         admissions: Admissions,
     ) -> None:
@@ -81,6 +83,7 @@ class DevControls(DevCalls):
         self._engine = engine
         self._kept = kept
         self._clock = clock
+        self._pace = pace
         self._keys = keys
         self._admissions = admissions
 
@@ -136,6 +139,14 @@ class DevControls(DevCalls):
 
     def _set_next(self, timestamp: int) -> None:
         self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
+
+    async def set_automine(self, on: bool) -> None:
+        self._admissions.check_alive()
+        self._pace.set_at_once(on)
+
+    async def set_mining_interval(self, seconds: float) -> None:
+        self._admissions.check_alive()
+        self._pace.set_interval(seconds)
 
     async def faucet(self, address: Address, amount: int | None) -> Admission:
         self._admissions.check_alive()

@@ -218,6 +218,14 @@ class DevCalls(Calls):
         """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
 
     @call("ready")
+    async def set_automine(self, on: bool) -> None:
+        """Make a block as soon as there is a transaction, or not any more."""
+
+    @call("ready")
+    async def set_mining_interval(self, seconds: float) -> None:
+        """Make a block so many seconds after the one before, while there is something to include; 0 is never."""
+
+    @call("ready")
     async def faucet(self, address: Address, amount: int | None) -> Admission:
         """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
 

@@ -32,6 +32,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
+from cairn.engine.pace import Pace
 from cairn.store.known_chain import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
@@ -82,6 +83,7 @@ class CoreProcess(Answering):
         self._dev_keys = dev_keys
         self._abci_socket = abci_socket
         self._seen = seen or SeenChain()
+        self._pace = Pace(settings.block_time_s)
         self._core: Core | None = None
         self._ended: Core | None = None
         """The last core, while its disk refuses to be written: what it knew in memory can be told."""
@@ -159,6 +161,7 @@ class CoreProcess(Answering):
             self._server,
             self._abci_socket,
             self._seen.last(),
+            self._pace,
         )
 
     def _remember(self, core: Core) -> None:

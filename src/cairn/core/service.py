@@ -31,6 +31,7 @@ from cairn.domain.types import Address, Tx
 from cairn.engine.application import Application
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.network.engine import NetworkEngine
+from cairn.engine.pace import Pace
 from cairn.engine.port import OK, Engine
 from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
@@ -59,8 +60,10 @@ class Core(CoreGateway):
         dev_keys: Mapping[Address, bytes],
         listener: MempoolListener,
         abci_socket: Path | None,
+        pace: Pace,
     ) -> None:
         self._chain = chain
+        self._pace = pace
         self._pool = pool
         self._journal = journal
         self._keys = dev_keys
@@ -96,7 +99,7 @@ class Core(CoreGateway):
                 application,
                 self._pool,
                 on_committed,
-                block_time_s=settings.block_time_s,
+                pace=self._pace,
                 empty_blocks=settings.empty_blocks,
                 proposer=settings.proposer,
                 clock=self._dev_clock or time.time,
@@ -121,7 +124,7 @@ class Core(CoreGateway):
         kept, clock, engine = self._kept, self._dev_clock, self.engine
         if kept is None or clock is None or not isinstance(engine, EmbeddedEngine):
             return NoDevControls()
-        return DevControls(self._chain, self._pool, engine, kept, clock, self._keys, self.admissions)
+        return DevControls(self._chain, self._pool, engine, kept, clock, self._pace, self._keys, self.admissions)
 
     @classmethod
     def open(
@@ -133,11 +136,12 @@ class Core(CoreGateway):
         listener: MempoolListener,
         abci_socket: Path | None = None,
         seen: SeenHead | None = None,
+        pace: Pace | None = None,
     ) -> "Core":
         """Open the store, then bring the mempool back from the journal.
 
         `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
-        this head is opened, and none is started.
+        this head is opened, and none is started. `pace` is that of the core before, if blocks shall come as they did.
         """
         with contextlib.ExitStack() as opened:
             chain = ChainStore.open(data_dir, genesis, seen)
@@ -147,7 +151,7 @@ class Core(CoreGateway):
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
             opened.pop_all()
-        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket)
+        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace or Pace(settings.block_time_s))
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())

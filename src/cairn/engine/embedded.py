@@ -7,6 +7,7 @@ from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, TxHash
 from cairn.engine.application import Application
+from cairn.engine.pace import Pace
 from cairn.engine.port import OK
 from cairn.mempool.pool import Mempool
 
@@ -26,7 +27,7 @@ class EmbeddedEngine:
         pool: Mempool,
         on_committed: Callable[[BlockOutcome], None],
         *,
-        block_time_s: float,
+        pace: Pace,
         empty_blocks: bool,
         proposer: Address,
         clock: Callable[[], float],
@@ -35,19 +36,27 @@ class EmbeddedEngine:
         self._application = application
         self._pool = pool
         self._on_committed = on_committed
-        self._block_time_s = block_time_s
+        self._pace = pace
         self._empty_blocks = empty_blocks
         self._proposer = proposer
         self._clock = clock
         self._woken = asyncio.Event()
-        self._stopped = asyncio.Event()
+        self._is_stopped = False
+        self._interrupted = asyncio.Event()
+        """By a stop or another pace."""
+        pace.on_change = self._interrupt
 
     async def run(self) -> None:
         """Make blocks until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
-        if self._block_time_s > 0:
-            await self._run_paced()
-        else:
-            await self._run_at_once()
+        while not self._is_stopped:
+            self._interrupted.clear()
+            block_time_s = self._pace.block_time_s
+            if block_time_s is None:
+                await self._interrupted.wait()
+            elif block_time_s > 0:
+                await self._run_paced(block_time_s)
+            else:
+                await self._run_at_once()
 
     def wake(self) -> None:
         """Tell that the pool may have something to include."""
@@ -55,7 +64,11 @@ class EmbeddedEngine:
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        self._interrupted.set()
         self._woken.set()
 
     def condition(self) -> str:
@@ -86,7 +99,7 @@ class EmbeddedEngine:
         return outcome
 
     async def _run_at_once(self) -> None:
-        while not self._stopped.is_set():
+        while not self._interrupted.is_set():
             if self._pool.pending_count:
                 self.produce()
                 # Answers go out, and submissions come in, between two blocks.
@@ -94,16 +107,16 @@ class EmbeddedEngine:
             else:
                 await self._wait_for_wake()
 
-    async def _run_paced(self) -> None:
+    async def _run_paced(self, block_time_s: float) -> None:
         """Make a block at multiples of the block time since the start: time spent making one delays no later one."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         tick = 0
-        while not self._stopped.is_set():
+        while not self._interrupted.is_set():
             # The next multiple, but never the same one twice: a timer may fire a hair before its time.
-            tick = max(tick + 1, int((loop.time() - start) / self._block_time_s) + 1)
-            await self._sleep_until(start + tick * self._block_time_s)
-            if self._stopped.is_set():
+            tick = max(tick + 1, int((loop.time() - start) / block_time_s) + 1)
+            await self._sleep_until(start + tick * block_time_s)
+            if self._interrupted.is_set():
                 return
             if self._empty_blocks or self._pool.pending_count:
                 self.produce()
@@ -116,10 +129,10 @@ class EmbeddedEngine:
         await self._woken.wait()
 
     async def _sleep_until(self, due: float) -> None:
-        """Until the loop's time is `due`, or `stop`."""
+        """Until the loop's time is `due`, or a stop or another pace."""
         loop = asyncio.get_running_loop()
-        while (delay_s := due - loop.time()) > 0 and not self._stopped.is_set():
+        while (delay_s := due - loop.time()) > 0 and not self._interrupted.is_set():
             try:
-                await asyncio.wait_for(self._stopped.wait(), delay_s)
+                await asyncio.wait_for(self._interrupted.wait(), delay_s)
             except TimeoutError:
                 continue

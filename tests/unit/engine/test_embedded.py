@@ -11,6 +11,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx
 from cairn.engine.application import Application
 from cairn.engine.embedded import EmbeddedEngine
+from cairn.engine.pace import Pace
 from cairn.feed.feed import Feed
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
@@ -39,11 +40,12 @@ class Rig:
         self.pool = Mempool(chain.genesis.rules, PoolLimits(), chain)
         self.made: list[tuple[float, list[Tx]]] = []
         self.timestamps: list[int] = []
+        self.pace = Pace(block_time_s)
         self.engine = EmbeddedEngine(
             Application(chain, Feed()),
             self.pool,
             self._committed,
-            block_time_s=block_time_s,
+            pace=self.pace,
             empty_blocks=empty_blocks,
             proposer=PROPOSER,
             clock=clock or (lambda: GENESIS_TIME + loop.now),
@@ -103,6 +105,35 @@ def test_an_idle_engine_makes_nothing_and_keeps_its_pace(chain: ChainStore) -> N
             rig.submit(transfer(1, 0))
             await asyncio.sleep(10)
         assert rig.times == [102.0]
+
+    run_virtual(main())
+
+
+def test_the_pace_changes_while_it_runs(chain: ChainStore) -> None:
+    async def main() -> None:
+        rig = Rig(chain, block_time_s=0.0)
+        async with rig.running():
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(1)
+            rig.pace.set_at_once(False)
+            rig.submit(transfer(1, 1))
+            await asyncio.sleep(9)
+            assert rig.times == [0.0], "no pace at all: only on demand"
+            rig.pace.set_interval(4.0)
+            await asyncio.sleep(5)
+            assert rig.times == [0.0, 14.0]
+            rig.submit(transfer(1, 2))
+            rig.pace.set_at_once(True)
+            await asyncio.sleep(1)
+            assert rig.times == [0.0, 14.0, 15.0]
+            rig.pace.set_at_once(False)
+            rig.submit(transfer(1, 3))
+            await asyncio.sleep(5)
+            assert rig.times == [0.0, 14.0, 15.0, 20.0], "the interval is still there"
+            rig.pace.set_interval(0)
+            rig.submit(transfer(1, 4))
+            await asyncio.sleep(50)
+        assert len(rig.made) == 4
 
     run_virtual(main())
 

@@ -19,6 +19,10 @@ from cairn.domain.errors import Rejected, Unavailable
 from cairn.domain.types import TRANSFER_GAS
 
 MAX_KEY_DIGITS = 64
+NO_PROOFS = (
+    "account proofs are not supported: the state root is no Merkle tree of accounts; "
+    "GET /tx/{hash}/proof proves that a block holds a transaction"
+)
 _KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
 
 
@@ -34,6 +38,7 @@ class StateMethods:
             "eth_getStorageAt": self.get_storage_at,
             "eth_call": self.call,
             "eth_estimateGas": self.estimate_gas,
+            "eth_getProof": self.get_proof,
         }
 
     async def get_balance(self, params: Params) -> str:
@@ -62,6 +67,11 @@ class StateMethods:
         check_storage_key(params[1])
         await self._chain.state_height(parse_block(given(params, 2), "block"))
         return data(bytes(32))
+
+    async def get_proof(self, params: Params) -> object:
+        check_count(params, 2, 3)
+        parse_account(params[0], "address")
+        raise RpcError(SERVER_ERROR, NO_PROOFS)
 
     async def call(self, params: Params) -> str:
         """A transfer that is only tried returns nothing, if its sender could pay it."""

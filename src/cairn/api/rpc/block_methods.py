@@ -158,14 +158,26 @@ class ReadingMethods:
         return await self._transaction_in(block_of_hash(params[0]), params[1])
 
     async def _transaction_in(self, named: BlockName, index: object) -> Json | None:
+        found = await self._find_in(named, index)
+        if isinstance(found, Tx):
+            return transaction_object(found, self._chain.info.chain_id, None)
+        return None if found is None else self._transaction_at(*found)
+
+    async def find_tx_in(self, named: BlockName, index: object) -> Tx | None:
+        """The transaction at a place of a block, also of the pending one."""
+        found = await self._find_in(named, index)
+        return self._view.tx_at(*found) if isinstance(found, tuple) else found
+
+    async def _find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
+        """A transaction of the pending block itself, or height and position of a confirmed one."""
         position = parse_quantity(index, "index")
         if named.tag == "pending":
             txs, _ = await self._next_txs()
-            return transaction_object(txs[position], self._chain.info.chain_id, None) if position < len(txs) else None
+            return txs[position] if position < len(txs) else None
         height = await self._chain.find_height(named)
         if height is None or position >= self._view.get_header(height)[1].gas_used // TRANSFER_GAS:
             return None
-        return self._transaction_at(height, position)
+        return height, position
 
     def _transaction_at(self, height: int, position: int) -> Json:
         block_hash, header = self._view.get_header(height)
@@ -177,7 +189,9 @@ class ReadingMethods:
         found = await self._chain.find_tx(TxHash(parse_hash(params[0], "transaction hash")))
         if found is None or isinstance(found, Tx):
             return None
-        height, position = found
+        return self.receipt_at(*found)
+
+    def receipt_at(self, height: int, position: int) -> Json:
         return receipt_object(self._view.tx_at(height, position), BlockPlace(*self._view.get_header(height), position))
 
 

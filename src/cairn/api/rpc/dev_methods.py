@@ -1,20 +1,37 @@
 """What anvil, hardhat and ganache let a developer do, under the names that their tools call. On dev chains only."""
 
-from collections.abc import Awaitable, Callable
-
+import cairn
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import InvalidParams, MethodNotFound
-from cairn.api.rpc.values import Params, check_count, given, parse_account, parse_quantity, quantity
-from cairn.domain.types import MAX_UINT64, MAX_UINT256
+from cairn.api.rpc.errors import InvalidParams, MethodNotFound, refusal
+from cairn.api.rpc.objects import Json
+from cairn.api.rpc.values import Params, check_count, data, given, parse_account, parse_flag, parse_quantity, quantity
+from cairn.domain.crypto import keccak256
+from cairn.domain.errors import InvalidField
+from cairn.domain.types import MAX_UINT64, MAX_UINT256, BlockHash, Header
 
 MOST_MINED = 10_000
 """Blocks that one request makes, in several calls of the core."""
 MINED_AT_ONCE = 50
 """In one call of the core, which may take some milliseconds for each."""
 
+MOST_INTERVAL_S = 86_400
 _MINED = "0x0"
 """What the others answer to `evm_mine`, whatever happened."""
+
+
+def on_dev_chains(chain: Chain, handlers: dict[str, Handler]) -> dict[str, Handler]:
+    """The same methods, which on any other chain are as if they were not there."""
+
+    def guard(name: str, handler: Handler) -> Handler:
+        async def guarded(params: Params) -> object:
+            if not chain.info.signs_for:
+                raise MethodNotFound(name)
+            return await handler(params)
+
+        return guarded
+
+    return {name: guard(name, handler) for name, handler in handlers.items()}
 
 
 class DevMethods:
@@ -40,16 +57,18 @@ class DevMethods:
             "anvil_increaseTime": self.increase_time,
             "evm_setNextBlockTimestamp": self.set_next_timestamp,
             "anvil_setNextBlockTimestamp": self.set_next_timestamp,
+            "evm_setAutomine": self.set_automine,
+            "anvil_setAutomine": self.set_automine,
+            "evm_setIntervalMining": self.set_interval_ms,
+            "anvil_setIntervalMining": self.set_interval_s,
+            "anvil_impersonateAccount": self.impersonate,
+            "hardhat_impersonateAccount": self.impersonate,
+            "anvil_stopImpersonatingAccount": self.stop_impersonating,
+            "hardhat_stopImpersonatingAccount": self.stop_impersonating,
+            "anvil_nodeInfo": self.node_info,
+            "hardhat_metadata": self.metadata,
         }
-        return {name: self._on_dev_chains(name, handler) for name, handler in handlers.items()}
-
-    def _on_dev_chains(self, name: str, handler: Handler) -> Callable[[Params], Awaitable[object]]:
-        async def guarded(params: Params) -> object:
-            if not self._chain.info.signs_for:
-                raise MethodNotFound(name)
-            return await handler(params)
-
-        return guarded
+        return on_dev_chains(self._chain, handlers)
 
     async def mine(self, params: Params) -> str:
         """One block; at a time that is given, or as many as an object says."""
@@ -107,6 +126,77 @@ class DevMethods:
     async def set_next_timestamp(self, params: Params) -> None:
         check_count(params, 1, 1)
         await self._gateway.set_next_timestamp(parse_number(params[0], "timestamp"))
+
+    async def set_automine(self, params: Params) -> bool:
+        check_count(params, 1, 1)
+        await self._gateway.set_automine(parse_flag(params[0], "automine"))
+        return True
+
+    async def set_interval_ms(self, params: Params) -> bool:
+        """hardhat's unit."""
+        check_count(params, 1, 1)
+        return await self._set_interval(parse_number(params[0], "interval") / 1000)
+
+    async def set_interval_s(self, params: Params) -> bool:
+        """anvil's unit."""
+        check_count(params, 1, 1)
+        return await self._set_interval(parse_number(params[0], "interval"))
+
+    async def _set_interval(self, seconds: float) -> bool:
+        if seconds > MOST_INTERVAL_S:
+            raise InvalidParams(f"interval: more than {MOST_INTERVAL_S} s")
+        await self._gateway.set_mining_interval(seconds)
+        return True
+
+    async def impersonate(self, params: Params) -> None:
+        """The node signs for its own accounts anyway, and nobody can for others: a block holds signatures only."""
+        check_count(params, 1, 1)
+        address = parse_account(params[0], "address")
+        if address not in self._chain.info.signs_for:
+            raise refusal(
+                f"no signer available: this node has no key of {data(address)}, and a block holds nothing that its "
+                "sender did not sign; anvil_setBalance can move money instead",
+                InvalidField.code,
+            )
+
+    async def stop_impersonating(self, params: Params) -> None:
+        check_count(params, 1, 1)
+        parse_account(params[0], "address")
+
+    async def node_info(self, params: Params) -> Json:
+        """In anvil's words, by which tools know a node that they may drive."""
+        check_count(params, 0, 0)
+        info, (block_hash, header) = self._chain.info, await self._newest()
+        return {
+            "currentBlockNumber": quantity(header.height),
+            "currentBlockTimestamp": header.timestamp,
+            "currentBlockHash": data(block_hash),
+            "hardFork": "london",
+            "transactionOrder": "fees",
+            "environment": {
+                "baseFee": quantity(info.gas_price),
+                "chainId": info.chain_id,
+                "gasLimit": quantity(info.block_gas_limit),
+                "gasPrice": quantity(info.gas_price),
+            },
+            "forkConfig": {},
+        }
+
+    async def metadata(self, params: Params) -> Json:
+        """In hardhat's words; another instance is another chain, or the same one after a revert."""
+        check_count(params, 0, 0)
+        info, (block_hash, header) = self._chain.info, await self._newest()
+        genesis = self._chain.view.block_hash(self._chain.view.base)
+        return {
+            "clientVersion": f"Cairn/v{cairn.__version__}",
+            "chainId": info.chain_id,
+            "instanceId": data(keccak256(genesis + info.reverts.to_bytes(8, "big"))),
+            "latestBlockNumber": header.height,
+            "latestBlockHash": data(block_hash),
+        }
+
+    async def _newest(self) -> tuple[BlockHash, Header]:
+        return self._chain.view.get_header(await self._chain.head())
 
 
 def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:

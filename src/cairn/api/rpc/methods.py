@@ -10,7 +10,9 @@ from cairn.api.rpc.errors import METHOD_NOT_FOUND, RpcError
 from cairn.api.rpc.fee_methods import FeeMethods
 from cairn.api.rpc.filter_methods import FilterMethods
 from cairn.api.rpc.node_methods import NamingMethods
+from cairn.api.rpc.raw_methods import RawMethods
 from cairn.api.rpc.send_methods import SendingMethods
+from cairn.api.rpc.signing_methods import SigningMethods
 from cairn.api.rpc.txpool_methods import TxpoolMethods
 from cairn.api.rpc.values import Params
 from cairn.api.submitter import Submitter
@@ -19,12 +21,15 @@ from cairn.core.gateway import CoreGateway
 
 def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
     chain = Chain(gateway, view)
+    reading = ReadingMethods(chain)
     groups = (
         NamingMethods(chain),
         StateMethods(chain),
         FeeMethods(chain),
-        ReadingMethods(chain),
-        SendingMethods(chain, Submitter(gateway, view)),
+        reading,
+        RawMethods(chain, reading),
+        SendingMethods(chain, Submitter(gateway, view), reading),
+        SigningMethods(chain),
         FilterMethods(chain),
         TxpoolMethods(chain),
         DevMethods(chain),

@@ -6,6 +6,9 @@ from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.values import Params, check_count, data, parse_data, quantity
 from cairn.domain.crypto import keccak256
 
+MODULES = ("debug", "eth", "net", "rpc", "txpool", "web3")
+DEV_MODULES = ("anvil", "evm", "hardhat", "personal")
+
 
 class NamingMethods:
     def __init__(self, chain: Chain) -> None:
@@ -20,6 +23,8 @@ class NamingMethods:
             "net_peerCount": self.peer_count,
             "web3_clientVersion": self.client_version,
             "web3_sha3": self.sha3,
+            "eth_coinbase": self.coinbase,
+            "rpc_modules": self.modules,
         }
 
     async def chain_id(self, params: Params) -> str:
@@ -47,6 +52,15 @@ class NamingMethods:
     async def client_version(self, params: Params) -> str:
         check_count(params, 0, 0)
         return f"Cairn/v{cairn.__version__}"
+
+    async def coinbase(self, params: Params) -> str:
+        """Who made the newest block, and got its fees."""
+        check_count(params, 0, 0)
+        return data(self._chain.view.get_header(await self._chain.head())[1].proposer)
+
+    async def modules(self, params: Params) -> dict[str, str]:
+        check_count(params, 0, 0)
+        return dict.fromkeys(MODULES + DEV_MODULES if self._chain.info.signs_for else MODULES, "1.0")
 
     async def sha3(self, params: Params) -> str:
         check_count(params, 1, 1)

@@ -1,0 +1,102 @@
+"""Signatures by the accounts of a dev chain. On any other chain no node holds keys, and these methods do not exist."""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.dev_methods import on_dev_chains
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import InvalidParams, refusal
+from cairn.api.rpc.objects import Json, transaction_object
+from cairn.api.rpc.values import Params, check_count, data, parse_account, parse_data
+from cairn.domain.codec import encode_tx
+from cairn.domain.crypto import keccak256, sign_digest
+from cairn.domain.errors import InvalidField
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import Address
+
+_KEYS: Mapping[Address, bytes] = dict(DEV_KEYS)
+"""Everybody knows them."""
+
+
+class SigningMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return on_dev_chains(
+            self._chain,
+            {
+                "eth_sign": self.sign,
+                "personal_sign": self.personal_sign,
+                "eth_signTypedData_v4": self.sign_typed_data,
+                "eth_signTransaction": self.sign_transaction,
+            },
+        )
+
+    def _key_of(self, address: Address) -> bytes:
+        if address not in self._chain.info.signs_for:
+            raise refusal("unknown account", InvalidField.code)
+        return _KEYS[address]
+
+    def _sign(self, address: Address, digest: bytes) -> str:
+        signature = sign_digest(digest, self._key_of(address))
+        return data(signature[:64] + bytes((27 + signature[64],)))
+
+    async def sign(self, params: Params) -> str:
+        check_count(params, 2, 2)
+        return self._sign(parse_account(params[0], "address"), message_digest(parse_data(params[1], "data")))
+
+    async def personal_sign(self, params: Params) -> str:
+        """The other order of arguments, and a password that nothing here needs."""
+        check_count(params, 2, 3)
+        return self._sign(parse_account(params[1], "address"), message_digest(parse_data(params[0], "data")))
+
+    async def sign_typed_data(self, params: Params) -> str:
+        check_count(params, 2, 2)
+        return self._sign(parse_account(params[0], "address"), typed_data_digest(params[1]))
+
+    async def sign_transaction(self, params: Params) -> Json:
+        """What is left out means the same as when it is sent."""
+        check_count(params, 1, 1)
+        kind = type_to_sign(params[0])
+        info = self._chain.info
+        call = parse_call(params[0], info.chain_id)
+        if call.sender is None:
+            raise refusal("unknown account", InvalidField.code)
+        key = self._key_of(call.sender)
+        draft = draft_to_sign(call, call.sender, kind, info.gas_price)
+        if draft.nonce is None:
+            draft = msgspec.structs.replace(draft, nonce=await self._chain.gateway.next_nonce(call.sender))
+        tx = sign_draft(draft, key, info.chain_id)
+        return {
+            "raw": data(encode_tx(tx, info.chain_id)),
+            "tx": transaction_object(tx, info.chain_id, None),
+        }
+
+
+def message_digest(message: bytes) -> bytes:
+    """EIP-191, version E: so that a message can never be a transaction."""
+    return keccak256(b"\x19Ethereum Signed Message:\n%d" % len(message) + message)
+
+
+def typed_data_digest(value: object) -> bytes:
+    """EIP-712, from an object or its text. Raises `InvalidParams`."""
+    # It brings a hundred modules, which only whoever signs typed data on a dev chain needs.
+    from eth_account.messages import encode_typed_data  # noqa: PLC0415
+
+    try:
+        content = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(content, dict):
+            raise InvalidParams("typed data: expected an object, or its JSON in a string")
+        typed = encode_typed_data(full_message=content)
+    except InvalidParams:
+        raise
+    except Exception as invalid:
+        # The library raises whatever comes up; all of it means that the data is not in shape.
+        raise InvalidParams(f"typed data: {str(invalid)[:200]}") from None
+    return keccak256(b"\x19" + typed.version + typed.header + typed.body)

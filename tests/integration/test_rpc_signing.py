@@ -1,0 +1,132 @@
+"""The methods that sign on a dev chain, held against a wallet that knows nothing of ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct, encode_typed_data
+
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, settings
+from tests.support.rest_node import RestNode, run_on_node, without
+from tests.support.rpc_node import call, refusal
+from tests.support.wallet import dev_account
+
+ALICE = dev_account(0).address
+BOB = dev_account(1).address
+STRANGER = "0x" + "ab" * 20
+MESSAGE = "0x" + b"pay the shop".hex()
+TYPED: dict[str, Any] = {
+    "types": {
+        "EIP712Domain": [{"name": "name", "type": "string"}, {"name": "chainId", "type": "uint256"}],
+        "Order": [{"name": "item", "type": "string"}, {"name": "price", "type": "uint256"}],
+    },
+    "primaryType": "Order",
+    "domain": {"name": "Shop", "chainId": CHAIN_ID},
+    "message": {"item": "coffee", "price": 3},
+}
+FIELDS = {"from": ALICE, "to": BOB, "value": "0x7", "gas": "0x5208", "gasPrice": hex(GWEI), "nonce": "0x3"}
+
+
+def test_signatures_are_those_of_a_wallet(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        signed = Account.sign_message(encode_defunct(hexstr=MESSAGE), dev_account(0).key).signature.to_0x_hex()
+        assert await call(node, "eth_sign", ALICE, MESSAGE) == signed
+        assert await call(node, "personal_sign", MESSAGE, ALICE) == signed
+        assert await call(node, "personal_sign", MESSAGE, ALICE, "password") == signed
+        typed = Account.sign_message(encode_typed_data(full_message=TYPED), dev_account(1).key).signature.to_0x_hex()
+        assert await call(node, "eth_signTypedData_v4", BOB, TYPED) == typed
+        assert await call(node, "eth_signTypedData_v4", BOB, json.dumps(TYPED)) == typed
+
+    run_on_node(tmp_path, check)
+
+
+def test_a_transaction_is_signed_and_not_sent(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        signed = await call(node, "eth_signTransaction", FIELDS)
+        fields: dict[str, Any] = {
+            "to": BOB,
+            "value": 7,
+            "gas": 21_000,
+            "gasPrice": GWEI,
+            "nonce": 3,
+            "chainId": CHAIN_ID,
+        }
+        wallets = dev_account(0).sign_transaction(fields)
+        assert signed["raw"] == wallets.raw_transaction.to_0x_hex()
+        assert (signed["tx"]["hash"], signed["tx"]["blockHash"]) == (wallets.hash.to_0x_hex(), None)
+        assert await call(node, "txpool_status") == {"pending": "0x0", "queued": "0x0"}
+        caps = {"maxFeePerGas": 3 * GWEI, "maxPriorityFeePerGas": 5}
+        asked = without(FIELDS, "gasPrice") | {name: hex(value) for name, value in caps.items()}
+        typed = await call(node, "eth_signTransaction", asked)
+        dynamic = dev_account(0).sign_transaction(without(fields, "gasPrice") | caps)
+        assert typed["raw"] == dynamic.raw_transaction.to_0x_hex()
+        assert (typed["tx"]["hash"], typed["tx"]["type"]) == (dynamic.hash.to_0x_hex(), "0x2")
+        least = await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB})
+        assert await call(node, "eth_sendRawTransaction", least["raw"]) == least["tx"]["hash"]
+        assert (await call(node, "eth_signTransaction", {"from": ALICE, "to": BOB}))["tx"]["nonce"] == "0x1"
+
+    run_on_node(tmp_path, check)
+
+
+def test_for_strangers_and_out_of_shape(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        for method, *params in (
+            ("eth_sign", STRANGER, MESSAGE),
+            ("personal_sign", MESSAGE, STRANGER),
+            ("eth_signTypedData_v4", STRANGER, TYPED),
+            ("eth_signTransaction", FIELDS | {"from": STRANGER}),
+            ("eth_signTransaction", {"to": BOB}),
+        ):
+            assert await refusal(node, method, *params) == (-32000, "unknown account")
+        out_of_shape: list[object] = [{}, "{", [], 5, TYPED | {"primaryType": "Nothing"}, TYPED | {"types": {}}]
+        for wrong in out_of_shape:
+            code, message = await refusal(node, "eth_signTypedData_v4", ALICE, wrong)
+            assert (code, message[:10]) == (-32602, "typed data")
+        assert (await refusal(node, "eth_sign", ALICE, "pay"))[0] == -32602
+
+    run_on_node(tmp_path, check)
+
+
+@pytest.mark.parametrize(
+    "method", ["eth_sign", "personal_sign", "eth_signTypedData_v4", "eth_signTransaction", "anvil_nodeInfo"]
+)
+def test_no_other_chain_has_them(tmp_path: Path, method: str) -> None:
+    async def check(node: RestNode) -> None:
+        node.view.on_info(msgspec.structs.replace(node.core.info(), signs_for=[]))
+        absent = f"the method {method} does not exist/is not available"
+        assert await refusal(node, method, ALICE, MESSAGE) == (-32601, absent)
+        assert "personal" not in await call(node, "rpc_modules")
+
+    run_on_node(tmp_path, check)
+
+
+def test_an_account_is_impersonated_where_the_node_has_its_key(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        for tool in ("anvil", "hardhat"):
+            assert await call(node, f"{tool}_impersonateAccount", ALICE) is None
+            code, message = await refusal(node, f"{tool}_impersonateAccount", STRANGER)
+            assert code == -32000
+            assert message.startswith("no signer available")
+            assert await call(node, f"{tool}_stopImpersonatingAccount", ALICE) is None
+
+    run_on_node(tmp_path, check)
+
+
+def test_tools_know_the_node(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        await call(node, "evm_mine")
+        block = await call(node, "eth_getBlockByNumber", "latest")
+        info, metadata = await call(node, "anvil_nodeInfo"), await call(node, "hardhat_metadata")
+        assert (info["currentBlockNumber"], info["currentBlockHash"]) == ("0x1", block["hash"])
+        assert info["environment"]["chainId"] == metadata["chainId"] == CHAIN_ID
+        assert (metadata["latestBlockNumber"], metadata["latestBlockHash"]) == (1, block["hash"])
+        assert metadata["clientVersion"] == await call(node, "web3_clientVersion")
+        await call(node, "evm_mine")
+        assert (await call(node, "hardhat_metadata"))["instanceId"] == metadata["instanceId"]
+        assert {"eth", "debug", "personal", "anvil"} <= (await call(node, "rpc_modules")).keys()
+        assert await call(node, "eth_coinbase") == block["miner"]
+
+    run_on_node(tmp_path, check, settings(proposer=ACCOUNTS[7]))
