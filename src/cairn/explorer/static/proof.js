@@ -48,6 +48,12 @@ function encodeList(items) {
 
 const EMPTY_LIST = Uint8Array.of(0xc0);
 
+/** As the header's extra data ends with it: in eight bytes. */
+function chainIdBytes(chainId) {
+    const bytes = integerBytes(chainId);
+    return joined(new Uint8Array(8 - bytes.length), bytes);
+}
+
 /** The hash that a block with this header has. */
 export function headerHash(header) {
     const fields = [
@@ -63,7 +69,7 @@ export function headerHash(header) {
         integerBytes(header.gasLimit),
         integerBytes(header.gasUsed),
         integerBytes(header.timestamp),
-        joined(FORMAT, toBytes(`0x${header.chainId.toString(16).padStart(16, "0")}`)),
+        joined(FORMAT, chainIdBytes(header.chainId)),
         NO_MIX,
         NO_NONCE,
         integerBytes(header.baseFeePerGas),
