@@ -4,6 +4,8 @@ Seven fields say nothing here, and have the value that Ethereum's own code expec
 version and the chain id are in `extraData`, so that the hash covers them too.
 """
 
+from functools import lru_cache
+
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import Corrupt
 from cairn.domain.rlp import Shape, decode_list, decode_uint, encode_list, encode_uint
@@ -15,6 +17,9 @@ EMPTY_BLOOM = bytes(256)
 """No transfer logs anything."""
 NO_MIX = bytes(32)
 NO_NONCE = bytes(8)
+
+HEADERS_KEPT = 1_024
+"""Of those that were read last: most questions are about a few of the newest blocks."""
 
 _FORMAT = b"cairn\x01"
 """What `extraData` starts with; the last byte is the version of the header's format."""
@@ -86,6 +91,7 @@ def encode_header(header: Header) -> bytes:
     )
 
 
+@lru_cache(maxsize=HEADERS_KEPT)
 def decode_header(raw: bytes) -> Header:
     """Read a header of ours. Raises `Corrupt`: only our own bytes come here."""
     try:
