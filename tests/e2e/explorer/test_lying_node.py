@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Route
 from tests.support.browser import Visitor
 from tests.support.lies import lies_about
 from tests.support.public import PublicNode
-from tests.support.wallet import dev_account
+from tests.support.wallet import GWEI, dev_account
 
 PROVEN = "Verified in this page"
 HASHED = "Hash verified Transaction hashes verified"
@@ -63,8 +63,9 @@ def deceived(browser: Browser, node: PublicNode) -> Iterator[Deceived]:
 @pytest.fixture(scope="module")
 def block(node: PublicNode) -> Any:
     """With a few transactions, so that a proof has a path and the page is soon made."""
-    transfer = {"from": dev_account(0).address, "to": dev_account(1).address, "value": 12_345, "gas": 21_000}
-    answers = node.post([transfer] * 5, "/txs").json()
+    legacy = {"from": dev_account(0).address, "to": dev_account(1).address, "value": 12_345, "gas": 21_000}
+    typed = legacy | {"maxFeePerGas": 3 * GWEI, "maxPriorityFeePerGas": GWEI}
+    answers = node.post([legacy, typed] * 3, "/txs").json()
     confirmed = [node.await_confirmed(answer["txHash"]) for answer in answers]
     hashes = [tx["blockHash"] for tx in confirmed]
     made = node.read(f"/block/{max(hashes, key=hashes.count)}")
@@ -78,17 +79,39 @@ def unnoticed(deceived: Deceived, route: str, path: str, truth: Any, claim: str)
     return [part for part, lie in lies_about(truth) if claim in deceived.sees(route, {path: lie})]
 
 
+def path_of(node: PublicNode, block: Any, kind: int) -> str:
+    """The route and the address of a transaction of that type."""
+    paths = (f"/tx/{tx_hash}" for tx_hash in block["transactions"])
+    return next(path for path in paths if node.read(path).get("type", 0) == kind)
+
+
+@pytest.mark.parametrize("kind", [0, 2])
 @pytest.mark.parametrize("part", ["", "/proof"])
 def test_a_transaction_is_verified_as_it_is_or_not_at_all(
-    deceived: Deceived, node: PublicNode, block: Any, part: str
+    deceived: Deceived, node: PublicNode, block: Any, part: str, kind: int
 ) -> None:
-    route = f"/tx/{block['transactions'][1]}"
+    route = path_of(node, block, kind)
     path = route + part
     assert unnoticed(deceived, route, path, node.read(path), PROVEN) == []
 
 
+def test_prices_that_are_not_signed_are_not_believed(deceived: Deceived, node: PublicNode, block: Any) -> None:
+    path = path_of(node, block, 0)
+    tx, proof = node.read(path), node.read(f"{path}/proof")
+    caps = {"maxFeePerGas": 999 * GWEI, "maxPriorityFeePerGas": 900 * GWEI}
+    forged = proof | {"transaction": proof["transaction"] | caps}
+    paid = {"gasPrice": 901 * GWEI, "fee": 21_000 * 901 * GWEI}
+    for shown, proven in (
+        (tx | caps | paid, forged),
+        (tx | paid, forged),
+        (tx | caps, proof),
+        (tx | {"type": 2}, proof),
+    ):
+        assert PROVEN not in deceived.sees(path, {path: shown, f"{path}/proof": proven})
+
+
 def test_no_lie_is_believed_because_it_is_told_twice(deceived: Deceived, node: PublicNode, block: Any) -> None:
-    path = f"/tx/{block['transactions'][1]}"
+    path = path_of(node, block, 0)
     tx, proof = node.read(path), node.read(f"{path}/proof")
     believed = []
     for part, lie in lies_about({name: tx[name] for name in tx.keys() & proof["transaction"].keys()}):

@@ -25,7 +25,7 @@ export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 // RLP, as far as headers and transfers need it: integers, strings, one list.
 
 function integerBytes(value) {
-    if (typeof value !== "bigint") throw new TypeError(`${value} is no integer`);
+    if (typeof value !== "bigint" || value < 0n) throw new TypeError(`${value} is no integer from 0`);
     const digits = value.toString(16);
     return value === 0n ? new Uint8Array() : toBytes(`0x${digits.length % 2 ? "0" : ""}${digits}`);
 }
@@ -77,18 +77,27 @@ export function headerHash(header) {
     return toHex(keccak256(encodeList(fields)));
 }
 
+/** What a transfer of its type says of its price. Fields of another type are not signed, so it must not have them. */
+function pricesOf({ type = 0n, gasPrice, maxFeePerGas, maxPriorityFeePerGas }) {
+    if (![0n, 1n, 2n].includes(type)) throw new TypeError(`${type} is no type of a transfer`);
+    const caps = [maxPriorityFeePerGas, maxFeePerGas];
+    const [own, others] = type === 2n ? [caps, [gasPrice]] : [[gasPrice], caps];
+    if (others.some((price) => price !== undefined)) throw new TypeError("it names a price of another type");
+    return own;
+}
+
 /** What is signed of a transfer, and what is hashed with its signature `v`, `r`, `s`: legacy (EIP-155), or of its type. */
 function transferBytes(transfer, chainId, parity, r, s) {
-    const { type = 0n, nonce, gasPrice, maxFeePerGas, maxPriorityFeePerGas, gas, to, value } = transfer;
+    const { type = 0n, nonce, gas, to, value } = transfer;
+    const prices = pricesOf(transfer).map(integerBytes);
     const none = new Uint8Array();
     const payment = [integerBytes(gas), toBytes(to), integerBytes(value), none];
     if (type === 0n) {
-        const fields = [integerBytes(nonce), integerBytes(gasPrice), ...payment];
+        const fields = [integerBytes(nonce), ...prices, ...payment];
         const v = integerBytes(35n + 2n * chainId + parity);
         return [encodeList([...fields, integerBytes(chainId), none, none]), encodeList([...fields, v, r, s])];
     }
-    const prices = type === 1n ? [gasPrice] : [maxPriorityFeePerGas, maxFeePerGas];
-    const fields = [...[chainId, nonce, ...prices].map(integerBytes), ...payment, EMPTY_LIST];
+    const fields = [integerBytes(chainId), integerBytes(nonce), ...prices, ...payment, EMPTY_LIST];
     const typed = (items) => joined(integerBytes(type), encodeList(items));
     return [typed(fields), typed([...fields, integerBytes(parity), r, s])];
 }
@@ -103,10 +112,10 @@ export function signedTransfer(transfer, chainId) {
 }
 
 /** What a transfer pays for a unit of gas in a block with this base fee. */
-export function paidPrice({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }, baseFee) {
-    if (maxFeePerGas === undefined) return gasPrice;
-    const price = baseFee + maxPriorityFeePerGas;
-    return price < maxFeePerGas ? price : maxFeePerGas;
+function paidPrice(transfer, baseFee) {
+    const [price, cap] = pricesOf(transfer);
+    if (cap === undefined) return price;
+    return baseFee + price < cap ? baseFee + price : cap;
 }
 
 /** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
@@ -154,7 +163,9 @@ function shownBeside(tx, { transaction, transactionIndex, header }) {
     const { signature, ...signed } = transaction;
     const gasPrice = paidPrice(signed, header.baseFeePerGas);
     const [blockHeight, fee] = [header.blockHeight, TRANSFER_GAS * gasPrice];
-    const proven = { ...signed, gasPrice, status: "confirmed", blockHeight, transactionIndex, fee };
+    // What the proof does not have, the page must not show either.
+    const absent = { type: undefined, maxFeePerGas: undefined, maxPriorityFeePerGas: undefined };
+    const proven = { ...absent, ...signed, gasPrice, status: "confirmed", blockHeight, transactionIndex, fee };
     const wrong = Object.keys(proven).find((name) => tx[name] !== proven[name]);
     return wrong === undefined
         ? ["the same", "the same"]
