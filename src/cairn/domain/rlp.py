@@ -34,7 +34,7 @@ class Shape(NamedTuple):
 
 def encode_uint(number: int) -> bytes:
     """RLP of an integer of at most 55 bytes: big-endian without leading zeros."""
-    if number < 128:
+    if 0 <= number < 128:
         return _SMALL[number]
     size = (number.bit_length() + 7) >> 3
     return _PREFIX[size] + number.to_bytes(size, "big")

@@ -1,5 +1,6 @@
 """A header's bytes: Ethereum's, and nothing else is read."""
 
+import msgspec
 import pytest
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
@@ -69,3 +70,10 @@ def test_a_header_out_of_shape_is_corrupt(index: int, item: object, why: str) ->
 def test_a_cut_header_is_corrupt(raw: bytes) -> None:
     with pytest.raises(Corrupt, match="header cannot be read"):
         decode_header(raw)
+
+
+@pytest.mark.parametrize("field", ["height", "gas_limit", "gas_used", "timestamp", "base_fee", "chain_id"])
+def test_a_negative_field_has_no_hash(field: str) -> None:
+    """Else it could share one with a field from 0."""
+    with pytest.raises(OverflowError):
+        block_hash(msgspec.structs.replace(HEADER, **{field: -125}))
