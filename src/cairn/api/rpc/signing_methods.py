@@ -1,7 +1,9 @@
 """Signatures by the accounts of a dev chain. On any other chain no node holds keys, and these methods do not exist."""
 
 import json
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -86,17 +88,24 @@ def message_digest(message: bytes) -> bytes:
 
 def typed_data_digest(value: object) -> bytes:
     """EIP-712, from an object or its text. Raises `InvalidParams`."""
-    # It brings a hundred modules, which only whoever signs typed data on a dev chain needs.
-    from eth_account.messages import encode_typed_data  # noqa: PLC0415
-
     try:
         content = json.loads(value) if isinstance(value, str) else value
         if not isinstance(content, dict):
             raise InvalidParams("typed data: expected an object, or its JSON in a string")
-        typed = encode_typed_data(full_message=content)
+        return _digest_of(content)
     except InvalidParams:
         raise
     except Exception as invalid:
         # The library raises whatever comes up; all of it means that the data is not in shape.
         raise InvalidParams(f"typed data: {str(invalid)[:200]}") from None
+
+
+def _digest_of(content: dict[str, Any]) -> bytes:
+    # The library brings a hundred modules, which only whoever signs typed data on a dev chain needs. One of them lets
+    # Python recurse so deep that input which is nested far enough overflows the C stack and ends the process.
+    limit = sys.getrecursionlimit()
+    from eth_account.messages import encode_typed_data  # noqa: PLC0415
+
+    sys.setrecursionlimit(limit)
+    typed = encode_typed_data(full_message=content)
     return keccak256(b"\x19" + typed.version + typed.header + typed.body)
