@@ -121,7 +121,11 @@ class Restore:
     def _add_txs(self, chunk: bytes) -> None:
         for start in range(0, len(chunk), TX_RECORD_SIZE):
             record = chunk[start : start + TX_RECORD_SIZE]
-            tx = decode_record(record)
+            try:
+                tx = decode_record(record)
+            except Corrupt as error:
+                # A peer made it, and not our disk.
+                raise InvalidSnapshot(f"a transaction of the snapshot cannot be read: {error.detail}") from error
             try:
                 again = rebuild_tx(tx, self._rules.chain_id, self._rules.gas_price)
             except Rejected as error:

@@ -226,6 +226,12 @@ def with_forged_tx(parcel: Parcel) -> Parcel:
     return replaced(parcel, 0, bytes(record))
 
 
+def with_unknown_type(parcel: Parcel) -> Parcel:
+    record = bytearray(parcel.chunks[0])
+    record[-65] = 3
+    return replaced(parcel, 0, bytes(record))
+
+
 FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (richer, "the state in the snapshot has the root 0x.*; block 7 commits to 0x"),
     (without_last, "the state in the snapshot has the root"),
@@ -239,6 +245,7 @@ FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (with_manifest(header=b"?"), "header cannot be read"),
     (with_other_header, "the snapshot is of block 0x.*; the network's is 0x"),
     (with_forged_tx, "is not valid|a hash that is not its own"),
+    (with_unknown_type, "cannot be read: a transaction record is of type 3, and there is none"),
     (lambda parcel: replaced(parcel, 0, b""), "part 0 of the snapshot has 0 bytes; by its manifest it has 282"),
     (lambda parcel: replaced(parcel, 1, parcel.chunks[1][:-1]), "part 1 .* has 599 bytes"),
     (lambda parcel: replaced(parcel, 1, parcel.chunks[1] * 2), "part 1 .* has 1200 bytes"),
