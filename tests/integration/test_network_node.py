@@ -15,7 +15,7 @@ import pytest
 
 from cairn.core.gateway import ConfirmedTx, PendingTx
 from cairn.core.service import Core
-from cairn.domain.codec import encode_tx
+from cairn.domain.codec import decode_record, encode_tx
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, InvalidField, MempoolFull, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
@@ -29,7 +29,16 @@ from cairn.engine.network.engine import NetworkEngine
 from tests.support.abci_node import GENESIS, SECOND, update
 from tests.support.audit import audit
 from tests.support.cometbft import FAST, CometBFT
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, Told, settings, signed
+from tests.support.core_fixtures import (
+    ACCOUNTS,
+    CHAIN_ID,
+    KEYS,
+    MIXED_PRICES,
+    Told,
+    settings,
+    signed,
+    signed_of_each_type,
+)
 from tests.support.network import scratch_parent
 from tests.support.pace import PATIENCE_S
 
@@ -160,6 +169,30 @@ def test_accepted_before_cometbft_ever_ran_is_confirmed_when_it_does(validator: 
     async def look() -> None:
         async with validator.running() as core:
             await confirmed(core, 3)
+
+    run(accept)
+    run(look)
+
+
+def test_every_type_passes_the_journal_bundles_and_blocks_of_cometbft(validator: Validator) -> None:
+    txs = signed_of_each_type()
+
+    async def accept() -> None:
+        async with validator.core() as core:
+            for tx in txs:
+                await core.submit(tx)
+
+    async def look() -> None:
+        async with validator.running() as core:
+            await confirmed(core, len(txs))
+            for tx in txs:
+                assert isinstance(await core.find_tx(tx.hash), ConfirmedTx)
+            mined = [record for height in range(1, core.head + 1) for record in core._chain.records(height)]
+            assert list(map(decode_record, mined)) == txs
+            paid = len(txs) + 21_000 * sum(MIXED_PRICES)
+            assert core._chain.account(ACCOUNTS[0]).balance == validator.genesis.alloc[ACCOUNTS[0]] - paid
+            await check_against_cometbft(validator, core)
+            assert audit(core._chain) == 0
 
     run(accept)
     run(look)

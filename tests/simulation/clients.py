@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass, field
 
 from cairn.core.gateway import Admission
-from cairn.domain.codec import encode_tx
+from cairn.domain.codec import decode_tx, encode_tx
 from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import Address, Draft, Tx
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Setup, Tally, public_key
@@ -30,6 +30,8 @@ class Clients:
     promises: dict[tuple[int, bytes], Promise] = field(default_factory=dict)
     """Those whose end nobody has seen yet, by node and hash."""
     signed: list[Tx] = field(default_factory=list)
+    transfers: dict[bytes, Transfer] = field(default_factory=dict)
+    """The same by their hashes, as the ledger knows them: what they pay is not taken from the node's code."""
     next_nonce: dict[Address, int] = field(default_factory=dict)
     _checked: dict[int, int] = field(default_factory=dict)
     """Up to which height each node was looked at."""
@@ -63,7 +65,7 @@ class Clients:
         return rng.choice((price, price, price, price + 1, 2 * price + 3, max(0, price - 1)))
 
     def _replacement(self, rng: random.Random, old: Tx) -> Tx:
-        price = old.gas_price * rng.choice((100, 105, 110, 120)) // 100 + rng.choice((0, 1))
+        price = self._pays(old) * rng.choice((100, 105, 110, 120)) // 100 + rng.choice((0, 1))
         return self._sign(rng, old.sender, old.nonce, price)
 
     def _sign(self, rng: random.Random, sender: Address, nonce: int, price: int) -> Tx:
@@ -72,11 +74,23 @@ class Clients:
         to = rng.choice([*keys, *self.setup.strangers, sender])
         value = rng.choice((0, 1, 1, 5, balance // 3, max(0, balance - GAS * price), balance + 1))
         gas = GAS if rng.random() < 0.9 else rng.choice((GAS - 1, genesis.block_gas_limit, genesis.block_gas_limit + 1))
-        tx = sign_draft(Draft(sender, to, value, gas, price, nonce), keys[sender], genesis.chain_id)
+        kind, max_fee, max_tip = _draw_terms(rng, price, genesis.gas_price)
+        caps = (max_fee, max_tip) if kind == DYNAMIC_FEE else (0, 0)
+        draft = Draft(sender, to, value, gas, price, nonce, kind, *caps)
+        raw = encode_tx(sign_draft(draft, keys[sender], genesis.chain_id), genesis.chain_id)
+        # As the node reads it, with the price that it makes of the bytes.
+        tx = decode_tx(raw, genesis.chain_id, genesis.gas_price)
         self.signed.append(tx)
-        raw = encode_tx(tx, genesis.chain_id)
-        self.ledger.know(Transfer(tx.hash, raw, sender, to, nonce, gas, price, value))
+        transfer = Transfer(tx.hash, raw, sender, to, nonce, gas, max_fee, max_tip, value)
+        self.transfers[tx.hash] = transfer
+        self.ledger.know(transfer)
         return tx
+
+    def _pays(self, tx: Tx) -> int:
+        return self.transfers[tx.hash].price(self.ledger.rules.price)
+
+    def _cost(self, tx: Tx) -> int:
+        return self.transfers[tx.hash].cost(self.ledger.rules.price)
 
     # Submitting.
 
@@ -110,9 +124,11 @@ class Clients:
                 raise Violation("submission", f"{node.name} calls a transfer confirmed that no block holds")
             return
         rules = self.ledger.rules
-        if tx.gas_price < rules.price or not GAS <= tx.gas <= rules.block_gas:
+        if self._pays(tx) < rules.price or not GAS <= tx.gas <= rules.block_gas:
             raise Violation("submission", f"{node.name} accepted what no block can hold")
         self.tally.count("transfers accepted")
+        if tx.kind != LEGACY:
+            self.tally.count(f"transfers accepted of type {tx.kind}")
         self.promises[node.number, tx.hash] = Promise(tx, node, node.life)
 
     # What became of it.
@@ -163,10 +179,11 @@ class Clients:
         if reason == "nonce used":
             return nonce > tx.nonce
         if reason == "replaced":
-            return any(other.nonce == tx.nonce and other.gas_price > tx.gas_price for other in rivals)
+            own = self.transfers[tx.hash]
+            return any(other.nonce == tx.nonce and self.transfers[other.hash].may_replace(own) for other in rivals)
         if reason == "expired":
-            return tx.nonce != nonce or tx.cost > balance
-        wanted = tx.cost + sum(other.cost for other in rivals if other.nonce >= nonce)
+            return tx.nonce != nonce or self._cost(tx) > balance
+        wanted = self._cost(tx) + sum(self._cost(other) for other in rivals if other.nonce >= nonce)
         return self.setup.is_small_pool or wanted > balance
 
     def forget(self, node: Node) -> None:
@@ -183,7 +200,7 @@ class Clients:
         tx = promise.tx
         balance, nonce = self.ledger.head.account(tx.sender)
         held = [each for each in self.promises.values() if each.tx.sender == tx.sender]
-        if sum({each.tx.hash: each.tx.cost for each in held}.values()) > balance:
+        if sum({each.tx.hash: self._cost(each.tx) for each in held}.values()) > balance:
             return False
         if self.setup.is_small_pool:
             validators = self.ledger.head.validators
@@ -191,6 +208,24 @@ class Clients:
                 return False
             held = [each for each in held if each.node is promise.node]
         return {each.tx.nonce for each in held}.issuperset(range(nonce, tx.nonce + 1))
+
+
+def _draw_terms(rng: random.Random, price: int, base_fee: int) -> tuple[int, int, int]:
+    """A type, and the most that a unit of gas and its tip may cost; it pays `price` in any case.
+
+    Drawn aside: `rng` goes on as if nothing were drawn, and a seed keeps the steps that it had without types.
+    """
+    before = rng.getstate()
+    aside = random.Random(f"{rng.random()}/type")
+    rng.setstate(before)
+    kind = aside.choice((LEGACY, ACCESS_LIST, DYNAMIC_FEE, DYNAMIC_FEE))
+    if kind != DYNAMIC_FEE:
+        return kind, price, price
+    tip = price - base_fee
+    if tip < 0 or aside.random() < 0.4:
+        # The cap cuts the tip.
+        return kind, price, aside.randint(max(0, tip), price)
+    return kind, aside.choice((price, price + 1, 2 * price + 3)), tip
 
 
 def _name(tx: Tx) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 GAS = 21_000
+BUMP_PERCENT = 10
 BUNDLE = 0x82
 BUNDLE_SIZES = range(2, 513)
 
@@ -19,12 +20,23 @@ class Transfer(NamedTuple):
     to: bytes
     nonce: int
     gas: int
-    price: int
+    fee_cap: int
+    tip_cap: int
+    """A transfer of type 0 or 1 has its gas price for both."""
     value: int
 
-    @property
-    def cost(self) -> int:
-        return self.value + GAS * self.price
+    def price(self, base_fee: int) -> int:
+        """What it pays for a unit of gas, whatever its type."""
+        tip = min(self.tip_cap, self.fee_cap - base_fee)
+        return base_fee + tip
+
+    def cost(self, base_fee: int) -> int:
+        return self.value + GAS * self.price(base_fee)
+
+    def may_replace(self, old: "Transfer") -> bool:
+        """Whether it offers enough more, of both, to take the place of `old`."""
+        caps = ((self.fee_cap, old.fee_cap), (self.tip_cap, old.tip_cap))
+        return all(offered > before and 100 * offered >= (100 + BUMP_PERCENT) * before for offered, before in caps)
 
 
 class Update(NamedTuple):
@@ -192,15 +204,15 @@ class _Making:
         if (
             (len(self.taken) + 1) * GAS > rules.block_gas
             or not GAS <= transfer.gas <= rules.block_gas
-            or transfer.price < rules.price
+            or transfer.fee_cap < rules.price
             or transfer.nonce != self._nonces.get(sender, 0)
-            or transfer.cost > self._balances.get(sender, 0)
+            or transfer.cost(rules.price) > self._balances.get(sender, 0)
         ):
             return False
-        self._balances[sender] = self._balances.get(sender, 0) - transfer.cost
+        self._balances[sender] = self._balances.get(sender, 0) - transfer.cost(rules.price)
         self._balances[transfer.to] = self._balances.get(transfer.to, 0) + transfer.value
         self._nonces[sender] = transfer.nonce + 1
-        self._fees += GAS * transfer.price
+        self._fees += GAS * transfer.price(rules.price)
         self.taken.append(transfer)
         return True
 

@@ -125,9 +125,8 @@ class NetworkWorld(World):
         spoiled[rng.randrange(len(spoiled))] ^= 1 << rng.randrange(8)
         with contextlib.suppress(Rejected):
             tx = decode_tx(bytes(spoiled), CHAIN_ID, self.setup.genesis.gas_price)
-            self.ledger.know(
-                Transfer(tx.hash, bytes(spoiled), tx.sender, tx.to, tx.nonce, tx.gas, tx.gas_price, tx.value)
-            )
+            caps = tx.fee_cap, tx.tip_cap
+            self.ledger.know(Transfer(tx.hash, bytes(spoiled), tx.sender, tx.to, tx.nonce, tx.gas, *caps, tx.value))
         return bytes(spoiled)
 
     async def _round(self, rng: random.Random) -> None:

@@ -11,13 +11,15 @@ from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.embedded import EmbeddedEngine
 
 CHAIN_ID = 1337
 GWEI = 10**9
 KEYS = dict(DEV_KEYS)
 ACCOUNTS = list(KEYS)
+MIXED_PRICES = (GWEI, 2 * GWEI, GWEI + 5, GWEI + 3)
+"""What each of `signed_of_each_type` pays for a unit of gas, where the base fee is 1 gwei."""
 
 
 def settings(**changes: object) -> Settings:
@@ -25,10 +27,29 @@ def settings(**changes: object) -> Settings:
     return replace(Settings(), **({"block_time_s": 3600.0} | changes))  # type: ignore[arg-type]
 
 
-def signed(nonce: int, *, sender: int = 0, value: int = 1, gas_price: int = GWEI) -> Tx:
+def signed(
+    nonce: int,
+    *,
+    sender: int = 0,
+    value: int = 1,
+    gas_price: int = GWEI,
+    kind: int = LEGACY,
+    max_fee: int = 0,
+    max_tip: int = 0,
+) -> Tx:
     address = ACCOUNTS[sender]
-    draft = Draft(address, ACCOUNTS[(sender + 1) % 10], value, 21_000, gas_price, nonce)
+    draft = Draft(address, ACCOUNTS[(sender + 1) % 10], value, 21_000, gas_price, nonce, kind, max_fee, max_tip)
     return sign_draft(draft, KEYS[address], CHAIN_ID)
+
+
+def signed_of_each_type() -> list[Tx]:
+    """Four by one sender: the last two are of type 2, one with its whole tip and one whose cap cuts it."""
+    return [
+        signed(0, gas_price=MIXED_PRICES[0]),
+        signed(1, gas_price=MIXED_PRICES[1], kind=ACCESS_LIST),
+        signed(2, gas_price=MIXED_PRICES[2], kind=DYNAMIC_FEE, max_fee=3 * GWEI, max_tip=5),
+        signed(3, gas_price=MIXED_PRICES[3], kind=DYNAMIC_FEE, max_fee=GWEI + 3, max_tip=7),
+    ]
 
 
 def produce(core: Core) -> BlockOutcome:

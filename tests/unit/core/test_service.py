@@ -8,6 +8,7 @@ import pytest
 
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
+from cairn.domain.codec import decode_record
 from cairn.domain.errors import (
     InvalidField,
     NonceTooLow,
@@ -15,7 +16,18 @@ from cairn.domain.errors import (
     StoreUnavailable,
 )
 from cairn.domain.types import Draft
-from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, open_core, opened_core, settings, signed
+from tests.support.core_fixtures import (
+    ACCOUNTS,
+    GWEI,
+    MIXED_PRICES,
+    Told,
+    make_block,
+    open_core,
+    opened_core,
+    settings,
+    signed,
+    signed_of_each_type,
+)
 from tests.support.virtual_time import run_virtual
 
 
@@ -37,6 +49,33 @@ def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
 
     asyncio.run(accept_and_vanish())
     asyncio.run(look())
+
+
+def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> None:
+    txs = signed_of_each_type()
+
+    async def accept_and_vanish() -> None:
+        core = open_core(tmp_path)
+        for tx in txs:
+            await core.submit(tx)
+        core._chain.close()
+
+    async def mine() -> None:
+        async with opened_core(tmp_path) as core:
+            before = core._chain.account(ACCOUNTS[0]).balance
+            for tx in txs:
+                found = await core.find_tx(tx.hash)
+                assert isinstance(found, PendingTx)
+                assert found.tx == tx
+            # A legacy price is both caps: it must be above the greater one.
+            with pytest.raises(ReplacementUnderpriced):
+                await core.submit(signed(2, gas_price=2 * GWEI))
+            make_block(core)
+            assert list(map(decode_record, core._chain.records(1))) == txs
+            assert before - core._chain.account(ACCOUNTS[0]).balance == 4 + 21_000 * sum(MIXED_PRICES)
+
+    asyncio.run(accept_and_vanish())
+    asyncio.run(mine())
 
 
 def test_submissions_of_one_turn_share_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from cairn.domain.types import Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, segment_path
 from cairn.store.watermark import Watermark
+from tests.support.core_fixtures import GWEI, signed_of_each_type
 from tests.support.disk import flip_byte, only_file, overwrite
 from tests.support.transfers import transfer
 
@@ -51,6 +52,21 @@ def test_what_was_synced_comes_back_in_its_order(tmp_path: Path) -> None:
     assert [entry.tx for entry in journal.recovered] == txs(5) + txs(3, sender=2)
     assert [entry.received_at for entry in journal.recovered] == [77] * 5 + [78] * 3
     journal.close()
+
+
+def test_every_type_comes_back_with_its_caps(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    append(journal, signed_of_each_type())
+    journal.sync()
+    journal.close()
+    found = recovered(tmp_path)
+    assert found == signed_of_each_type()
+    assert [(tx.kind, tx.max_fee, tx.max_tip) for tx in found] == [
+        (0, 0, 0),
+        (1, 0, 0),
+        (2, 3 * GWEI, 5),
+        (2, GWEI + 3, 7),
+    ]
 
 
 def test_what_was_not_synced_is_not_on_disk(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ import pytest
 
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import address_of_key
-from cairn.domain.errors import Fatal, InsufficientFunds, InvalidSignature, NonceTooHigh
+from cairn.domain.errors import Fatal, GasPriceTooLow, InsufficientFunds, InvalidSignature, NonceTooHigh
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Draft
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, Draft
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.codes import REFUSED, code_of
-from tests.support.abci_node import SECOND, Node, bundle, raw, settle, update
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, signed
+from tests.support.abci_node import FEES, SECOND, Node, bundle, raw, settle, update
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, MIXED_PRICES, signed, signed_of_each_type
 
 POOR = [bytes([number + 1]) * 32 for number in range(3)]
 
@@ -136,6 +136,33 @@ def test_a_block_holds_what_is_in_its_bundles(node: Node, is_judged: bool) -> No
     node.app.commit()
     assert node.mined(1) == [signed(0), signed(1), signed(0, sender=1)]
     assert node.pool.pending_count == 0
+
+
+def test_a_bundle_of_every_type_is_listed_proposed_and_mined(node: Node) -> None:
+    txs = signed_of_each_type()
+    item = encode_bundle([encode_tx(tx, CHAIN_ID) for tx in txs])
+    sender, fees = node.chain.account(ACCOUNTS[0]).balance, node.chain.account(FEES).balance
+    assert node.check(item).code == 0
+    assert [entry.tx for entry in node.pool.page(10).entries] == txs
+    assert node.prepare([item]) == [item]
+    assert node.process([item])
+    assert node.finalize([item]).tx_results[0].gas_used == 4 * TRANSFER_GAS
+    node.app.commit()
+    assert node.mined(1) == txs
+    paid = TRANSFER_GAS * sum(MIXED_PRICES)
+    assert node.chain.account(ACCOUNTS[0]).balance == sender - 4 - paid
+    assert node.chain.account(FEES).balance == fees + paid
+
+
+def test_a_cap_below_the_base_fee_is_in_no_block(node: Node) -> None:
+    """Its tip does not make up for that."""
+    low = raw(1, gas_price=GWEI - 1, kind=DYNAMIC_FEE, max_fee=GWEI - 1, max_tip=GWEI - 1)
+    item = encode_bundle([raw(0), low, raw(0, sender=1)])
+    assert node.prepare([item]) == [encode_bundle([raw(0), raw(0, sender=1)])]
+    assert not node.process([item])
+    assert node.finalize([item]).tx_results[0].code == code_of(GasPriceTooLow(""))
+    node.app.commit()
+    assert node.mined(1) == [signed(0), signed(0, sender=1)]
 
 
 def test_a_block_is_refused_for_any_in_a_bundle_and_if_decided_holds_the_others(node: Node) -> None:
