@@ -13,6 +13,8 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .DEFAULT_GOAL := help
 # The order of the parts of `test` matters.
 .NOTPARALLEL:
+# Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
 
 help: ## List the commands
