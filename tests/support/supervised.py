@@ -35,7 +35,10 @@ def say_started(name: str) -> None:
 def wait_for_end(name: str, lifeline: int) -> int:
     """Serve nothing until SIGTERM, or until the supervisor is gone."""
     reader, writer = os.pipe()
-    signal.signal(signal.SIGTERM, lambda number, frame: os.write(writer, b"t"))
+    os.set_blocking(writer, False)
+    # The system's handler writes, not ours: Python would call that only after a `select` which has just begun.
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     say_started(name)
     ready, _, _ = select.select([reader, lifeline], [], [])
     say(f"{name} ended by {'SIGTERM' if reader in ready else 'lifeline'}")
