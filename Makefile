@@ -15,7 +15,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client lock clean
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -115,6 +115,12 @@ proto: $(STAMP) ## Regenerate the code of the ABCI messages
 
 sync-client: $(STAMP) ## Regenerate the client for code without an event loop
 	$(BIN)/python tools/sync_client.py
+
+ways: $(STAMP) ## Count the calls and files that a request, an event and a block pass: make ways ARGS="--stops POST"
+	$(BIN)/python -m tools.ways $(ARGS)
+
+shape: $(STAMP) ## Count files, lines, names used twice, large classes and functions, and import knots
+	$(BIN)/python tools/shape.py
 
 lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/runtime.txt requirements/runtime.in
