@@ -11,8 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from cairn.domain.codec import encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx, TxHash
-from cairn.store.account_cache import RecentAccounts
-from cairn.store.chain import ChainStore
+from cairn.store.chain import ChainStore, RecentAccounts
 from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
 from tests.support.blocks import BALANCE, SENDERS, extend, store_genesis

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cairn.core.gateway import Admission
 from cairn.domain.codec import decode_tx, encode_tx
-from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
+from cairn.domain.errors import MempoolFull, NodeError, Rejected
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
@@ -99,10 +99,9 @@ class Clients:
         if process is None or node.disk.is_dead:
             return
         self.tally.count("transfers submitted")
-        try:
-            answer = process.accepting().submit(tx)
-        except Unavailable:
+        if process.admissions is None:
             return
+        answer = process.admissions.submit(tx)
 
         def answered(future: "object") -> None:
             failure = None if answer.cancelled() else answer.exception()

@@ -21,9 +21,8 @@ from uvicorn.server import ServerState
 
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import HostList, RateLimiter
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.fast_path import FastPath, PlainHeads
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.known_heads import PlainHeads
 from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import Admission

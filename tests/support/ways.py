@@ -39,6 +39,7 @@ SOON_S = 0.001
 QUIET_S = 0.01
 MAX_READ_BYTES = 2**20
 FIRST_TIME_S = 2_000_000_000
+PROPOSER = VALIDATOR.engine_address
 
 SUBMISSION = "POST /tx to its 200"
 LOOKUP = "GET /tx/{hash} of a pending one"
@@ -141,7 +142,7 @@ class CometBft:
 
     async def decide(self, height: int, raw: bytes) -> None:
         """Propose a block of one transaction, agree on it and commit it."""
-        block: dict[str, Any] = {"txs": [raw], "height": height, "proposer_address": VALIDATOR.engine_address}
+        block: dict[str, Any] = {"txs": [raw], "height": height, "proposer_address": PROPOSER}
         block["time"] = {"seconds": FIRST_TIME_S + height}
         await self.call(prepare_proposal=pb.RequestPrepareProposal(max_tx_bytes=MAX_READ_BYTES, **block))
         judged = await self.call(process_proposal=pb.RequestProcessProposal(**block))
@@ -154,14 +155,25 @@ class TracedNode:
     def __init__(self, directory: Path) -> None:
         self.public = directory / "public.sock"
         self.abci = directory / "abci.sock"
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def client(self) -> Client:
-        return Client(*await asyncio.open_unix_connection(str(self.public)))
+        return Client(*await self._connect(self.public))
 
     async def cometbft(self) -> CometBft:
-        cometbft = CometBft(*await asyncio.open_unix_connection(str(self.abci)))
+        cometbft = CometBft(*await self._connect(self.abci))
         await cometbft.start_chain()
         return cometbft
+
+    async def _connect(self, path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        self._writers.append(writer)
+        return reader, writer
+
+    async def disconnect(self) -> None:
+        for writer in self._writers:
+            writer.close()
+            await writer.wait_closed()
 
     async def ready(self) -> None:
         client = await self.client()
@@ -197,6 +209,7 @@ async def traced_node(genesis: Genesis, **changes: object) -> AsyncIterator[Trac
         try:
             yield node
         finally:
+            await node.disconnect()
             # The worker stops as if the supervisor had ended; the core, which took the signal last, once it has gone.
             os.close(worker_keep)
             os.kill(os.getpid(), signal.SIGTERM)

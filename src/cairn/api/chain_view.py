@@ -10,7 +10,7 @@ import structlog
 
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.server.answer_cache import AnswerCache
-from cairn.core.gateway import ChainInfo, Phase
+from cairn.core.gateway import ChainInfo, CoreGateway, Phase
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import (
     BlockNotFound,
@@ -77,6 +77,8 @@ class ChainView:
         self._block_hashes: dict[int, BlockHash] = {}
         self.chain_id = chain_id
         self.info: ChainInfo | None = None
+        self.reverts = 0
+        """How often the chain was reverted, as far as this worker has heard."""
         self.phase: Phase = "starting"
         self.reason = "the core is starting"
         self.height = -1
@@ -104,7 +106,7 @@ class ChainView:
         """The core (re)opened the store: read it anew, whatever became of the files that were open here."""
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
-        self.info, self.chain_id = info, info.chain_id
+        self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
         # It tells its head next: what was announced before may be of blocks that were taken back.
         self.announced = -1
         if is_reverted:
@@ -244,11 +246,6 @@ class ChainView:
         return self.info
 
     @property
-    def reverts(self) -> int:
-        """How often the chain was reverted, as far as this worker has heard."""
-        return 0 if self.info is None else self.info.reverts
-
-    @property
     def is_reverting(self) -> bool:
         """Whether the chain is about to be replaced by an earlier one: that takes some tens of milliseconds."""
         return self.info is not None and not self.info.store_path
@@ -270,22 +267,22 @@ class ChainView:
         """The oldest height that is kept here; it may rise whenever this worker's store moves on."""
         return self._reader().base
 
-    def check_kept(self, height: int) -> None:
-        """Raises `BlockNotFound` for a height that is no longer kept here, or never was."""
-        base = self.base
-        if height < base:
-            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {base}")
+    def reader_at(self, height: int) -> FollowerStore:
+        """What `height` is read from. Raises `BlockNotFound` when it is no longer kept here, or never was."""
+        store = self._reader()
+        if height < store.base:
+            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {store.base}")
+        return store
 
-    def _check_shown(self, height: int) -> None:
-        """Raises `BlockNotFound` for a height that is not kept, or that a revert has taken back."""
-        self.check_kept(height)
+    def _shown_reader_at(self, height: int) -> FollowerStore:
+        """The same, also for a height that a revert has taken back."""
         if height > self.height:
             raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+        return self.reader_at(height)
 
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
         """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
-        self._check_shown(height)
-        found = self.find_header(height)
+        found = self._shown_reader_at(height).find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
         return found
@@ -307,8 +304,7 @@ class ChainView:
 
     def tx_hashes(self, height: int) -> bytes:
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
-        self._check_shown(height)
-        return self._reader().tx_hashes(height)
+        return self._shown_reader_at(height).tx_hashes(height)
 
     def tx_tree(self, height: int) -> bytes:
         """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
@@ -324,24 +320,21 @@ class ChainView:
 
     def tx_at(self, height: int, position: int) -> Tx:
         """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
-        self._check_shown(height)
-        record = self._reader().find_record(height, position)
+        record = self._shown_reader_at(height).find_record(height, position)
         if record is None:
             raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
         return decode_record(record)
 
     def tx_records(self, height: int) -> list[bytes]:
         """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
-        self._check_shown(height)
-        return list(self._reader().records(height))
+        return list(self._shown_reader_at(height).records(height))
 
     def account(self, address: Address) -> Account:
         return self._reader().account(address)
 
     def account_at(self, address: Address, height: int) -> Account:
         """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
-        self.check_kept(height)
-        return self._reader().account_at(address, height)
+        return self.reader_at(height).account_at(address, height)
 
     def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
         """Height and position of the account's transactions, newest first."""
@@ -388,3 +381,27 @@ def reverted_meanwhile() -> Reverting:
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:
     for start in range(0, len(hashes), HASH_BYTES):
         yield TxHash(hashes[start : start + HASH_BYTES])
+
+
+async def reach_head(gateway: CoreGateway, view: ChainView) -> int:
+    """Return the newest height, once this worker shows the newest block that the core has told anybody of.
+
+    A core whose disk refuses writes says so, and what is on the disk can be read all the same.
+    """
+    reverts = view.reverts
+    head = await gateway.newest()
+    if view.reverts != reverts:
+        # The head that it names was taken back before this was read.
+        return await reach_head(gateway, view)
+    if head.phase == "starting":
+        raise Starting(head.reason)
+    if head.phase == "unavailable":
+        if view.is_reverting:
+            raise Reverting(head.reason)
+        if view.height < 0:
+            raise StoreUnavailable(head.reason)
+    # Its notices and its answers come in one order: it has told of every block that anybody has heard of.
+    height = view.announced if head.phase == "unavailable" else head.height
+    if view.height < height:
+        await view.reach(height)
+    return view.height

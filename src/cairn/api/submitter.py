@@ -96,9 +96,10 @@ class Submitter:
         return tx if isinstance(known, tuple | PendingTx | ConfirmedTx) else None
 
     def _accepting_info(self) -> ChainInfo:
-        if self._view.phase != "ready":
+        info = self._view.info
+        if info is None or self._view.phase != "ready":
             raise self._view.why_unavailable()
-        return self._view.get_info()
+        return info
 
 
 def signed_tx(submission: Submission, signature: bytes, nonce: int, info: ChainInfo) -> Tx:

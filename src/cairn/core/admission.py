@@ -80,7 +80,8 @@ class Admissions(SubmissionCalls):
             return
         if admitted.added or self.engine.adopt(tx.hash):
             self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
-            self._note_drops(admitted.dropped)
+            if admitted.dropped:
+                self._note_drops(admitted.dropped)
         # A transaction that is known may still wait for the sync that the first submission of it asked for.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
@@ -133,7 +134,8 @@ class Admissions(SubmissionCalls):
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
             self._listener.on_dropped(tx_hash, reason)
-        self._arrivals.tell()
+        if self._arrivals.listeners:
+            self._arrivals.tell()
         self.engine.wake()
 
     def _answer_waiting(self, failure: NodeError | None) -> None:
@@ -152,8 +154,9 @@ class Admissions(SubmissionCalls):
 
     def _committed(self, outcome: BlockOutcome) -> None:
         """The block is on disk: only now may its transactions leave the mempool and the journal."""
-        # Before they leave: a block may take what came in a moment ago. What others took in was told by now.
-        self._arrivals.tell()
+        if self._arrivals.listeners:
+            # Before they leave: a block may take what came in a moment ago. What others took in was told by now.
+            self._arrivals.tell()
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)

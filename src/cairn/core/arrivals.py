@@ -19,40 +19,40 @@ class Arrivals:
         self._pool = pool
         self._loop = loop
         self._next_seq = 0
-        self._listeners: list[ArrivalListener] = []
+        self.listeners: list[ArrivalListener] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def listen(self, listener: ArrivalListener) -> None:
         """From now on. A listener that listens already goes on doing so."""
-        if listener in self._listeners:
+        if listener in self.listeners:
             return
         self.tell()
-        self._listeners.append(listener)
+        self.listeners.append(listener)
         if self._timer is None:
             self._pool.list_noted()
             self._next_seq = self._pool.next_seq
             self._tick()
 
     def forget(self, listener: ArrivalListener) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-            if not self._listeners:
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+            if not self.listeners:
                 self.close()
 
     def tell(self) -> None:
         """Tell of all that came in since the last time."""
-        if not self._listeners:
+        if not self.listeners:
             return
         self._pool.list_noted()
         entries = self._pool.entries_since(self._next_seq)
         self._next_seq = self._pool.next_seq
         if entries:
             txs = [entry.tx for entry in reversed(entries)]
-            for listener in self._listeners:
+            for listener in self.listeners:
                 listener(txs)
 
     def close(self) -> None:
-        self._listeners.clear()
+        self.listeners.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -12,7 +12,7 @@ from cairn.core import link_frames as wire
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener, Phase
 from cairn.domain.codec import decode_records, encode_record
-from cairn.domain.errors import Starting, StoreUnavailable
+from cairn.domain.errors import Starting, StoreUnavailable, Unavailable
 from cairn.domain.types import Tx, TxHash
 
 RETRY_S = 0.05
@@ -59,20 +59,24 @@ class LinkClient(CoreGateway):
                 connection.close()
             self._listener.on_phase("unavailable", "the core process is gone")
 
-    def _connected(self) -> "_Connection":
-        # A connection may be lost a moment before `run` hears of it: what it took then would never be answered.
-        if self._connection is not None and not self._connection.lost.done():
-            return self._connection
-        if not self._met:
-            raise Starting("the core is starting")
-        raise StoreUnavailable("the core process is gone; it is being restarted")
-
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        return self._connected().submit(tx)
+        connection = self._connection
+        # A connection may be lost a moment before `run` hears of it: what it took then would never be answered.
+        if connection is None or connection.lost.done():
+            raise self._why_away()
+        return connection.submit(tx)
 
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
+        connection = self._connection
+        if connection is None or connection.lost.done():
+            raise self._why_away()
         silence_s = QUESTION_SILENCE_S if method.is_question else SILENCE_S
-        return method.answer.decode(await self._connected().call(request, silence_s))
+        return method.answer.decode(await connection.call(request, silence_s))
+
+    def _why_away(self) -> Unavailable:
+        if not self._met:
+            return Starting("the core is starting")
+        return StoreUnavailable("the core process is gone; it is being restarted")
 
     def watch_arrivals(self, on: bool) -> None:
         self._watches_arrivals = on
@@ -134,7 +138,7 @@ class _Connection(asyncio.Protocol):
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         request_id = self._next_submission_id
-        self._next_submission_id = wire.id_after(request_id, 1)
+        self._next_submission_id += 1
         future: asyncio.Future[Admission] = self._loop.create_future()
         self._admissions[request_id] = (tx.hash, future, self._now + SILENCE_S)
         self._records.append(encode_record(tx))
@@ -143,11 +147,12 @@ class _Connection(asyncio.Protocol):
 
     def call(self, request: msgspec.Struct, silence_s: float) -> asyncio.Future[bytes]:
         request_id = self._next_call_id
-        self._next_call_id = wire.id_after(request_id, 1)
+        self._next_call_id += 1
         future: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[request_id] = (future, self._now + silence_s)
-        # What was submitted before is handed over before: a draft's nonce may depend on it.
-        self._take_records()
+        if self._records:
+            # What was submitted before is handed over before: a draft's nonce may depend on it.
+            self._take_records()
         self._out.append(wire.frame_of(request_id, wire.CALL, request))
         self._flush_soon()
         return future
@@ -158,9 +163,8 @@ class _Connection(asyncio.Protocol):
 
     def _take_records(self) -> None:
         records, self._records = self._records, []
-        if records:
-            first = wire.id_after(self._next_submission_id, -len(records))
-            self._out.append(wire.frame(first, wire.SUBMIT, b"".join(records)))
+        first = self._next_submission_id - len(records)
+        self._out.append(wire.frame(first, wire.SUBMIT, b"".join(records)))
 
     def _flush_soon(self) -> None:
         if not self._flush_due:
@@ -169,7 +173,8 @@ class _Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_due = False
-        self._take_records()
+        if self._records:
+            self._take_records()
         frames, self._out = self._out, []
         if not self._transport.is_closing():
             self._transport.write(b"".join(frames))
@@ -177,7 +182,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for request_id, kind, payload in self._frames.feed(data):
             if kind == wire.ADMITTED:
-                for admitted_id in wire.decode_admitted(payload):
+                for (admitted_id,) in wire.ID.iter_unpack(payload):
                     self._admitted(admitted_id)
             elif kind == wire.CONFIRMED:
                 self._admitted(request_id, confirmed=True)

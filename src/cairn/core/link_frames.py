@@ -1,6 +1,6 @@
 """Frames between a worker and the core.
 
-    u32 length of the rest | u32 request id | u8 kind | payload
+    u32 length of the rest | u64 request id | u8 kind | payload
 
 Calls and their answers share an id; id 0 marks what the core tells unasked. Everything is JSON (rare, small, and exact
 for integers of any size): a call is an array of its name and its arguments, an answer the value alone. Only submissions
@@ -8,12 +8,12 @@ are not, which are the load: all that a worker submits in one turn of its loop g
 answers.
 
     SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
-    ADMITTED   0               | u32 id of each transaction that is on disk now
+    ADMITTED   0               | u64 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
     KNOWN      id              | nothing: it is on disk now, and was in the mempool before
     REFUSED    id              | why
 
-Submissions are numbered apart from calls, one after the other.
+Submissions are numbered apart from calls, one after the other, from 1 on: of 64 bits there are enough for ever.
 
 WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
 came into the mempool.
@@ -23,7 +23,7 @@ taken in everything that it was told before.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeVar, Union
 
 import msgspec
@@ -33,8 +33,9 @@ from cairn.core.gateway import CoreCalls, Phase
 from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
 from cairn.domain.types import DropReason, TxHash
 
-HEAD = struct.Struct(">IIB")
+HEAD = struct.Struct(">IQB")
 LENGTH = struct.Struct(">I")
+ID = struct.Struct(">Q")
 AFTER_LENGTH = HEAD.size - LENGTH.size
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 
@@ -85,11 +86,6 @@ _call_decoder: msgspec.json.Decoder[msgspec.Struct] = msgspec.json.Decoder(Union
 _T = TypeVar("_T")
 
 
-def id_after(request_id: int, steps: int) -> int:
-    """Ids are 32 bits wide and never 0."""
-    return (request_id - 1 + steps) % 0xFFFF_FFFF + 1
-
-
 def frame(request_id: int, kind: int, payload: bytes = b"") -> bytes:
     return HEAD.pack(AFTER_LENGTH + len(payload), request_id, kind) + payload
 
@@ -110,14 +106,6 @@ def decode_as(payload: bytes, expected: type[_T]) -> _T:
 def error_frame(request_id: int, kind: int, error: NodeError) -> bytes:
     field = error.field if isinstance(error, InvalidField) else None
     return frame_of(request_id, kind, ErrorAnswer(error.code, error.detail, field))
-
-
-def admitted_frame(ids: Sequence[int]) -> bytes:
-    return frame(0, ADMITTED, struct.pack(f">{len(ids)}I", *ids))
-
-
-def decode_admitted(payload: bytes) -> tuple[int, ...]:
-    return struct.unpack(f">{len(payload) // 4}I", payload)
 
 
 def _every_error(cls: type[NodeError]) -> Iterator[type[NodeError]]:

@@ -15,7 +15,7 @@ from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import NodeError, Unavailable
 from cairn.domain.types import DropReason, Tx, TxHash
 
 SETTLE_TIMEOUT_S = 5.0
@@ -26,9 +26,12 @@ log = structlog.get_logger("cairn.link")
 class Answering(CoreCalls, ABC):
     """The core as the link sees it, in whatever phase it is."""
 
+    admissions: Admissions | None = None
+    """Where submissions go, while they are taken."""
+
     @abstractmethod
-    def accepting(self) -> Admissions:
-        """Where submissions go, while they are taken. Raises `Unavailable` otherwise."""
+    def why_not(self) -> Unavailable:
+        """Why they are not taken."""
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None: ...
@@ -158,7 +161,7 @@ class _Connection(asyncio.Protocol):
         self._flush_due = False
         frames, self._out = self._out, []
         if self._admitted_ids:
-            frames.append(wire.admitted_frame(self._admitted_ids))
+            frames.append(wire.frame(0, wire.ADMITTED, b"".join(map(wire.ID.pack, self._admitted_ids))))
             self._admitted_ids = []
         if not self._transport.is_closing():
             self._transport.write(b"".join(frames))
@@ -177,16 +180,14 @@ class _Connection(asyncio.Protocol):
                 task.add_done_callback(self._tasks.discard)
 
     def _submit(self, request_id: int, records: bytes) -> None:
-        try:
-            enqueue = self._core.accepting().enqueue
-        except NodeError as refusal:
-            for number in range(len(records) // TX_RECORD_SIZE):
-                self._admitted(wire.id_after(request_id, number), refusal)
-            return
+        admissions = self._core.admissions
         for start in range(0, len(records), TX_RECORD_SIZE):
-            record = records[start : start + TX_RECORD_SIZE]
-            enqueue(decode_record(record), record, partial(self._admitted, request_id))
-            request_id = wire.id_after(request_id, 1)
+            if admissions is None:
+                self._admitted(request_id, self._core.why_not())
+            else:
+                record = records[start : start + TX_RECORD_SIZE]
+                admissions.enqueue(decode_record(record), record, partial(self._admitted, request_id))
+            request_id += 1
 
     def _admitted(self, request_id: int, result: Admission | NodeError) -> None:
         if isinstance(result, NodeError):

@@ -15,9 +15,8 @@ import structlog
 import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
-from cairn.core.admission import Admissions
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
+from cairn.core.gateway import ChainHead, ChainInfo, Checks, Phase, Standing, Status
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
@@ -139,7 +138,7 @@ class CoreProcess(Answering):
                 await self._server.settle()
             await core.stop()
         finally:
-            self._core = None
+            self._core = self.admissions = None
         if core.failed.done():
             ended_by = core.failed.exception()
             if not isinstance(ended_by, StoreUnavailable):
@@ -182,6 +181,7 @@ class CoreProcess(Answering):
 
     def _enter(self, phase: Phase, reason: str) -> None:
         self._phase, self._reason = phase, reason
+        self.admissions = self._core.admissions if phase == "ready" and self._core is not None else None
         self._server.on_phase(phase, reason)
 
     def _drain(self) -> None:
@@ -207,17 +207,14 @@ class CoreProcess(Answering):
         if self._core is not None and isinstance(failure, Exception):
             self._core.admissions.fail(failure)
 
-    def accepting(self) -> Admissions:
-        return self._core_for("ready").admissions
-
     def _core_for(self, needs: Needs) -> Core:
         if needs == "memory" and self._ended is not None:
             return self._ended
         if self._core is None or (needs == "ready" and self._phase != "ready"):
-            raise self._why_not()
+            raise self.why_not()
         return self._core
 
-    def _why_not(self) -> Unavailable:
+    def why_not(self) -> Unavailable:
         if self._phase == "draining":
             return ShuttingDown(self._reason)
         if self._phase == "starting":
@@ -231,7 +228,7 @@ class CoreProcess(Answering):
         """Of a core that has ended, only what its memory knows: then None says nothing."""
         standing = await self._core_for("memory").find_tx(tx_hash)
         if standing is None and self._ended is not None:
-            raise self._why_not()
+            raise self.why_not()
         return standing
 
     def watch_arrivals(self, on: bool) -> None:
@@ -244,6 +241,10 @@ class CoreProcess(Answering):
         if core is None:
             return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size, int(time.time()))
         return core.status_in(self._phase, self._reason)
+
+    async def newest(self) -> ChainHead:
+        core = self._ended or self._core
+        return ChainHead(self._phase, self._reason, 0 if core is None else core.head)
 
     async def check(self) -> Checks:
         if self._core is None:

@@ -20,7 +20,17 @@ from cairn.core.arrivals import Arrivals
 from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
-from cairn.core.gateway import Admission, ChainInfo, Checks, CoreGateway, MempoolListener, Phase, Status, ValidatorSet
+from cairn.core.gateway import (
+    Admission,
+    ChainHead,
+    ChainInfo,
+    Checks,
+    CoreGateway,
+    MempoolListener,
+    Phase,
+    Status,
+    ValidatorSet,
+)
 from cairn.core.questions import Questions
 from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.errors import Corrupt, MempoolFull, StoreUnavailable, TxRejected
@@ -231,6 +241,9 @@ class Core(CoreGateway):
 
     async def status(self) -> Status:
         return self.status_in("ready", "")
+
+    async def newest(self) -> ChainHead:
+        return ChainHead("ready", "", self.head)
 
     def status_in(self, phase: Phase, reason: str) -> Status:
         return Status(

@@ -41,6 +41,8 @@ class EmbeddedEngine:
         self._proposer = proposer
         self._clock = clock
         self._woken = asyncio.Event()
+        self.wake = self._woken.set
+        """Tells that the pool may have something to include."""
         self._is_stopped = False
         self._interrupted = asyncio.Event()
         """By a stop or another pace."""
@@ -57,10 +59,6 @@ class EmbeddedEngine:
                 await self._run_paced(block_time_s)
             else:
                 await self._run_at_once()
-
-    def wake(self) -> None:
-        """Tell that the pool may have something to include."""
-        self._woken.set()
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""

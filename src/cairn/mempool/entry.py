@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Tx
+from cairn.domain.types import MAX_UINT64, Tx
 
 WAITING = -1
 """The lead of a transaction that is not executable: an earlier nonce of its sender is missing."""
@@ -58,12 +58,3 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     def send(self, at: float) -> None:
         self.delivery = SENT
         self.sent_at = at
-
-
-def bid_of(gas_price: int, seq: int) -> int:
-    return (MAX_UINT256 - gas_price) << 64 | seq
-
-
-def pays_more(bid: int, other: int) -> bool:
-    """Whether the price in `bid` is higher, whichever came first."""
-    return bid >> 64 < other >> 64

@@ -3,15 +3,105 @@
 from collections.abc import Iterator
 from itertools import takewhile
 
-from cairn.domain.types import Account, Address
+import msgspec
+from sortedcontainers import SortedList
+
+from cairn.domain.sender_queue import SenderQueue
+from cairn.domain.types import MAX_UINT256, Account, Address
 from cairn.mempool.entry import WAITING, Entry
-from cairn.mempool.ranking import Ranking
-from cairn.mempool.sender_lane import SenderLane
+
+
+def bid_of(gas_price: int, seq: int) -> int:
+    return (MAX_UINT256 - gas_price) << 64 | seq
+
+
+def pays_more(bid: int, other: int) -> bool:
+    """Whether the price in `bid` is higher, whichever came first."""
+    return bid >> 64 < other >> 64
+
+
+class SenderLane(SenderQueue, gc=True, kw_only=True):
+    """One sender's transactions: those that can be mined in a row, and those that wait for a missing nonce.
+
+    nonce             next_nonce
+      |                   |
+      [ ready: no holes  ] hole [ waiting ] hole [ waiting ]
+    """
+
+    sender: Address
+    arrival: int
+    """Order of arrival among the senders."""
+    ready: list[Entry] = msgspec.field(default_factory=list)
+    waiting: dict[int, Entry] = msgspec.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ready) + len(self.waiting)
+
+    def find(self, nonce: int) -> Entry | None:
+        if self.nonce <= nonce < self.next_nonce:
+            return self.ready[nonce - self.nonce]
+        return self.waiting.get(nonce)
+
+    def append(self, entry: Entry) -> None:
+        """Make the one with `next_nonce` ready."""
+        self.ready.append(entry)
+        self.next_nonce += 1
+
+    def cut(self, nonce: int) -> list[Entry]:
+        """Take out what is ready from `nonce` on."""
+        position = nonce - self.nonce
+        taken = self.ready[position:]
+        del self.ready[position:]
+        self.next_nonce = nonce
+        return taken
+
+    def advance(self, nonce: int) -> list[Entry]:
+        """The account's next confirmed one is `nonce` now: take out what is ready before it."""
+        passed = self.ready[: nonce - self.nonce]
+        del self.ready[: len(passed)]
+        self.nonce = nonce
+        self.next_nonce = nonce + len(self.ready)
+        return passed
+
+    def entries_from(self, nonce: int) -> list[Entry]:
+        """Those with `nonce` and later ones, by nonce: all that waits comes after all that is ready."""
+        waiting = sorted(later for later in self.waiting if later >= nonce)
+        return [*self.ready[max(0, nonce - self.nonce) :], *(self.waiting[later] for later in waiting)]
+
+
+class Ranking:
+    """Entries in the order of a number, unique to each.
+
+    Numbers in a sorted list, entries in a dict: comparing bare integers is what keeps insertion cheap.
+    """
+
+    def __init__(self) -> None:
+        self._order: SortedList[int] = SortedList()
+        self._entries: dict[int, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, number: int, entry: Entry) -> None:
+        self._order.add(number)
+        self._entries[number] = entry
+
+    def remove(self, number: int) -> None:
+        self._order.remove(number)
+        del self._entries[number]
+
+    def entries_from(self, number: int) -> Iterator[Entry]:
+        """From `number` on, which need not be there itself."""
+        return map(self._entries.__getitem__, self._order.irange(number))
+
+    def find_last(self) -> Entry | None:
+        return self._entries[self._order[-1]] if self._entries else None
 
 
 class Order:
     def __init__(self) -> None:
-        self._lanes: dict[Address, SenderLane] = {}
+        self.lanes: dict[Address, SenderLane] = {}
+        """Of every sender that has something here; only changed here."""
         self._arrivals = 0
         # Only leaders are sorted: a replacement at the head of ten thousand others then moves one of them.
         self._leaders = Ranking()
@@ -28,11 +118,8 @@ class Order:
 
     # Lanes.
 
-    def find_lane(self, sender: Address) -> SenderLane | None:
-        return self._lanes.get(sender)
-
     def lane_of(self, entry: Entry) -> SenderLane:
-        return self._lanes[entry.tx.sender]
+        return self.lanes[entry.tx.sender]
 
     def new_lane(self, sender: Address, account: Account) -> SenderLane:
         """A lane that counts only once something is added to it."""
@@ -76,7 +163,7 @@ class Order:
     # Changes.
 
     def add(self, lane: SenderLane, entry: Entry) -> None:
-        self._lanes[lane.sender] = lane
+        self.lanes[lane.sender] = lane
         lane.reserve(entry.tx)
         if entry.tx.nonce != lane.next_nonce:
             self._queue(lane, entry)
@@ -84,7 +171,8 @@ class Order:
             first = len(lane.ready)
             lane.append(entry)
             self.ready_count += 1
-            self._take_waiting(lane)
+            if lane.waiting:
+                self._take_waiting(lane)
             self._lead(lane, first)
 
     def replace(self, lane: SenderLane, old: Entry, new: Entry) -> None:
@@ -134,7 +222,7 @@ class Order:
 
     def _close_if_empty(self, lane: SenderLane) -> None:
         if not lane.ready and not lane.waiting:
-            del self._lanes[lane.sender]
+            del self.lanes[lane.sender]
 
     def _lead(self, lane: SenderLane, first: int) -> None:
         """Give each its lead again, from position `first` of `lane.ready` on."""
@@ -146,7 +234,8 @@ class Order:
             if lead == entry.lead:
                 # Those after it got theirs from this one.
                 return
-            self._unlead(entry)
+            if entry.lead != WAITING:
+                self._unlead(entry)
             entry.lead = lead
             if lead == entry.bid:
                 self._leaders.add(lead, entry)

@@ -13,10 +13,9 @@ from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
 from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
-from cairn.mempool.entry import WAITING, Entry, bid_of, pays_more
-from cairn.mempool.order import Order
+from cairn.mempool.entry import WAITING, Entry
+from cairn.mempool.order import Order, SenderLane, bid_of, pays_more
 from cairn.mempool.policy import PoolLimits
-from cairn.mempool.sender_lane import SenderLane
 from cairn.mempool.unlisted import Unlisted
 
 DROPS_REMEMBERED = 100_000
@@ -80,7 +79,7 @@ class Mempool:
     @property
     def held_count(self) -> int:
         """All that is here, listed or not: what the limit is for."""
-        return len(self._entries) + len(self._noted)
+        return len(self._entries) + self._noted.count
 
     @property
     def next_seq(self) -> int:
@@ -98,13 +97,13 @@ class Mempool:
         return 0 if lane is None else lane.cost
 
     def _find_lane(self, sender: Address) -> SenderLane | None:
-        if sender in self._noted:
+        if sender in self._noted.by_sender:
             self._list([sender])
-        return self._order.find_lane(sender)
+        return self._order.lanes.get(sender)
 
     def find(self, tx_hash: TxHash) -> Entry | None:
         entry = self._entries.get(tx_hash)
-        if entry is None and self._noted:
+        if entry is None and self._noted.count:
             self.list_noted()
             return self._entries.get(tx_hash)
         return entry
@@ -132,7 +131,7 @@ class Mempool:
 
     def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
         """What of a sender is listed and can be mined, by nonce, from `nonce` on."""
-        lane = self._order.find_lane(sender)
+        lane = self._order.lanes.get(sender)
         if lane is None:
             return iter(())
         return islice(lane.ready, max(0, nonce - lane.nonce), None)
@@ -179,53 +178,27 @@ class Mempool:
 
     # What comes in.
 
-    def admit(self, tx: Tx, received_at: int, local: bool = True) -> Admitted:
-        """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed."""
-        return self._admit(tx, received_at, self.up_s, self._limits.nonce_gap, local)
+    def admit(
+        self,
+        tx: Tx,
+        received_at: int,
+        *,
+        local: bool = True,
+        waits_since: int | None = None,
+        nonce_gap: int | None = None,
+    ) -> Admitted:
+        """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed.
 
-    def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
-        """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
-
-        It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
-        is when it began to wait, if it did before the restart.
+        If it has to wait for a missing nonce, it does so from now on, unless `waits_since` names an earlier moment.
         """
-        return self._admit(tx, received_at, self.up_s if waits_since is None else waits_since, MAX_UINT64)
-
-    def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
-        """Take in a transaction that another node answers for, with a nonce that its sender has not used yet.
-
-        It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
-        """
-        if tx.hash in self._entries:
-            return ()
-        has_room = self.held_count < self._limits.size
-        if has_room and self._order.find_lane(tx.sender) is None and self._noted.add(tx, received_at, self.up_s):
-            return ()
-        with contextlib.suppress(TxRejected, MempoolFull):
-            return self.admit(tx, received_at, local=False).dropped
-        return ()
-
-    def list_noted(self, up_s: int | None = None) -> None:
-        """Give others' transactions their places: all, or only those of senders whose first one came by then."""
-        if self._noted:
-            self._list(self._noted.senders(up_s))
-
-    def _list(self, senders: Iterable[Address]) -> None:
-        """There is room for all that is noted, and no two have the same place: nothing has to go for it."""
-        for _, received_at, up_s, tx in self._noted.take(senders):
-            with contextlib.suppress(TxRejected, MempoolFull):
-                self._admit(tx, received_at, up_s, self._limits.nonce_gap, local=False)
-
-    def _admit(self, tx: Tx, received_at: int, up_s: int, nonce_gap: int, local: bool = True) -> Admitted:
-        """`up_s` is since when it waits, if it has to."""
-        if tx.sender in self._noted:
+        if tx.sender in self._noted.by_sender:
             self._list([tx.sender])
         known = self._entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == WAITING)
         validate_tx(tx, self._rules)
         account = self._state.account(tx.sender)
-        lane = self._order.find_lane(tx.sender)
+        lane = self._order.lanes.get(tx.sender)
         if lane is None:
             lane = self._order.new_lane(tx.sender, account)
         else:
@@ -233,10 +206,11 @@ class Mempool:
             lane.balance = account.balance
         old = lane.find(tx.nonce)
         self._check(tx, lane, None if old is None else old.tx, nonce_gap)
-        if old is None and self.held_count >= self._limits.size:
+        if old is None and self._noted.count and self.held_count >= self._limits.size:
             # Before the newcomer gets its number: each of these takes one too.
             self.list_noted()
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local, up_s)
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local)
+        entry.waits_since = self.up_s if waits_since is None else waits_since
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             self._order.replace(lane, old, entry)
@@ -250,9 +224,42 @@ class Mempool:
         self._dropped.pop(tx.hash, None)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
-    def _check(self, tx: Tx, lane: SenderLane, old: Tx | None, nonce_gap: int) -> None:
+    def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
+        """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
+
+        It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
+        is when it began to wait, if it did before the restart.
+        """
+        return self.admit(tx, received_at, waits_since=waits_since, nonce_gap=MAX_UINT64)
+
+    def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
+        """Take in a transaction that another node answers for, with a nonce that its sender has not used yet.
+
+        It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
+        """
+        if tx.hash in self._entries:
+            return ()
+        has_room = self.held_count < self._limits.size
+        if has_room and self._order.lanes.get(tx.sender) is None and self._noted.add(tx, received_at, self.up_s):
+            return ()
+        with contextlib.suppress(TxRejected, MempoolFull):
+            return self.admit(tx, received_at, local=False).dropped
+        return ()
+
+    def list_noted(self, up_s: int | None = None) -> None:
+        """Give others' transactions their places: all, or only those of senders whose first one came by then."""
+        if self._noted.count:
+            self._list(self._noted.senders(up_s))
+
+    def _list(self, senders: Iterable[Address]) -> None:
+        """There is room for all that is noted, and no two have the same place: nothing has to go for it."""
+        for _, received_at, up_s, tx in self._noted.take(senders):
+            with contextlib.suppress(TxRejected, MempoolFull):
+                self.admit(tx, received_at, local=False, waits_since=up_s)
+
+    def _check(self, tx: Tx, lane: SenderLane, old: Tx | None, nonce_gap: int | None) -> None:
         limits = self._limits
-        lane.check_place(tx, old, limits.price_bump_percent, nonce_gap)
+        lane.check_place(tx, old, limits.price_bump_percent, limits.nonce_gap if nonce_gap is None else nonce_gap)
         if old is None and len(lane) >= limits.per_sender:
             raise SenderLimit(f"{limits.per_sender} transactions of this sender are pending, as many as are held")
         lane.check_funds(tx, old)
@@ -283,10 +290,10 @@ class Mempool:
         dropped: list[Drop] = []
         confirmed = {tx.hash for tx in txs}
         for sender in {tx.sender: None for tx in txs}:
-            lane = self._order.find_lane(sender)
+            lane = self._order.lanes.get(sender)
             if lane is not None:
                 dropped += self._settle(lane, self._state.account(sender))
-            elif sender in self._noted:
+            elif sender in self._noted.by_sender:
                 dropped += self._settle_noted(sender, confirmed)
         return dropped
 
@@ -298,7 +305,7 @@ class Mempool:
         """Let go what the state has no place for, after it moved on by more than a block."""
         dropped = [drop for sender in self._noted.senders() for drop in self._settle_noted(sender)]
         senders = {entry.tx.sender: None for entry in self._entries.values()}
-        lanes = [lane for sender in senders if (lane := self._order.find_lane(sender)) is not None]
+        lanes = [lane for sender in senders if (lane := self._order.lanes.get(sender)) is not None]
         return dropped + [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
 
     def _settle(self, lane: SenderLane, account: Account) -> list[Drop]:

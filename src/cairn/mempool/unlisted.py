@@ -25,54 +25,48 @@ class Note(NamedTuple):
 
 class Unlisted:
     def __init__(self) -> None:
-        self._of_sender: dict[Address, list[Note]] = {}
-        """Each sender's, by nonce and without a hole."""
-        self._count = 0
+        self.by_sender: dict[Address, list[Note]] = {}
+        """Each sender's, by nonce and without a hole; only changed here."""
+        self.count = 0
         self._next_place = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, sender: Address) -> bool:
-        return sender in self._of_sender
 
     def add(self, tx: Tx, received_at: int, up_s: int) -> bool:
         """Note `tx` behind those of its sender; False if it does not follow them, or if there are enough."""
-        if self._count >= MOST:
+        if self.count >= MOST:
             return False
-        notes = self._of_sender.get(tx.sender)
+        notes = self.by_sender.get(tx.sender)
         if notes is None:
-            notes = self._of_sender[tx.sender] = []
+            notes = self.by_sender[tx.sender] = []
         elif tx.nonce != notes[-1].tx.nonce + 1:
             return False
         notes.append(Note(self._next_place, received_at, up_s, tx))
         self._next_place += 1
-        self._count += 1
+        self.count += 1
         return True
 
     def senders(self, up_s: int | None = None) -> list[Address]:
         """All that have something here; with a time, only those whose first one came by then."""
         if up_s is None:
-            return list(self._of_sender)
-        return [sender for sender, notes in self._of_sender.items() if notes[0].up_s <= up_s]
+            return list(self.by_sender)
+        return [sender for sender, notes in self.by_sender.items() if notes[0].up_s <= up_s]
 
     def take(self, senders: Iterable[Address]) -> list[Note]:
         """All that these have here, as it came; it is noted no longer."""
-        taken = [note for sender in senders for note in self._of_sender.pop(sender, ())]
-        self._count -= len(taken)
+        taken = [note for sender in senders for note in self.by_sender.pop(sender, ())]
+        self.count -= len(taken)
         # The places differ, so nothing else is compared.
         return sorted(taken)
 
     def settle(self, sender: Address, nonce: int) -> list[Tx]:
         """Let go what comes before `nonce`, which is the sender's next confirmed one."""
-        notes = self._of_sender.get(sender)
+        notes = self.by_sender.get(sender)
         if notes is None:
             return []
         passed = max(0, nonce - notes[0].tx.nonce)
         left = notes[passed:]
         if left:
-            self._of_sender[sender] = left
+            self.by_sender[sender] = left
         else:
-            del self._of_sender[sender]
-        self._count -= len(notes) - len(left)
+            del self.by_sender[sender]
+        self.count -= len(notes) - len(left)
         return [note.tx for note in notes[:passed]]

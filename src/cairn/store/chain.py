@@ -1,6 +1,9 @@
 """The chain's store for the one process that writes it."""
 
+from collections.abc import Mapping
 from pathlib import Path
+
+import msgspec
 
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable, WrongGenesis
@@ -12,7 +15,6 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
-from cairn.store.account_cache import Known, RecentAccounts
 from cairn.store.dev_snapshots import finish_revert
 from cairn.store.directory import (
     DirectoryLock,
@@ -41,6 +43,43 @@ CACHED_ACCOUNTS = 32_768
 """About 10 MB when full. An account that is not among them costs a seek."""
 CHECKED_LINKS = 16
 """How many blocks below the head are checked when the store is opened."""
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What is known of an account as of the head."""
+
+    account: Account
+    last_used: int
+    """Height of its newest version that has transactions, or `NEVER`."""
+
+
+class RecentAccounts:
+    """The accounts used last: at least `capacity` of them, at most twice as many.
+
+    Two generations instead of an order of use: when the young one is full it becomes the old one, and what was in the
+    old one and was not asked for since is forgotten. Nothing is moved or counted on a hit.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._young: dict[Address, Known] = {}
+        self._old: dict[Address, Known] = {}
+
+    def find(self, address: Address) -> Known | None:
+        known = self._young.get(address)
+        if known is None:
+            known = self._old.get(address)
+            if known is not None:
+                self.keep(address, known)
+        return known
+
+    def keep(self, address: Address, known: Known) -> None:
+        self.keep_all({address: known})
+
+    def keep_all(self, known: Mapping[Address, Known]) -> None:
+        self._young.update(known)
+        if len(self._young) > self._capacity:
+            self._young, self._old = {}, self._young
 
 
 class ChainStore(ChainReader):

@@ -193,7 +193,8 @@ class Journal:
                 self._write(b"".join(self._buffer), self._unsynced)
                 self._buffer.clear()
                 self._unsynced.clear()
-            self._retire()
+            if len(self._segments) > 1:
+                self._retire()
         except (OSError, StoreUnavailable) as failure:
             raise self._failed(failure) from failure
 

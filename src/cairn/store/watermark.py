@@ -122,9 +122,9 @@ class Watermark:
             raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
         numbers = []
         for start in range(0, len(content), PAGE):
-            number = content[start : start + _NUMBER.size]
-            if content[start : start + _NUMBER.size + _CHECKSUM.size] == number + _checksum(kind, number):
-                numbers.append(int.from_bytes(number, "big"))
+            number = int.from_bytes(content[start : start + _NUMBER.size], "big")
+            if content[start : start + _NUMBER.size + _CHECKSUM.size] == _encode(kind, number):
+                numbers.append(number)
         if not numbers:
             raise Corrupt(f"{self._path}: {_NAMES[kind]}: none of its copies has its checksum")
         return max(numbers)
@@ -153,9 +153,5 @@ def _open(path: Path, flags: int) -> int:
 
 def _encode(kind: int, number: int) -> bytes:
     packed = _NUMBER.pack(number)
-    return packed + _checksum(kind, packed)
-
-
-def _checksum(kind: int, number: bytes) -> bytes:
     # With the kind, so that one number's page cannot stand for another's; never zero for a page of zeros.
-    return _CHECKSUM.pack(crc32(bytes((kind + 1,)) + number))
+    return packed + _CHECKSUM.pack(crc32(bytes((kind + 1,)) + packed))

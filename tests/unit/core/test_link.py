@@ -111,7 +111,7 @@ def test_a_core_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> None:
             assert asked
             await asyncio.sleep(2 * link.SILENCE_S)
             # The late answer of a core that woke up again finds nobody.
-            writer.write(wire.admitted_frame([1]))
+            writer.write(wire.frame(0, wire.ADMITTED, wire.ID.pack(1)))
             writer.write(wire.frame_of(1, wire.RESULT, None))
             writer.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(9)))
             await reader.read()
@@ -158,7 +158,7 @@ def test_a_machine_that_stood_still_makes_no_core_silent(tmp_path: Path) -> None
             assert await reader.read(1)
             virtual_loop().spend(3_600)
             await asyncio.sleep(2 * link.WATCH_S)
-            writer.write(wire.admitted_frame([1]))
+            writer.write(wire.frame(0, wire.ADMITTED, wire.ID.pack(1)))
             await reader.read()
             writer.close()
             await writer.wait_closed()
@@ -182,7 +182,8 @@ def test_a_machine_that_stood_still_makes_no_core_silent(tmp_path: Path) -> None
 def test_a_link_that_was_just_lost_takes_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         async with linked(tmp_path) as (client, _, _core):
-            connection = client._connected()
+            connection = client._connection
+            assert connection is not None
             connection.connection_lost(None)
             with pytest.raises(StoreUnavailable, match="gone"):
                 client.submit(signed(0))
@@ -264,7 +265,8 @@ def test_a_revert_is_answered_when_every_worker_has_taken_it_in(tmp_path: Path) 
             await client.mine()
             other.notices.clear()
             # It takes its time over a chain that was opened anew, as one does that opens it too.
-            transport = second._connected()._transport
+            assert second._connection is not None
+            transport = second._connection._transport
             transport.pause_reading()
             virtual_loop().call_later(server.SETTLE_TIMEOUT_S - 1, transport.resume_reading)
             assert await client.revert(snapshot)

@@ -4,8 +4,8 @@ import heapq
 import random
 
 from cairn.domain.types import EMPTY_ACCOUNT, Address
-from cairn.mempool.entry import Entry, bid_of
-from cairn.mempool.order import Order
+from cairn.mempool.entry import Entry
+from cairn.mempool.order import Order, bid_of
 from tests.support.transfers import address, transfer
 
 
@@ -39,7 +39,7 @@ class Filled:
         for _ in range(count):
             sender = self.random.randrange(1, 41)
             chain = self.chains[address(sender)]
-            lane = self.order.find_lane(address(sender)) or self.order.new_lane(address(sender), EMPTY_ACCOUNT)
+            lane = self.order.lanes.get(address(sender)) or self.order.new_lane(address(sender), EMPTY_ACCOUNT)
             entry = self.entry(sender, lane.next_nonce)
             self.order.add(lane, entry)
             chain.append(entry)
@@ -64,14 +64,14 @@ def test_it_stays_so_while_blocks_and_new_ones_alternate() -> None:
         for entry in block:
             taken[entry.tx.sender] = entry.tx.nonce + 1
         for sender, nonce in taken.items():
-            lane = filled.order.find_lane(sender)
+            lane = filled.order.lanes.get(sender)
             assert lane is not None
             departed = filled.order.advance(lane, nonce)
             assert departed == filled.chains[sender][: len(departed)]
             del filled.chains[sender][: len(departed)]
             if not filled.chains[sender]:
                 # A lane that ended starts over at nonce 0 here, as an order knows no accounts.
-                assert filled.order.find_lane(sender) is None
+                assert filled.order.lanes.get(sender) is None
         assert filled.in_step()
 
 
@@ -82,7 +82,7 @@ def test_it_stays_so_after_replacements() -> None:
         sender = filled.random.choice([sender for sender, chain in filled.chains.items() if chain])
         chain = filled.chains[sender]
         position = filled.random.randrange(len(chain))
-        lane = filled.order.find_lane(sender)
+        lane = filled.order.lanes.get(sender)
         assert lane is not None
         new = filled.entry(int.from_bytes(sender, "big"), position)
         filled.order.replace(lane, chain[position], new)

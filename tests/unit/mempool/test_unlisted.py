@@ -16,23 +16,23 @@ def test_a_sender_s_follow_each_other() -> None:
     notes = noted(transfer(1, 4), transfer(2, 0), transfer(1, 5))
     assert not notes.add(transfer(1, 5), NOW, 0)
     assert not notes.add(transfer(1, 7), NOW, 0)
-    assert (len(notes), address(1) in notes, address(3) in notes) == (3, True, False)
+    assert (notes.count, address(1) in notes.by_sender, address(3) in notes.by_sender) == (3, True, False)
 
 
 def test_they_are_taken_as_they_came() -> None:
     txs = [transfer(1, 0), transfer(2, 0), transfer(1, 1), transfer(3, 0), transfer(2, 1)]
     notes = noted(*txs)
     assert [note.tx for note in notes.take([address(2), address(1)])] == [txs[0], txs[1], txs[2], txs[4]]
-    assert (len(notes), notes.senders()) == (1, [address(3)])
+    assert (notes.count, notes.senders()) == (1, [address(3)])
 
 
 def test_a_block_lets_them_go_up_to_its_nonce() -> None:
     notes = noted(*(transfer(1, nonce) for nonce in range(5, 9)))
     assert notes.settle(address(1), 5) == []
     assert notes.settle(address(1), 7) == [transfer(1, 5), transfer(1, 6)]
-    assert len(notes) == 2
+    assert notes.count == 2
     assert notes.settle(address(1), 20) == [transfer(1, 7), transfer(1, 8)]
-    assert (len(notes), address(1) in notes) == (0, False)
+    assert (notes.count, address(1) in notes.by_sender) == (0, False)
     assert notes.settle(address(1), 30) == []
 
 

@@ -7,8 +7,7 @@ from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable, Wrong
 from cairn.domain.genesis import dev_genesis, genesis_outcome
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, BlockHash, TxHash
 from cairn.store import keys
-from cairn.store.account_cache import RecentAccounts
-from cairn.store.chain import ChainStore
+from cairn.store.chain import ChainStore, RecentAccounts
 from cairn.store.rocks import Batch
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, next_transfers, outcome_on, store_genesis

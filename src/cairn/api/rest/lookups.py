@@ -15,7 +15,7 @@ from starlette.responses import Response
 import cairn
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
-from cairn.api.chain_view import ChainView, reverted_meanwhile
+from cairn.api.chain_view import ChainView, reach_head, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
 from cairn.api.rest.parameters import (
     find_number,
@@ -29,15 +29,12 @@ from cairn.api.rest.parameters import (
 )
 from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView, RevertView
 from cairn.api.server.yielding import in_turns
-from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Status
+from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import (
     BlockNotFound,
     Corrupt,
     InvalidHash,
-    Reverting,
-    Starting,
-    StoreUnavailable,
     TxNotFound,
     TxNotKept,
 )
@@ -55,35 +52,10 @@ TURN_ITEMS = 50
 _encode = msgspec.json.Encoder().encode
 
 
-async def fresh_status(gateway: CoreGateway, view: ChainView) -> Status:
-    """The core's status, once this worker shows the newest block that the core has told of.
-
-    A core whose disk refuses writes says so, and what is on the disk can be read all the same.
-    """
-    reverts = view.reverts
-    status = await gateway.status()
-    if view.reverts != reverts:
-        # The head that it names was taken back before this was read.
-        return await fresh_status(gateway, view)
-    if status.phase == "starting":
-        raise Starting(status.reason)
-    if status.phase == "unavailable":
-        if view.is_reverting:
-            raise Reverting(status.reason)
-        if view.height < 0:
-            raise StoreUnavailable(status.reason)
-    # Its notices and its answers come in one order: it has told of every block that anybody has heard of.
-    await view.reach(view.announced if status.phase == "unavailable" else status.head)
-    return status
-
-
 class Lookups:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
-
-    async def _fresh(self) -> Status:
-        return await fresh_status(self._gateway, self._view)
 
     # Transactions.
 
@@ -184,7 +156,7 @@ class Lookups:
         named = request.path_params["hash"]
         self._view.get_info()
         if named == "latest":
-            await self._fresh()
+            await reach_head(self._gateway, self._view)
             return self._block_at(self._view.height, request, form)
         height = find_number(named)
         if height is not None:
@@ -196,7 +168,7 @@ class Lookups:
     async def _get_block_of(self, block_hash: BlockHash, request: Request, form: Form) -> Response:
         answer = self._view.find_block(block_hash)
         if answer is None:
-            await self._fresh()
+            await reach_head(self._gateway, self._view)
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
@@ -208,7 +180,7 @@ class Lookups:
 
     async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
         if height > self._view.height:
-            await self._fresh()
+            await reach_head(self._gateway, self._view)
         if height > self._view.height:
             raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
         return self._block_at(height, request, form)
@@ -222,7 +194,7 @@ class Lookups:
         query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
         self._view.get_info()
-        await self._fresh()
+        await reach_head(self._gateway, self._view)
         head = self._view.height
         base = self._view.base
         newest = head if after is None else min(head, after - 1)
@@ -237,7 +209,9 @@ class Lookups:
         form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
-        pending_nonce, _ = await asyncio.gather(self._gateway.next_nonce(address), self._fresh())
+        pending_nonce, _ = await asyncio.gather(
+            self._gateway.next_nonce(address), reach_head(self._gateway, self._view)
+        )
         account = self._view.account(address)
         return encoded(
             AccountView(
@@ -255,7 +229,7 @@ class Lookups:
         limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
-        await self._fresh()
+        await reach_head(self._gateway, self._view)
         reverts = self._view.reverts
         found = self._view.history(address, after, limit + 1)
         shown = found[:limit]
@@ -275,7 +249,7 @@ class Lookups:
     async def get_chain(self, request: Request) -> Response:
         form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         self._view.get_info()
-        status = await self._fresh()
+        status, _ = await asyncio.gather(self._gateway.status(), reach_head(self._gateway, self._view))
         info = self._view.get_info()
         block_hash, header = self._view.get_header(self._view.height)
         return encoded(

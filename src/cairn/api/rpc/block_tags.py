@@ -1,7 +1,6 @@
 """Which block a call means, and the chain as of it."""
 
-from cairn.api.chain_view import ChainView
-from cairn.api.rest.lookups import fresh_status
+from cairn.api.chain_view import ChainView, reach_head
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
 from cairn.api.rpc.values import BlockName
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, PendingTx
@@ -20,8 +19,7 @@ class Chain:
 
     async def head(self) -> int:
         """The newest height, which this worker shows by now."""
-        await fresh_status(self.gateway, self.view)
-        return self.view.height
+        return await reach_head(self.gateway, self.view)
 
     async def find_height(self, block: BlockName) -> int | None:
         """The height that is meant; None for a block that is not there, or not kept any more."""
@@ -36,7 +34,7 @@ class Chain:
             return self.view.base
         if block.height is None:
             # Every block is final, so that latest, safe and finalized are one; pending is the state it starts from.
-            return await self.head()
+            return await reach_head(self.gateway, self.view)
         if block.height > self.view.height:
             await self.head()
         return block.height if self.view.base <= block.height <= self.view.height else None
@@ -47,7 +45,7 @@ class Chain:
         if height is not None:
             return height
         if block.height is not None:
-            self.view.check_kept(block.height)
+            self.view.reader_at(block.height)
         raise RpcError(SERVER_ERROR, "header not found" if block.hash is None else "header for hash not found")
 
     async def account(self, address: Address, block: BlockName) -> Account:

@@ -3,12 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.rest.bodies import read_json_body
-from cairn.api.rest.lookups import json_response
-from cairn.api.rpc.call_limit import CallCounter
+from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.filter_methods import asking_client
-from cairn.api.server.access import RateLimiter, client_of
+from cairn.api.server.access import CallCounter, RateLimiter, client_of
 from cairn.config import Settings
 
 
@@ -23,4 +21,4 @@ class RpcEndpoint:
         client = request.client.host if request.client else ""
         asking_client.set(client_of(client))
         answer = await self._dispatcher.answer(body, CallCounter(self._limiter, client, already_counted=1))
-        return Response(status_code=204) if answer is None else json_response(answer)
+        return Response(status_code=204) if answer is None else Response(answer, media_type=JSON_MEDIA_TYPE)

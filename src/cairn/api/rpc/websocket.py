@@ -11,13 +11,12 @@ from websockets.frames import CloseCode
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_page, refuse
-from cairn.api.rpc.call_limit import CallCounter
 from cairn.api.rpc.dispatch import Dispatcher, Handler
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.subscriptions import Subscriptions
-from cairn.api.server.access import OriginList, RateLimiter, client_of
+from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
 from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway

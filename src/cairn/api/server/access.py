@@ -104,6 +104,7 @@ def is_address(name: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def is_loopback(client: str) -> bool:
     try:
         return _address_of(client).is_loopback
@@ -151,6 +152,23 @@ class RateLimiter:
         }
         if len(self._buckets) >= MAX_BUCKETS:
             self._buckets.clear()
+
+
+class CallCounter:
+    """Counts each call of a client as a request of its own: no batch and no socket is a way around the limit."""
+
+    def __init__(self, limiter: RateLimiter, client: str, already_counted: int = 0) -> None:
+        """`already_counted`: an HTTP request was counted for its first call."""
+        self._limiter = limiter
+        self._client = client
+        self._free = already_counted
+        self._is_limited = limiter.limits(client)
+
+    def __call__(self) -> bool:
+        if self._free:
+            self._free -= 1
+            return True
+        return not self._is_limited or self._limiter.take(self._client)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

@@ -18,9 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, RequestTimeout, TooManyConnections
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import FastPath
-from cairn.api.server.known_heads import MAX_HEAD_BYTES as MAX_PLAIN_HEAD_BYTES
-from cairn.api.server.known_heads import NOT_PLAIN
+from cairn.api.server.fast_path import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, FastPath
 from cairn.api.server.request_framing import asks_for_websocket, check_framing, check_target, encode_head
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.core.gateway import Admission
@@ -272,7 +270,8 @@ class HttpProtocol(HttpToolsProtocol):
             at += taken
             self._receiving_since = None
         rest = data[at:]
-        self._flush()
+        if self._answers:
+            self._flush()
         if not rest:
             return b""
         if taken == FULL_LANE and not self._answers:
@@ -298,7 +297,7 @@ class HttpProtocol(HttpToolsProtocol):
                 return FULL_LANE
             if len(data) < end + length:
                 return INCOMPLETE
-            answer = self._lane.submit(data[end : end + length]) if self._may_ask() else None
+            answer = self._lane.submit(data[end : end + length]) if not self._is_counted or self._may_ask() else None
             end += length
         elif data.startswith(GET_TX, at):
             end = data.find(HEAD_END, at) + len(HEAD_END)
@@ -307,12 +306,13 @@ class HttpProtocol(HttpToolsProtocol):
             if not self._lane.heads.is_plain_get(data[at + REST_OF_GET : end]):
                 return FULL_LANE
             digits = data[at + len(GET_TX) : at + REST_OF_GET]
-            answer = self._lane.confirmed_tx(digits) if self._may_ask() else None
+            answer = self._lane.confirmed_tx(digits) if not self._is_counted or self._may_ask() else None
         else:
             return FULL_LANE
         if answer is None:
             return FULL_LANE
-        self._count()
+        if self._is_counted and self.client is not None:
+            self._lane.limiter.take(self.client[0])
         self._answers.append(answer)
         if not isinstance(answer, bytes):
             answer.add_done_callback(self._flush)
@@ -325,11 +325,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _may_ask(self) -> bool:
         # One who asked too often is refused by the full lane, which also counts every request that it gets.
-        return not self._is_counted or self.client is None or self._lane.limiter.has_left(self.client[0])
-
-    def _count(self) -> None:
-        if self._is_counted and self.client is not None:
-            self._lane.limiter.take(self.client[0])
+        return self.client is None or self._lane.limiter.has_left(self.client[0])
 
     def _flush(self, _: object = None) -> None:
         """Write the answers that are ready, in order; then go on with what had to wait for them."""
@@ -352,7 +348,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._is_closing:
             self.transport.close()
-        else:
+        elif self.flow.read_paused:
             self._continue()
 
     def _continue(self) -> None:
@@ -502,7 +498,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-        self._continue()
+        if self.flow.read_paused:
+            self._continue()
 
 
 def _head_too_large() -> HeadersTooLarge:

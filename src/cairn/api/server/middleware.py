@@ -50,7 +50,7 @@ class Edge:
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        answer = _Answer(send, self._chain_id_header())
+        answer = _Answer(send, self._chain_id_header() if self._adds_chain_id else [])
         try:
             self.hosts.check(scope["headers"], scope["http_version"])
             answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
@@ -107,7 +107,7 @@ class Edge:
                 {
                     "type": "websocket.http.response.start",
                     "status": status,
-                    "headers": [*problem_headers, *self._chain_id_header()],
+                    "headers": [*problem_headers, *(self._chain_id_header() if self._adds_chain_id else [])],
                 }
             )
             await send({"type": "websocket.http.response.body", "body": body})
@@ -116,7 +116,7 @@ class Edge:
 
     def _chain_id_header(self) -> list[Header]:
         chain_id = self._view.chain_id
-        if chain_id is None or not self._adds_chain_id:
+        if chain_id is None:
             return []
         return [(b"x-chain-id", str(chain_id).encode())]
 

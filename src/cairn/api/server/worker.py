@@ -17,9 +17,8 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.fast_path import FastPath, PlainHeads
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.known_heads import PlainHeads
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.submitter import Submitter
 from cairn.config import Settings

@@ -63,6 +63,7 @@ class NetworkEngine:
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
+        self.wake = self._outbox.wake
         self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._senders, self._calls[0], rules.chain_id)
         self._watch = Watch(
             self._calls[1],
@@ -124,9 +125,6 @@ class NetworkEngine:
         self._application.close()
         for rpc in self._calls:
             rpc.close()
-
-    def wake(self) -> None:
-        self._outbox.wake()
 
     def stop(self) -> None:
         self._broadcaster.stop()

@@ -72,7 +72,7 @@ class Scene:
 
     def admit(self, *nonces: int, sender: int = 0, local: bool = True) -> None:
         for nonce in nonces:
-            self.pool.admit(signed(nonce, sender=sender), 0, local)
+            self.pool.admit(signed(nonce, sender=sender), 0, local=local)
         self.outbox.wake()
 
     def commit(self, *txs: Tx) -> None:

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from cairn.api.rpc.call_limit import CallCounter
-from cairn.api.server.access import RateLimiter
+from cairn.api.server.access import CallCounter, RateLimiter
 from cairn.config import Settings
 
 FAR, NEAR = "192.0.2.1", "127.0.0.1"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api.server import known_heads as heads
+from cairn.api.server import fast_path as heads
 from cairn.api.server.access import HostList
-from cairn.api.server.known_heads import MAX_BODY_BYTES, NOT_PLAIN, PlainHeads
+from cairn.api.server.fast_path import MAX_PLAIN_BODY_BYTES, NOT_PLAIN, PlainHeads
 from cairn.config import Settings
 
 
@@ -45,7 +45,7 @@ def test_plain_posts() -> None:
         [HOST, b"Content-Type: text/plain", b"Content-Length: 5"],
         [HOST, TYPE],
         [HOST, TYPE, b"Content-Length: 5", b"Content-Length: 5"],
-        [HOST, TYPE, b"Content-Length: %d" % (MAX_BODY_BYTES + 1)],
+        [HOST, TYPE, b"Content-Length: %d" % (MAX_PLAIN_BODY_BYTES + 1)],
         [HOST, TYPE, b"Content-Length: 99999999999999999999"],
         [HOST, TYPE, b"Content-Length: x"],
         [HOST, TYPE, b"Content-Length: -5"],
@@ -57,7 +57,7 @@ def test_plain_posts() -> None:
         [HOST, TYPE, b"Content-Length: 5", b"Connection: close"],
         [HOST, TYPE, b"Content-Length: 5", b"Connection: Upgrade", b"Upgrade: websocket"],
         [HOST, TYPE, b"Content-Length: 5", b"bad header"],
-        [HOST, TYPE, b"Content-Length: 5", b"Long: " + b"x" * heads.MAX_HEAD_BYTES],
+        [HOST, TYPE, b"Content-Length: 5", b"Long: " + b"x" * heads.MAX_PLAIN_HEAD_BYTES],
     ],
 )
 def test_posts_that_are_not_plain(lines: list[bytes]) -> None:

@@ -1,5 +1,5 @@
 from cairn.domain.types import Account
-from cairn.store.account_cache import Known, RecentAccounts
+from cairn.store.chain import Known, RecentAccounts
 from tests.support.transfers import address
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.mempool.entry import Entry
-from cairn.mempool.ranking import Ranking
+from cairn.mempool.order import Ranking
 from tests.support.transfers import transfer
 
 

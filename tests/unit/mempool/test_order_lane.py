@@ -1,7 +1,7 @@
 """A lane finds by nonce, whether ready or waiting."""
 
-from cairn.mempool.entry import Entry, bid_of
-from cairn.mempool.sender_lane import SenderLane
+from cairn.mempool.entry import Entry
+from cairn.mempool.order import SenderLane, bid_of
 from tests.support.transfers import address, transfer
 
 
