@@ -6,7 +6,7 @@ the state, so validators sign public block hashes, and a block without transacti
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -15,37 +15,24 @@ from cairn.domain.errors import (
     Fatal,
     InvalidBlock,
     Rejected,
-    UpdateRefused,
     WrongGenesis,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
-from cairn.domain.governance import Governance, ValidatorUpdate, apply_update, encode_governance
+from cairn.domain.governance import encode_governance
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Tx
 from cairn.engine.abci import requests as m
-from cairn.engine.application import Application, Chain
-from cairn.engine.network.bundle import Bundle
+from cairn.engine.application import Application
+from cairn.engine.network.block_builder import BlockBuilder, NetworkChain
 from cairn.engine.network.checks import CheckQueue
-from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED, refusal_result
+from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
-from cairn.engine.network.proposal import propose, read_offer, read_strictly, sift
+from cairn.engine.network.proposal import propose, read_offer, read_strictly
 from cairn.engine.network.refusals import Refusals
 from cairn.mempool.pool import Mempool
 
-NS_PER_S = 1_000_000_000
-
-
 log = structlog.get_logger("cairn.network")
-
-
-class NetworkChain(Chain, Protocol):
-    @property
-    def governance(self) -> Governance | None: ...
-
-    @property
-    def state_block_hash(self) -> BlockHash: ...
 
 
 class SnapshotShelf(Protocol):
@@ -88,16 +75,15 @@ class NetworkApplication:
     ) -> None:
         """`clock` gives Unix time; only the time at which a transaction arrived here comes from it."""
         self._application = application
+        self._blocks = BlockBuilder(application, chain)
         self._chain = chain
         self._overlay = overlay
         self._senders = senders
         self._events = events
         self._snapshots = snapshots
         self._rules = chain.genesis.rules
-        admission = MempoolAdmission(overlay, pool, self._rules, events, self._apply_update, clock)
+        admission = MempoolAdmission(overlay, pool, self._rules, events, self._blocks.apply_update, clock)
         self._checks = CheckQueue(senders, admission, refusals)
-        self._judged: _Judged | None = None
-        """The proposal that was made or judged last: judging it and deciding it need not compute it again."""
 
     # Start.
 
@@ -163,16 +149,16 @@ class NetworkApplication:
         offered = read_offer(request.txs, parsed, request.max_tx_bytes)
         if offered is not None:
             try:
-                self._judge(request, parsed, offered, None)
+                self._blocks.judge(request, parsed, offered, None)
             except InvalidBlock:
                 log.debug("the offer does not make a block as it is", height=request.height)
             else:
                 return request.txs
-        return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._apply_update)
+        return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._blocks.apply_update)
 
     def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
-        self._check_height(request)
-        if self._find_judged(request) is not None:
+        self._blocks.check_height(request)
+        if self._blocks.find_judged(request) is not None:
             self._events.deciding()
             return True
         parsed = self._senders.find_all(request.txs)
@@ -185,27 +171,18 @@ class NetworkApplication:
 
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
         try:
-            self._judge(request, parsed, *read_strictly(parsed, self._apply_update))
+            self._blocks.judge(request, parsed, *read_strictly(parsed, self._blocks.apply_update))
         except (Rejected, InvalidBlock) as refusal:
             log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
             return False
         self._events.deciding()
         return True
 
-    def _judge(
-        self, request: m.BlockRequest, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
-    ) -> None:
-        """Keep what the block comes to. Raises `InvalidBlock`."""
-        outcome = self._build(request, txs, governance)
-        self._judged = _Judged(
-            tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
-        )
-
     def finalize_block(
         self, request: m.FinalizeBlockRequest
     ) -> m.FinalizeBlockResponse | Awaitable[m.FinalizeBlockResponse]:
-        self._check_height(request)
-        judged = self._find_judged(request)
+        self._blocks.check_height(request)
+        judged = self._blocks.find_judged(request)
         if judged is not None:
             return self._hold(judged.outcome, judged.results)
         parsed = self._senders.find_all(request.txs)
@@ -217,71 +194,21 @@ class NetworkApplication:
         return self._finalize(request, parsed)
 
     def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
-        return self._hold(*self._apply(request, parsed))
+        return self._hold(*self._blocks.apply(request, parsed))
 
     def _hold(self, outcome: BlockOutcome, results: Sequence[m.TxResult]) -> m.FinalizeBlockResponse:
         self._application.hold(outcome)
         self._checks.block_waits()
         app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
-        return m.FinalizeBlockResponse(results, app_hash, self._validator_updates(outcome.governance))
-
-    def _find_judged(self, request: m.BlockRequest) -> "_Judged | None":
-        judged = self._judged
-        if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
-            return None
-        same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
-        return judged if same and judged.raws == tuple(request.txs) else None
-
-    def _apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
-        """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""
-        content = sift(parsed, self._chain, self._rules, self._apply_update)
-        results = []
-        for item, refusal in zip(parsed, content.refusals, strict=True):
-            if refusal is not None:
-                log.error("a decided block holds what breaks a rule", height=request.height, reason=refusal.detail)
-                results.append(refusal_result(refusal))
-            else:
-                results.append(_done(item))
-        return self._build(request, content.txs, content.governance), results
+        return m.FinalizeBlockResponse(results, app_hash, self._blocks.validator_updates(outcome.governance))
 
     def commit(self) -> int:
         self._events.committing()
         outcome = self._application.commit()
-        self._judged = None
+        self._blocks.forget_judged()
         self._overlay.reset()
         self._checks.block_committed()
         return self._events.committed(outcome)
-
-    def _check_height(self, request: m.BlockRequest) -> None:
-        head = self._chain.head_header.height
-        if request.height != head + 1:
-            raise Fatal(
-                f"CometBFT is at block {request.height}, but the store ends at {head}: they do not fit together"
-            )
-
-    def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
-        before = self._chain.governance
-        change = None if before is None or governance is None else (before, governance)
-        proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
-        return self._application.build(txs, request.time_ns // NS_PER_S, proposer or ZERO_ADDRESS, change)
-
-    def _apply_update(self, update: ValidatorUpdate) -> Governance:
-        governance, admins = self._chain.governance, self._chain.genesis.admins
-        if governance is None or admins is None:
-            raise UpdateRefused("this chain's genesis names nobody who may change the validators")
-        return apply_update(governance, admins, update, self._rules.chain_id)
-
-    def _validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
-        before = self._chain.governance
-        if before is None or after is None:
-            return []
-        old = {validator.public_key: validator.power for validator in before.validators}
-        new = {validator.public_key: validator.power for validator in after.validators}
-        return [
-            m.ValidatorUpdate(public_key, new.get(public_key, 0))
-            for public_key in sorted(old.keys() | new.keys())
-            if old.get(public_key) != new.get(public_key)
-        ]
 
     def extend_vote(self) -> bytes:
         return b""
@@ -314,22 +241,6 @@ class NetworkApplication:
     def close(self) -> None:
         self._checks.close()
         self._senders.close()
-
-
-class _Judged(NamedTuple):
-    """A proposal that was found good."""
-
-    raws: Sequence[bytes]
-    time_ns: int
-    proposer_address: bytes
-    results: Sequence[m.TxResult]
-    outcome: BlockOutcome
-
-
-def _done(item: Parsed) -> m.TxResult:
-    """The result of an item of a block that was applied."""
-    count = len(item.txs) if isinstance(item, Bundle) else isinstance(item, Tx)
-    return m.TxResult(gas_wanted=count * TRANSFER_GAS, gas_used=count * TRANSFER_GAS)
 
 
 def _stated_digest(app_state: bytes) -> bytes:

@@ -1,0 +1,120 @@
+"""What a block that CometBFT proposed or decided comes to, by the chain's own rules; computed once for each."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from cairn.domain.errors import Fatal, UpdateRefused
+from cairn.domain.governance import Governance, ValidatorUpdate, apply_update
+from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Tx
+from cairn.engine.abci import requests as m
+from cairn.engine.application import Application, Chain
+from cairn.engine.network.bundle import Bundle
+from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.parsed_txs import Parsed
+from cairn.engine.network.proposal import sift
+
+NS_PER_S = 1_000_000_000
+
+log = structlog.get_logger("cairn.network")
+
+
+class NetworkChain(Chain, Protocol):
+    @property
+    def governance(self) -> Governance | None: ...
+
+    @property
+    def state_block_hash(self) -> BlockHash: ...
+
+
+class Judged(NamedTuple):
+    """A proposal that was found good."""
+
+    raws: Sequence[bytes]
+    time_ns: int
+    proposer_address: bytes
+    results: Sequence[m.TxResult]
+    outcome: BlockOutcome
+
+
+class BlockBuilder:
+    def __init__(self, application: Application, chain: NetworkChain) -> None:
+        self._application = application
+        self._chain = chain
+        self._rules = chain.genesis.rules
+        self._judged: Judged | None = None
+        """The proposal that was made or judged last: judging it and deciding it need not compute it again."""
+
+    def check_height(self, request: m.BlockRequest) -> None:
+        """Raises `Fatal` unless the block is the next one."""
+        head = self._chain.head_header.height
+        if request.height != head + 1:
+            raise Fatal(
+                f"CometBFT is at block {request.height}, but the store ends at {head}: they do not fit together"
+            )
+
+    def judge(
+        self, request: m.BlockRequest, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
+    ) -> None:
+        """Keep what the block comes to. Raises `InvalidBlock`."""
+        outcome = self._build(request, txs, governance)
+        self._judged = Judged(
+            tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
+        )
+
+    def find_judged(self, request: m.BlockRequest) -> Judged | None:
+        """What `judge` kept, if it was this very block on this very head."""
+        judged = self._judged
+        if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
+            return None
+        same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
+        return judged if same and judged.raws == tuple(request.txs) else None
+
+    def forget_judged(self) -> None:
+        self._judged = None
+
+    def apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
+        """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""
+        content = sift(parsed, self._chain, self._rules, self.apply_update)
+        results = []
+        for item, refusal in zip(parsed, content.refusals, strict=True):
+            if refusal is not None:
+                log.error("a decided block holds what breaks a rule", height=request.height, reason=refusal.detail)
+                results.append(refusal_result(refusal))
+            else:
+                results.append(_done(item))
+        return self._build(request, content.txs, content.governance), results
+
+    def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
+        before = self._chain.governance
+        change = None if before is None or governance is None else (before, governance)
+        proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
+        return self._application.build(txs, request.time_ns // NS_PER_S, proposer or ZERO_ADDRESS, change)
+
+    def apply_update(self, update: ValidatorUpdate) -> Governance:
+        """The governance after `update`. Raises `UpdateRefused`."""
+        governance, admins = self._chain.governance, self._chain.genesis.admins
+        if governance is None or admins is None:
+            raise UpdateRefused("this chain's genesis names nobody who may change the validators")
+        return apply_update(governance, admins, update, self._rules.chain_id)
+
+    def validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
+        """What CometBFT must hear of validators that changed; power 0 removes one."""
+        before = self._chain.governance
+        if before is None or after is None:
+            return []
+        old = {validator.public_key: validator.power for validator in before.validators}
+        new = {validator.public_key: validator.power for validator in after.validators}
+        return [
+            m.ValidatorUpdate(public_key, new.get(public_key, 0))
+            for public_key in sorted(old.keys() | new.keys())
+            if old.get(public_key) != new.get(public_key)
+        ]
+
+
+def _done(item: Parsed) -> m.TxResult:
+    """The result of an item of a block that was applied."""
+    count = len(item.txs) if isinstance(item, Bundle) else isinstance(item, Tx)
+    return m.TxResult(gas_wanted=count * TRANSFER_GAS, gas_used=count * TRANSFER_GAS)
