@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.chain_view import ChainView, split_hashes
+from cairn.api.chain_reads import split_hashes
+from cairn.api.chain_view import ChainView
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
@@ -238,7 +239,7 @@ def test_parts_that_are_missing_are_damage(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cairn.api.chain_view.CACHED_BLOCK_HASHES", 2)
+    monkeypatch.setattr("cairn.api.chain_reads.CACHED_BLOCK_HASHES", 2)
 
     async def scenario(core: Core, view: ChainView) -> None:
         connect(core, view)
@@ -365,7 +366,7 @@ def test_the_tree_of_a_block_is_built_once(tmp_path: Path, monkeypatch: pytest.M
         return tree_nodes(hashes)
 
     async def scenario(core: Core, view: ChainView) -> None:
-        monkeypatch.setattr("cairn.api.chain_view.tree_nodes", counted)
+        monkeypatch.setattr("cairn.api.chain_reads.tree_nodes", counted)
         for first in (0, 3):
             await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
             make_block(core)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from cairn.api.chain_view import split_hashes
+from cairn.api.chain_reads import split_hashes
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.objects import (

@@ -1,0 +1,161 @@
+"""Reads of the committed chain from a worker's own store, up to the height that it shows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from cairn.api.chain_json import block_json, confirmed_json
+from cairn.api.server.answer_cache import AnswerCache
+from cairn.domain.codec import decode_record
+from cairn.domain.errors import BlockNotFound, Corrupt, Unavailable
+from cairn.domain.merkle import tree_nodes
+from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
+from cairn.store.follower import FollowerStore
+
+HASH_BYTES = 32
+TX_CACHE_BYTES = 4 * 1024 * 1024
+BLOCK_CACHE_BYTES = 8 * 1024 * 1024
+TREE_CACHE_BYTES = 8 * 1024 * 1024
+"""Some dozen blocks of 10,000 transactions."""
+CACHED_BLOCK_HASHES = 4_096
+
+
+class ChainReads(ABC):
+    """Whoever keeps the store in step with the core opens it, and raises `height` with it."""
+
+    def __init__(self) -> None:
+        self._store: FollowerStore | None = None
+        self.height = -1
+        """The newest height that reads show; -1 until the store is open."""
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        """Nothing that was read so far counts any more."""
+        self._txs = AnswerCache(TX_CACHE_BYTES)
+        self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
+        self._trees = AnswerCache(TREE_CACHE_BYTES)
+        self._block_hashes: dict[int, BlockHash] = {}
+
+    @abstractmethod
+    def why_unavailable(self) -> Unavailable:
+        """Why the store is not open."""
+
+    def _reader(self) -> FollowerStore:
+        if self._store is None:
+            raise self.why_unavailable()
+        return self._store
+
+    @property
+    def base(self) -> int:
+        """The oldest height that is kept here; it may rise whenever this worker's store moves on."""
+        return self._reader().base
+
+    def reader_at(self, height: int) -> FollowerStore:
+        """What `height` is read from. Raises `BlockNotFound` when it is no longer kept here, or never was."""
+        store = self._reader()
+        if height < store.base:
+            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {store.base}")
+        return store
+
+    def _shown_reader_at(self, height: int) -> FollowerStore:
+        """The same, also for a height that a revert has taken back."""
+        if height > self.height:
+            raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+        return self.reader_at(height)
+
+    def get_header(self, height: int) -> tuple[BlockHash, Header]:
+        """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
+        found = self._shown_reader_at(height).find_header(height)
+        if found is None:
+            raise Corrupt(f"block {height} is not in the store, though its successors are")
+        return found
+
+    def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
+        return self._reader().find_header(height) if height <= self.height else None
+
+    def block_hash(self, height: int) -> BlockHash:
+        block_hash = self._block_hashes.get(height)
+        if block_hash is None:
+            block_hash = self.get_header(height)[0]
+            if len(self._block_hashes) >= CACHED_BLOCK_HASHES:
+                del self._block_hashes[next(iter(self._block_hashes))]
+            self._block_hashes[height] = block_hash
+        return block_hash
+
+    def find_height(self, block_hash: BlockHash) -> int | None:
+        return self._reader().find_height(block_hash)
+
+    def tx_hashes(self, height: int) -> bytes:
+        """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
+        return self._shown_reader_at(height).tx_hashes(height)
+
+    def tx_tree(self, height: int) -> bytes:
+        """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
+        block_hash = self.block_hash(height)
+        nodes = self._trees.find(block_hash)
+        if nodes is None:
+            nodes = tree_nodes(list(split_hashes(self.tx_hashes(height))))
+            self._trees.keep(block_hash, nodes)
+        return nodes
+
+    def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
+        return self._reader().find_location(tx_hash)
+
+    def tx_at(self, height: int, position: int) -> Tx:
+        """A transaction that is known to exist. Raises `BlockNotFound` when its block is not kept."""
+        record = self._shown_reader_at(height).find_record(height, position)
+        if record is None:
+            raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
+        return decode_record(record)
+
+    def tx_records(self, height: int) -> list[bytes]:
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
+        return list(self._shown_reader_at(height).records(height))
+
+    def account(self, address: Address) -> Account:
+        return self._reader().account(address)
+
+    def account_at(self, address: Address, height: int) -> Account:
+        """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
+        return self.reader_at(height).account_at(address, height)
+
+    def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
+        """Height and position of the account's transactions, newest first."""
+        return self._reader().history(address, before, limit)
+
+    # Ready answers.
+
+    def find_confirmed(self, tx_hash: TxHash) -> bytes | None:
+        """The public JSON of a confirmed transaction."""
+        answer = self._txs.find(tx_hash)
+        if answer is None:
+            location = self._reader().find_location(tx_hash)
+            if location is not None:
+                answer = self.confirmed_at(*location)
+                self._txs.keep(tx_hash, answer)
+        return answer
+
+    def confirmed_at(self, height: int, position: int) -> bytes:
+        return confirmed_json(self.tx_at(height, position), height, position, self.block_hash(height))
+
+    def find_block(self, block_hash: BlockHash) -> bytes | None:
+        """The public JSON of a block."""
+        answer = self._blocks.find(block_hash)
+        if answer is None:
+            height = self.find_height(block_hash)
+            if height is not None:
+                answer = self.block_at(height)
+        return answer
+
+    def block_at(self, height: int) -> bytes:
+        """The public JSON of the block at a height that is known to exist."""
+        block_hash, header = self.get_header(height)
+        answer = self._blocks.find(block_hash)
+        if answer is None:
+            answer = block_json(block_hash, header, self.tx_hashes(height))
+            self._blocks.keep(block_hash, answer)
+        return answer
+
+
+def split_hashes(hashes: bytes) -> Iterator[TxHash]:
+    for start in range(0, len(hashes), HASH_BYTES):
+        yield TxHash(hashes[start : start + HASH_BYTES])
