@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.core.gateway import Status
+from cairn.core.gateway import ChainHead
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
@@ -451,12 +451,10 @@ def test_a_long_history(tmp_path: Path) -> None:
 
 def test_a_core_that_knows_more_of_its_phase_than_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(node: RestNode) -> None:
-        status = node.core.status_in("starting", "told so")
+        async def answer() -> ChainHead:
+            return ChainHead("starting", "told so", 0)
 
-        async def answer() -> Status:
-            return status
-
-        monkeypatch.setattr(node.core, "status", answer)
+        monkeypatch.setattr(node.core, "newest", answer)
         await refused(node, "/block/latest", 503, "STARTING")
 
     run_on_node(tmp_path, scenario)
