@@ -157,7 +157,7 @@ class MempoolMachine(RuleBasedStateMachine):
         self.pool = Mempool(RULES, self.limits, self.state)
         self.pool.up_s = up_s
         for tx_hash, reason in self.model.dropped.items():
-            self.pool.note_dropped(tx_hash, reason)
+            self.pool.drops.note(tx_hash, reason)
         for item in self.model.items:
             waits_since = self.model.waits_since.get(item.tx.hash)
             assert self.pool.restore(item.tx, item.received_at, waits_since).added
@@ -200,7 +200,7 @@ class MempoolMachine(RuleBasedStateMachine):
         held = {item.tx.hash for item in self.model.items}
         for tx in self.seen:
             assert (self.pool.find(tx.hash) is not None) == (tx.hash in held)
-            assert self.pool.reason_dropped(tx.hash) == self.model.dropped.get(tx.hash)
+            assert self.pool.drops.get(tx.hash) == self.model.dropped.get(tx.hash)
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import MempoolFull, TxRejected
 from cairn.domain.types import TxHash
+from cairn.mempool.drops import Drop
 from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Drop, Mempool
+from cairn.mempool.pool import Mempool
 from tests.support.transfers import RULES, Accounts, address, transfer
 
 SENDERS = (1, 2, 3)
@@ -67,6 +68,7 @@ class Scene:
             (pool.next_nonce(address(sender)), pool.reserved(address(sender)), self.hashes(sender))
             for sender in SENDERS
         ]
+        pool.list_noted()
         return senders, pool.pending_count, pool.queued_count, set(self.hashes())
 
     def hashes(self, sender: int | None = None) -> Sequence[TxHash]:
@@ -85,7 +87,7 @@ def test_nobody_can_tell_when_it_was_listed(history: list[tuple[str, int, int, i
     assert late.answers() == soon.answers()
     assert sorted(late.drops) == sorted(soon.drops)
     for tx_hash, _ in soon.drops:
-        assert late.pool.reason_dropped(tx_hash) == soon.pool.reason_dropped(tx_hash)
+        assert late.pool.drops.get(tx_hash) == soon.pool.drops.get(tx_hash)
 
 
 @settings(max_examples=400)
@@ -96,9 +98,9 @@ def test_it_never_holds_more_than_it_may(history: list[tuple[str, int, int, int]
         scene.play(*action)
         assert scene.pool.held_count <= size
         # Each in its place once, whatever had to go for it.
-        entries = scene.pool.entries_since(0)
+        entries = scene.pool.listed.entries_since(0)
         assert len({entry.seq for entry in entries}) == len(entries)
-        assert {entry.tx.hash for entry in scene.pool.mining_order()} <= {entry.tx.hash for entry in entries}
+        assert {entry.tx.hash for entry in scene.pool.listed.mining_order()} <= {entry.tx.hash for entry in entries}
     listed = scene.hashes()
     assert len(set(listed)) == len(listed) == scene.pool.held_count <= size
 

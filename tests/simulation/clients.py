@@ -150,7 +150,7 @@ class Clients:
         assert core is not None
         pool, chain = core._pool, core._chain
         # Not by `find`: that would list what other nodes have sent, which only happens when somebody asks.
-        pending = tx.hash in pool._entries
+        pending = tx.hash in pool.listed.entries
         height = self.ledger.confirmed.get(tx.hash)
         if height is not None and height <= visible:
             if pending:
@@ -162,7 +162,7 @@ class Clients:
             return True
         if pending:
             return False
-        reason = pool.reason_dropped(tx.hash)
+        reason = pool.drops.get(tx.hash)
         if reason is None:
             raise Violation("lost", f"{node.name} accepted {_name(tx)} and knows it no more")
         # A node that catches up drops it at one height and is looked at when it has come to another.

@@ -172,7 +172,7 @@ class Admissions(SubmissionCalls):
         """Let go what has waited for too long, and put on disk how long that is, for what waits on."""
         up_s = self._note_time()
         self._dropped(self._pool.expire())
-        if self._pool.has_waiting and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
+        if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
             self._journal.append_uptime(up_s)
             self._flush_soon()
 

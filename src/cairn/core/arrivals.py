@@ -44,7 +44,7 @@ class Arrivals:
         if not self.listeners:
             return
         self._pool.list_noted()
-        entries = self._pool.entries_since(self._next_seq)
+        entries = self._pool.listed.entries_since(self._next_seq)
         self._next_seq = self._pool.next_seq
         if entries:
             txs = [entry.tx for entry in reversed(entries)]

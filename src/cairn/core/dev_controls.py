@@ -105,7 +105,7 @@ class DevControls(DevCalls):
     async def snapshot(self) -> int:
         self._admissions.check_alive()
         # The oldest first, as they came in: that decides between equal prices.
-        pending = reversed(self._pool.entries_since(0))
+        pending = reversed(self._pool.listed.entries_since(0))
         entries = (
             JournalEntry(entry.received_at, entry.tx, entry.waits_since if entry.lead == WAITING else None)
             for entry in pending

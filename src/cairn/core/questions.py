@@ -43,10 +43,12 @@ class Questions(MempoolCalls):
         if location is not None:
             return ConfirmedTx(location[0])
         self._check_alive()
-        reason = self._pool.reason_dropped(tx_hash)
+        reason = self._pool.drops.get(tx_hash)
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        # Also for one sender's: the answer counts all that can be mined.
+        self._pool.list_noted()
         page = self._pool.page(limit, after, sender)
         items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
         return PendingPage(items, page.total, page.next, self._pool.pending_count)

@@ -246,6 +246,7 @@ class Core(CoreGateway):
         return ChainHead("ready", "", self.head)
 
     def status_in(self, phase: Phase, reason: str) -> Status:
+        self._pool.list_noted()
         return Status(
             phase=phase,
             reason=reason,
@@ -291,13 +292,13 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
     restored = 0
     pool.up_s = journal.up_s
     for tx_hash, reason in journal.recovered_drops:
-        pool.note_dropped(tx_hash, reason)
+        pool.drops.note(tx_hash, reason)
     for entry in journal.recovered:
         tx = entry.tx
         if tx.nonce < chain.account(tx.sender).nonce:
             journal.settle(tx.hash)
             if chain.find_location(tx.hash) is None:
-                pool.note_dropped(tx.hash, "nonce used")
+                pool.drops.note(tx.hash, "nonce used")
             continue
         try:
             admitted = pool.restore(tx, entry.received_at, entry.waits_since)
@@ -306,7 +307,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
             journal.append_drop(tx.hash, "evicted")
             journal.settle(tx.hash)
-            pool.note_dropped(tx.hash, "evicted")
+            pool.drops.note(tx.hash, "evicted")
             continue
         restored += admitted.added
         for tx_hash, reason in admitted.dropped:

@@ -1,13 +1,13 @@
-"""Every sender's lane, and the mining order over all of them. Each method leaves both in step."""
+"""Every sender's lane, the mining order over all of them, and each entry by its hash, kept in step."""
 
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import msgspec
 from sortedcontainers import SortedList
 
 from cairn.domain.sender_queue import SenderQueue
-from cairn.domain.types import MAX_UINT256, Account, Address
+from cairn.domain.types import MAX_UINT256, Account, Address, TxHash
 from cairn.mempool.entry import WAITING, Entry
 
 
@@ -102,6 +102,8 @@ class Order:
     def __init__(self) -> None:
         self.lanes: dict[Address, SenderLane] = {}
         """Of every sender that has something here; only changed here."""
+        self.entries: dict[TxHash, Entry] = {}
+        """As they came; only changed here."""
         self._arrivals = 0
         # Only leaders are sorted: a replacement at the head of ten thousand others then moves one of them.
         self._leaders = Ranking()
@@ -126,10 +128,19 @@ class Order:
         self._arrivals += 1
         return SenderLane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
 
+    def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
+        """What of a sender can be mined, by nonce, from `nonce` on."""
+        lane = self.lanes.get(sender)
+        return iter(()) if lane is None else islice(lane.ready, max(0, nonce - lane.nonce), None)
+
     # The order over all lanes.
 
+    def entries_since(self, seq: int) -> list[Entry]:
+        """What came with `seq` or later, the newest first."""
+        return list(takewhile(lambda entry: entry.seq >= seq, reversed(self.entries.values())))
+
     def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:
-        """What can be mined as things stand, from the place that `lead` and `nonce` name."""
+        """What can be mined as things stand, from the place of `lead` and `nonce` on. Nothing may change meanwhile."""
         for leader in self._leaders.entries_from(lead):
             ready, start = self._run_at(leader)
             if leader.bid == lead:
@@ -164,6 +175,7 @@ class Order:
 
     def add(self, lane: SenderLane, entry: Entry) -> None:
         self.lanes[lane.sender] = lane
+        self.entries[entry.tx.hash] = entry
         lane.reserve(entry.tx)
         if entry.tx.nonce != lane.next_nonce:
             self._queue(lane, entry)
@@ -176,6 +188,8 @@ class Order:
             self._lead(lane, first)
 
     def replace(self, lane: SenderLane, old: Entry, new: Entry) -> None:
+        del self.entries[old.tx.hash]
+        self.entries[new.tx.hash] = new
         lane.release(old.tx)
         lane.reserve(new.tx)
         if old.lead == WAITING:
@@ -187,8 +201,10 @@ class Order:
             lane.ready[position] = new
             self._lead(lane, position)
 
-    def remove(self, lane: SenderLane, entry: Entry, up_s: int) -> None:
+    def remove(self, entry: Entry, up_s: int) -> None:
         """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
+        lane = self.lane_of(entry)
+        del self.entries[entry.tx.hash]
         lane.release(entry.tx)
         if entry.lead == WAITING:
             self._unqueue(lane, entry)
@@ -215,6 +231,7 @@ class Order:
             departed += overtaken
             self._take_waiting(lane)
         for entry in departed:
+            del self.entries[entry.tx.hash]
             lane.release(entry.tx)
         self._lead(lane, 0)
         self._close_if_empty(lane)

@@ -1,26 +1,21 @@
 """The mempool: what is taken in, in which order it is mined, and what leaves when."""
 
 import contextlib
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import chain, islice, takewhile
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence, Set
+from itertools import islice
 
 import msgspec
 
-from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit, TxRejected
+from cairn.domain.errors import MempoolFull, SenderLimit, TxRejected
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
-from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Account, Address, DropReason, Rules, Tx, TxHash
-from cairn.mempool.cursor import Cursor, decode_cursor, encode_cursor
+from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
+from cairn.mempool.drops import Drop, RecentDrops
 from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.order import Order, SenderLane, bid_of, pays_more
 from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool_pages import Page, page_of_all, page_of_sender
 from cairn.mempool.unlisted import Unlisted
-
-DROPS_REMEMBERED = 100_000
-
-Drop = tuple[TxHash, DropReason]
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -32,28 +27,25 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     """What had to go for it."""
 
 
-class Page(NamedTuple):
-    entries: list[Entry]
-    total: int
-    """How many the listing holds, on all pages together."""
-    next: str | None
-
-
 class Mempool:
     """Transactions in mining order, each of them affordable after those of its sender before it.
 
     `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
+
+    What other nodes answer for is only noted until somebody asks. Questions to `listed` do not see it and change
+    nothing; the methods here that look for something list it first, as far as they need it.
     """
 
     def __init__(self, rules: Rules, limits: PoolLimits, state: StateView) -> None:
         self._rules = rules
         self._limits = limits
         self._state = state
-        self._entries: dict[TxHash, Entry] = {}
-        self._order = Order()
+        self.listed = Order()
+        """What has its place in the mining order; only changed here."""
         self._noted = Unlisted()
-        self._dropped: OrderedDict[TxHash, DropReason] = OrderedDict()
-        self._next_seq = 0
+        self.drops = RecentDrops()
+        self.next_seq = 0
+        """What the next one to be listed gets."""
         self.up_s = 0
         """How many seconds the node has been up, in all its lives: whoever has a clock keeps it so."""
 
@@ -61,30 +53,18 @@ class Mempool:
 
     @property
     def pending_count(self) -> int:
-        """How many can be mined as things stand."""
-        self.list_noted()
-        return self._order.ready_count
+        """How many of those that are listed can be mined as things stand."""
+        return self.listed.ready_count
 
     @property
     def queued_count(self) -> int:
-        """How many wait for a missing nonce."""
-        self.list_noted()
-        return self._order.waiting_count
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether anything that is listed waits for a missing nonce."""
-        return self._order.waiting_count > 0
+        """How many of those that are listed wait for a missing nonce."""
+        return self.listed.waiting_count
 
     @property
     def held_count(self) -> int:
         """All that is here, listed or not: what the limit is for."""
-        return len(self._entries) + self._noted.count
-
-    @property
-    def next_seq(self) -> int:
-        """What the next one to come in gets."""
-        return self._next_seq
+        return len(self.listed.entries) + self._noted.count
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
@@ -99,82 +79,26 @@ class Mempool:
     def _find_lane(self, sender: Address) -> SenderLane | None:
         if sender in self._noted.by_sender:
             self._list([sender])
-        return self._order.lanes.get(sender)
+        return self.listed.lanes.get(sender)
 
     def find(self, tx_hash: TxHash) -> Entry | None:
-        entry = self._entries.get(tx_hash)
+        entry = self.listed.entries.get(tx_hash)
         if entry is None and self._noted.count:
             self.list_noted()
-            return self._entries.get(tx_hash)
+            return self.listed.entries.get(tx_hash)
         return entry
-
-    def find_listed(self, tx_hash: TxHash) -> Entry | None:
-        """Like `find`, but what is only noted stays so, and is not found."""
-        return self._entries.get(tx_hash)
-
-    def reason_dropped(self, tx_hash: TxHash) -> DropReason | None:
-        """Why a transaction left without being confirmed; only the latest drops are remembered."""
-        return self._dropped.get(tx_hash)
 
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
         self.list_noted()
-        return [entry.tx for entry in islice(self._order.mining_order(), gas_limit // TRANSFER_GAS)]
-
-    def mining_order(self) -> Iterator[Entry]:
-        """All that is listed and can be mined as things stand; the pool must not change meanwhile."""
-        return self._order.mining_order()
-
-    def entries_since(self, seq: int) -> list[Entry]:
-        """What was listed with `seq` or later, the newest first."""
-        return list(takewhile(lambda entry: entry.seq >= seq, reversed(self._entries.values())))
-
-    def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
-        """What of a sender is listed and can be mined, by nonce, from `nonce` on."""
-        lane = self._order.lanes.get(sender)
-        if lane is None:
-            return iter(())
-        return islice(lane.ready, max(0, nonce - lane.nonce), None)
+        return [entry.tx for entry in islice(self.listed.mining_order(), gas_limit // TRANSFER_GAS)]
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
-        """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
+        """Of all senders' transactions, or of one's. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
-            return self._page_of_sender(limit, after, sender)
+            return page_of_sender(self._find_lane(sender), limit, after)
         self.list_noted()
-        shown = list(islice(self._entries_after(after), limit + 1))
-        cursor = self._cursor_at(shown[limit - 1]) if len(shown) > limit else None
-        return Page(shown[:limit], len(self._entries), cursor)
-
-    def _entries_after(self, cursor: str | None) -> Iterator[Entry]:
-        order = self._order
-        if cursor is None:
-            return chain(order.mining_order(), order.waiting_order())
-        listing, place, nonce = decode_cursor(cursor)
-        if listing == "ready":
-            return chain(order.mining_order(place, nonce + 1), order.waiting_order())
-        if listing == "waiting":
-            return order.waiting_order(place, nonce + 1)
-        raise InvalidQuery("after: is a cursor of the listing of one sender")
-
-    def _cursor_at(self, entry: Entry) -> str:
-        nonce = entry.tx.nonce
-        if entry.lead == WAITING:
-            return encode_cursor(Cursor("waiting", self._order.lane_of(entry).arrival, nonce))
-        return encode_cursor(Cursor("ready", entry.lead, nonce))
-
-    def _page_of_sender(self, limit: int, after: str | None, sender: Address) -> Page:
-        first_nonce = 0
-        if after is not None:
-            cursor = decode_cursor(after)
-            if cursor.listing != "sender":
-                raise InvalidQuery("after: is a cursor of the listing of all senders")
-            first_nonce = cursor.nonce + 1
-        lane = self._find_lane(sender)
-        if lane is None:
-            return Page([], 0, None)
-        shown = lane.entries_from(first_nonce)[: limit + 1]
-        next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None
-        return Page(shown[:limit], len(lane), next_cursor)
+        return page_of_all(self.listed, limit, after)
 
     # What comes in.
 
@@ -193,14 +117,15 @@ class Mempool:
         """
         if tx.sender in self._noted.by_sender:
             self._list([tx.sender])
-        known = self._entries.get(tx.hash)
+        order = self.listed
+        known = order.entries.get(tx.hash)
         if known is not None:
             return Admitted(added=False, queued=known.lead == WAITING)
         validate_tx(tx, self._rules)
         account = self._state.account(tx.sender)
-        lane = self._order.lanes.get(tx.sender)
+        lane = order.lanes.get(tx.sender)
         if lane is None:
-            lane = self._order.new_lane(tx.sender, account)
+            lane = order.new_lane(tx.sender, account)
         else:
             # It may have received something since.
             lane.balance = account.balance
@@ -209,19 +134,18 @@ class Mempool:
         if old is None and self._noted.count and self.held_count >= self._limits.size:
             # Before the newcomer gets its number: each of these takes one too.
             self.list_noted()
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self._next_seq), WAITING, local)
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), WAITING, local)
         entry.waits_since = self.up_s if waits_since is None else waits_since
         dropped: tuple[Drop, ...] = ()
         if old is not None:
-            self._order.replace(lane, old, entry)
-            dropped = (self._forget(old, "replaced"),)
+            order.replace(lane, old, entry)
+            dropped = (self.drops.note(old.tx.hash, "replaced"),)
         else:
-            if len(self._entries) >= self._limits.size:
+            if len(order.entries) >= self._limits.size:
                 dropped = (self._make_room(lane, entry),)
-            self._order.add(lane, entry)
-        self._next_seq += 1
-        self._entries[tx.hash] = entry
-        self._dropped.pop(tx.hash, None)
+            order.add(lane, entry)
+        self.next_seq += 1
+        self.drops.pop(tx.hash, None)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
     def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
@@ -237,10 +161,10 @@ class Mempool:
 
         It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
         """
-        if tx.hash in self._entries:
+        if tx.hash in self.listed.entries:
             return ()
         has_room = self.held_count < self._limits.size
-        if has_room and self._order.lanes.get(tx.sender) is None and self._noted.add(tx, received_at, self.up_s):
+        if has_room and tx.sender not in self.listed.lanes and self._noted.add(tx, received_at, self.up_s):
             return ()
         with contextlib.suppress(TxRejected, MempoolFull):
             return self.admit(tx, received_at, local=False).dropped
@@ -267,50 +191,47 @@ class Mempool:
     def _make_room(self, lane: SenderLane, newcomer: Entry) -> Drop:
         """Drop the worst that waits, or else the last in mining order; the newcomer must be better than it."""
         queued = newcomer.tx.nonce != lane.next_nonce
-        victim = self._order.find_worst_waiting()
+        victim = self.listed.find_worst_waiting()
         if victim is not None:
             better = not queued or pays_more(newcomer.bid, victim.bid)
         else:
-            victim = self._order.find_last_ready()
+            victim = self.listed.find_last_ready()
             lead = max(newcomer.bid, lane.ready[-1].lead) if lane.ready else newcomer.bid
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
             why = "waits for a missing nonce" if queued else "pays no more than the last"
             raise MempoolFull(f"{self._limits.size} transactions are pending, and this one {why}")
-        self._remove(victim)
-        return self._forget(victim, "evicted")
+        return self._drop(victim, "evicted")
 
     # What goes out.
 
     def confirm(self, txs: Sequence[Tx]) -> list[Drop]:
         """Let a block's transactions go, and those whose nonces it used. `state` must show the block by now."""
-        for tx in txs:
-            if self._entries.pop(tx.hash, None) is None:
-                self._dropped.pop(tx.hash, None)
-        dropped: list[Drop] = []
         confirmed = {tx.hash for tx in txs}
+        for tx_hash in confirmed:
+            self.drops.pop(tx_hash, None)
+        dropped: list[Drop] = []
         for sender in {tx.sender: None for tx in txs}:
-            lane = self._order.lanes.get(sender)
+            lane = self.listed.lanes.get(sender)
             if lane is not None:
-                dropped += self._settle(lane, self._state.account(sender))
+                dropped += self._settle(lane, confirmed)
             elif sender in self._noted.by_sender:
                 dropped += self._settle_noted(sender, confirmed)
         return dropped
 
-    def _settle_noted(self, sender: Address, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
-        passed = self._noted.settle(sender, self._state.account(sender).nonce)
-        return [self.note_dropped(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
-
     def settle_all(self) -> list[Drop]:
         """Let go what the state has no place for, after it moved on by more than a block."""
         dropped = [drop for sender in self._noted.senders() for drop in self._settle_noted(sender)]
-        senders = {entry.tx.sender: None for entry in self._entries.values()}
-        lanes = [lane for sender in senders if (lane := self._order.lanes.get(sender)) is not None]
-        return dropped + [drop for lane in lanes for drop in self._settle(lane, self._state.account(lane.sender))]
+        return dropped + [drop for lane in list(self.listed.lanes.values()) for drop in self._settle(lane)]
 
-    def _settle(self, lane: SenderLane, account: Account) -> list[Drop]:
-        departed = self._order.advance(lane, account.nonce)
-        dropped = [self._forget(entry, "nonce used") for entry in departed if entry.tx.hash in self._entries]
+    def _settle_noted(self, sender: Address, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
+        passed = self._noted.settle(sender, self._state.account(sender).nonce)
+        return [self.drops.note(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
+
+    def _settle(self, lane: SenderLane, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
+        account = self._state.account(lane.sender)
+        departed = self.listed.advance(lane, account.nonce)
+        dropped = [self.drops.note(entry.tx.hash, "nonce used") for entry in departed if entry.tx.hash not in confirmed]
         lane.balance = account.balance
         return dropped + self._drop_unpaid(lane) if lane.is_overdrawn else dropped
 
@@ -320,37 +241,20 @@ class Mempool:
         for entry in reversed(lane.entries_from(lane.nonce)):
             if not lane.is_overdrawn:
                 break
-            self._remove(entry)
-            dropped.append(self._forget(entry, "evicted"))
+            dropped.append(self._drop(entry, "evicted"))
         return dropped
 
     def remove(self, tx_hash: TxHash) -> list[Drop]:
         """Let one go that no block will take."""
         entry = self.find(tx_hash)
-        if entry is None:
-            return []
-        self._remove(entry)
-        return [self._forget(entry, "evicted")]
+        return [] if entry is None else [self._drop(entry, "evicted")]
 
     def expire(self) -> list[Drop]:
         """Drop what has waited for a missing nonce for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
         self.list_noted(up_s)
-        expired = self._order.waiting_since(up_s)
-        for entry in expired:
-            self._remove(entry)
-        return [self._forget(entry, "expired") for entry in expired]
+        return [self._drop(entry, "expired") for entry in self.listed.waiting_since(up_s)]
 
-    def _remove(self, entry: Entry) -> None:
-        self._order.remove(self._order.lane_of(entry), entry, self.up_s)
-
-    def note_dropped(self, tx_hash: TxHash, reason: DropReason) -> Drop:
-        """Remember a drop, also one that was made before a restart."""
-        self._dropped[tx_hash] = reason
-        if len(self._dropped) > DROPS_REMEMBERED:
-            self._dropped.popitem(last=False)
-        return tx_hash, reason
-
-    def _forget(self, entry: Entry, reason: DropReason) -> Drop:
-        del self._entries[entry.tx.hash]
-        return self.note_dropped(entry.tx.hash, reason)
+    def _drop(self, entry: Entry, reason: DropReason) -> Drop:
+        self.listed.remove(entry, self.up_s)
+        return self.drops.note(entry.tx.hash, reason)

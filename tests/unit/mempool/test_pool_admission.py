@@ -147,7 +147,7 @@ def test_a_replacement_pays_ten_per_cent_more(old: int, new: int, enough: bool) 
     if enough:
         admitted = pools.pool.admit(replacement, NOW)
         assert admitted == Admitted(added=True, queued=False, dropped=((held.hash, "replaced"),))
-        assert pools.pool.reason_dropped(held.hash) == "replaced"
+        assert pools.pool.drops.get(held.hash) == "replaced"
         assert pools.order() == [replacement]
     else:
         with pytest.raises(ReplacementUnderpriced):
@@ -172,7 +172,7 @@ def test_a_replacement_beyond_the_balance_leaves_the_old_one() -> None:
     with pytest.raises(InsufficientFunds):
         pools.pool.admit(transfer(1, 0, gas_price=11), NOW)
     assert pools.order() == [first, second]
-    assert pools.pool.reason_dropped(first.hash) is None
+    assert pools.pool.drops.get(first.hash) is None
 
 
 def test_a_replacement_frees_what_the_old_one_reserved() -> None:
@@ -198,8 +198,8 @@ def test_what_was_dropped_can_come_back() -> None:
         pools.pool.admit(cheap, NOW)
     pools.expire(10_800)
     pools.admit(cheap)
-    assert pools.pool.reason_dropped(cheap.hash) is None
-    assert pools.pool.reason_dropped(dear.hash) == "expired"
+    assert pools.pool.drops.get(cheap.hash) is None
+    assert pools.pool.drops.get(dear.hash) == "expired"
 
 
 def test_the_next_nonce_of_a_sender_without_transactions_is_the_confirmed_one() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cairn.mempool import pool as pool_module
+from cairn.mempool import drops as drops_module
 from cairn.mempool.policy import PoolLimits
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
@@ -14,7 +14,7 @@ def test_confirmed_ones_leave_without_a_reason() -> None:
     assert pools.commit(*chain[:2]) == []
     assert pools.order() == chain[2:]
     assert pools.pool.find(chain[0].hash) is None
-    assert pools.pool.reason_dropped(chain[0].hash) is None
+    assert pools.pool.drops.get(chain[0].hash) is None
     assert pools.pool.next_nonce(address(1)) == 4
 
 
@@ -38,7 +38,7 @@ def test_one_never_seen_uses_up_a_nonce() -> None:
     ours, next_one = pools.admit_chain(1, [10] * 2)
     foreign = transfer(1, 0, gas_price=50)
     assert pools.commit(foreign) == [(ours.hash, "nonce used")]
-    assert pools.pool.reason_dropped(ours.hash) == "nonce used"
+    assert pools.pool.drops.get(ours.hash) == "nonce used"
     assert pools.order() == [next_one]
 
 
@@ -66,7 +66,7 @@ def test_one_that_was_dropped_and_then_confirmed_elsewhere_is_not_called_dropped
     new = transfer(1, 0, gas_price=20)
     pools.admit(old, new)
     assert pools.commit(old) == [(new.hash, "nonce used")]
-    assert pools.pool.reason_dropped(old.hash) is None
+    assert pools.pool.drops.get(old.hash) is None
 
 
 def test_what_a_shrunken_balance_no_longer_pays_for_goes_from_the_end() -> None:
@@ -92,7 +92,7 @@ def test_what_waits_for_a_nonce_for_too_long_expires() -> None:
     pools.admit(young)
     assert pools.expire(106) == []
     assert pools.expire(107) == [(old.hash, "expired")]
-    assert pools.pool.reason_dropped(old.hash) == "expired"
+    assert pools.pool.drops.get(old.hash) == "expired"
     assert pools.listed() == [young]
     assert pools.expire(108) == [(young.hash, "expired")]
     assert pools.expire(10**6) == []
@@ -150,18 +150,18 @@ def test_the_replacement_of_one_that_waits_has_its_own_time() -> None:
 def test_a_drop_from_before_a_restart_is_remembered() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)
-    assert pools.pool.reason_dropped(tx.hash) is None
-    pools.pool.note_dropped(tx.hash, "evicted")
-    assert pools.pool.reason_dropped(tx.hash) == "evicted"
+    assert pools.pool.drops.get(tx.hash) is None
+    pools.pool.drops.note(tx.hash, "evicted")
+    assert pools.pool.drops.get(tx.hash) == "evicted"
 
 
 def test_only_so_many_drops_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "DROPS_REMEMBERED", 2)
+    monkeypatch.setattr(drops_module, "DROPS_REMEMBERED", 2)
     pools = PoolWithState()
     txs = [transfer(1, nonce) for nonce in range(3)]
     for tx in txs:
-        pools.pool.note_dropped(tx.hash, "expired")
-    assert [pools.pool.reason_dropped(tx.hash) for tx in txs] == [None, "expired", "expired"]
+        pools.pool.drops.note(tx.hash, "expired")
+    assert [pools.pool.drops.get(tx.hash) for tx in txs] == [None, "expired", "expired"]
 
 
 def test_after_a_jump_of_the_state_every_sender_is_looked_at() -> None:

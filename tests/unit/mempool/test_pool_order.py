@@ -104,7 +104,7 @@ def test_a_full_pool_drops_the_worst_that_waits_first() -> None:
     newcomer = transfer(3, 0, gas_price=10)
     assert pools.pool.admit(newcomer, NOW).dropped == ((cheap_and_late.hash, "evicted"),)
     assert pools.pool.find(cheap_and_late.hash) is None
-    assert pools.pool.reason_dropped(cheap_and_late.hash) == "evicted"
+    assert pools.pool.drops.get(cheap_and_late.hash) == "evicted"
     assert pools.listed() == [*pools.order(), dear, cheap]
 
 

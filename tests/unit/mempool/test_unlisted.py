@@ -50,7 +50,7 @@ def test_one_question_never_has_too_many_to_list() -> None:
     for nonce in range(MOST + 10):
         assert pools.pool.note(transfer(1, nonce, gas_price=10), NOW) == ()
     # The one too many was listed, and with it all of its sender.
-    assert len(pools.pool.entries_since(0)) == pools.pool.held_count == MOST + 10
+    assert len(pools.pool.listed.entries_since(0)) == pools.pool.held_count == MOST + 10
     assert pools.pool.pending_count == MOST + 10
 
 
@@ -59,8 +59,8 @@ def test_a_question_about_one_sender_lists_only_that_one() -> None:
     for sender in (1, 2):
         pools.pool.note(transfer(sender, 0), NOW)
     assert pools.pool.next_nonce(address(1)) == 1
-    assert [entry.tx.sender for entry in pools.pool.entries_since(0)] == [address(1)]
-    assert not pools.pool.entries_since(0)[0].local
+    assert [entry.tx.sender for entry in pools.pool.listed.entries_since(0)] == [address(1)]
+    assert not pools.pool.listed.entries_since(0)[0].local
     entry = pools.pool.find(transfer(2, 0).hash)
     assert entry is not None
     assert not entry.local
@@ -74,3 +74,14 @@ def test_what_is_submitted_here_too_is_ours_to_answer_for() -> None:
     entry = pools.pool.find(tx.hash)
     assert entry is not None
     assert (entry.received_at, pools.pool.held_count) == (NOW, 1)
+
+
+def test_reading_a_count_lists_nothing() -> None:
+    pools = PoolWithState()
+    pools.pool.note(transfer(1, 0, gas_price=10), NOW)
+    pools.pool.note(transfer(1, 1, gas_price=10), NOW)
+    for _ in range(2):
+        assert (pools.pool.pending_count, pools.pool.queued_count, pools.pool.held_count) == (0, 0, 2)
+        assert pools.pool.listed.entries_since(0) == []
+    pools.pool.list_noted()
+    assert (pools.pool.pending_count, pools.pool.queued_count, pools.pool.held_count) == (2, 0, 2)

@@ -134,7 +134,7 @@ class MempoolAdmission:
 
     def _return(self, tx: Tx) -> None:
         """CometBFT's mempool does not have `tx`, or no longer."""
-        entry = self._pool.find_listed(tx.hash)
+        entry = self._pool.listed.entries.get(tx.hash)
         if entry is not None:
             entry.delivery = RETURNED
 

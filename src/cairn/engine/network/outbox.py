@@ -136,7 +136,7 @@ class Outbox:
     def restarted(self) -> None:
         """CometBFT starts with an empty mempool."""
         self._decided()
-        for entry in self._pool.entries_since(0):
+        for entry in self._pool.listed.entries_since(0):
             entry.delivery = HERE
         self.look_at_all()
 
@@ -147,7 +147,7 @@ class Outbox:
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
         """Whether one of ours has waited so long that all peers may have missed it."""
-        find = self._pool.find_listed
+        find = self._pool.listed.entries.get
         sent_by = self._clock() - self._timing.stale_after_s
         for tx in txs:
             entry = find(tx.hash)
@@ -166,7 +166,7 @@ class Outbox:
     def _makes_ready(self, confirmed: Sequence[Tx]) -> bool:
         """Whether one that can be mined after these has still to be sent."""
         for tx in {tx.sender: tx for tx in confirmed}.values():
-            entry = next(self._pool.ready_from(tx.sender, tx.nonce + 1), None)
+            entry = next(self._pool.listed.ready_from(tx.sender, tx.nonce + 1), None)
             if entry is not None and entry.local and entry.delivery is not SENT:
                 return True
         return False
@@ -226,7 +226,7 @@ class Outbox:
         sent_before = now - self._timing.resend_after_s
         self._next_seq = self._pool.next_seq
         due = []
-        for entry in self._pool.mining_order():
+        for entry in self._pool.listed.mining_order():
             if entry.delivery is SENT:
                 if entry.sent_at < sent_before and not self._is_held(entry):
                     due.append(entry)
@@ -239,7 +239,7 @@ class Outbox:
 
     def _new(self) -> list[Entry]:
         """What came in since the last look and can be mined, with what it made ready of earlier ones."""
-        new = self._pool.entries_since(self._next_seq)
+        new = self._pool.listed.entries_since(self._next_seq)
         if new:
             self._next_seq = new[0].seq + 1
         due: dict[TxHash, Entry] = {}
@@ -248,7 +248,7 @@ class Outbox:
             if not entry.local or entry.lead == WAITING or entry.delivery is SENT:
                 continue
             due[entry.tx.hash] = entry
-            for later in self._pool.ready_from(entry.tx.sender, entry.tx.nonce + 1):
+            for later in self._pool.listed.ready_from(entry.tx.sender, entry.tx.nonce + 1):
                 if later.delivery is SENT or later.tx.hash in due or not later.local:
                     break
                 due[later.tx.hash] = later
@@ -288,7 +288,7 @@ class Outbox:
         return wanted
 
     def _is_here(self, entry: Entry) -> bool:
-        return self._pool.find_listed(entry.tx.hash) is entry
+        return self._pool.listed.entries.get(entry.tx.hash) is entry
 
     def _end_of_ticket(self, entries: Sequence[Entry], at: int) -> int:
         """Where the ticket from `at` on ends: one that came back goes alone, since it may have spoiled its bundle."""

@@ -114,7 +114,7 @@ def test_order_is_kept_while_senders_are_recovered(node: Node) -> None:
         return [await answer if isinstance(answer, Awaitable) else answer for answer in answers]
 
     assert {result.code for result in asyncio.run(check_all())} == {0}
-    assert node.pool.pending_count == 201
+    assert node.pending_count() == 201
 
 
 def test_checks_of_a_lost_connection_have_no_effect(node: Node) -> None:
@@ -180,7 +180,7 @@ def test_what_is_stale_leaves_cometbft_but_not_the_pool(node: Node) -> None:
     node.app.commit()
     assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [REFUSED, 8]
     assert node.returned() == [signed(0), signed(1)]
-    assert node.pool.pending_count == 2
+    assert node.pending_count() == 2
     assert [node.check(raw(nonce)).code for nonce in (0, 1)] == [0, 0]
 
 

@@ -28,7 +28,7 @@ def draft_of_poor(number: int) -> Draft:
 
 def test_what_comes_in_a_bundle_is_listed_one_by_one_and_proposed_as_it_is(node: Node) -> None:
     assert node.check(bundle(0, 1, 2)).code == 0
-    assert node.pool.pending_count == 3
+    assert node.pending_count() == 3
     assert node.prepare([bundle(0, 1, 2)]) == [bundle(0, 1, 2)]
 
 
@@ -39,7 +39,7 @@ def test_what_lost_its_place_to_a_block_is_told_whoever_asked_before(node: Node,
     node.finalize([raw(0, value=99)])
     node.app.commit()
     assert node.events.drops == [(signed(0).hash, "nonce used")]
-    assert node.pool.reason_dropped(signed(0).hash) == "nonce used"
+    assert node.pool.drops.get(signed(0).hash) == "nonce used"
     assert node.events.shown_before == [{signed(0).hash, signed(1).hash} if is_watched else set()]
     assert [entry.tx for entry in node.pool.page(10).entries] == [signed(1)]
 
@@ -67,15 +67,15 @@ def test_one_transfer_that_pays_carries_in_one_bundle_only(node: Node) -> None:
 def test_a_bundle_of_mostly_rubbish_is_refused_and_has_no_effect(node: Node) -> None:
     mostly = encode_bundle([raw(0), raw(7), raw(8)])
     assert node.check(mostly).code == 8
-    assert node.pool.pending_count == 0
+    assert node.pending_count() == 0
     # As much that can be mined as what cannot: honest nodes may see things differently for a moment.
     assert node.check(encode_bundle([raw(0), raw(7)])).code == 0
-    assert node.pool.pending_count == 1
+    assert node.pending_count() == 1
 
 
 def test_a_bundle_behind_a_gap_is_refused(node: Node) -> None:
     assert node.check(bundle(1, 2)).code == 8
-    assert node.pool.pending_count == 0
+    assert node.pending_count() == 0
 
 
 def test_ours_in_a_bundle_that_is_refused_are_sent_again(node: Node) -> None:
@@ -97,7 +97,7 @@ def test_a_forged_one_in_a_bundle_is_left_out(node: Node) -> None:
     forged = bytearray(raw(1))
     forged[-1] ^= 1
     assert node.check(encode_bundle([raw(0), bytes(forged)])).code == 0
-    assert node.pool.pending_count == 1
+    assert node.pending_count() == 1
     assert node.prepare([encode_bundle([raw(0), bytes(forged)])]) == [raw(0)]
 
 
@@ -135,7 +135,7 @@ def test_a_block_holds_what_is_in_its_bundles(node: Node, is_judged: bool) -> No
     ]
     node.app.commit()
     assert node.mined(1) == [signed(0), signed(1), signed(0, sender=1)]
-    assert node.pool.pending_count == 0
+    assert node.pending_count() == 0
 
 
 def test_a_bundle_of_every_type_is_listed_proposed_and_mined(node: Node) -> None:

@@ -275,14 +275,14 @@ class Looks:
 
     def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
         self.at: list[float] = []
-        mining_order = scene.pool.mining_order
+        mining_order = scene.pool.listed.mining_order
 
         def looked_at() -> Iterator[Entry]:
             self.at.append(round(virtual_loop().now, 3))
             virtual_loop().spend(each_s)
             return mining_order()
 
-        monkeypatch.setattr(scene.pool, "mining_order", looked_at)
+        monkeypatch.setattr(scene.pool.listed, "mining_order", looked_at)
 
 
 def test_what_cometbft_lost_is_sent_again_by_itself() -> None:

@@ -97,7 +97,7 @@ def test_a_long_bundle_that_can_be_mined_is_taken(node: Node, read: list[bytes])
     together = bundle(*range(100))
     assert check(node, together) == [0]
     assert len(read) == 100
-    assert node.pool.pending_count == 100
+    assert node.pending_count() == 100
     # It is known from then on.
     node.finalize([])
     node.app.commit()

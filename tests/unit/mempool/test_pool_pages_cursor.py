@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidQuery
 from cairn.domain.types import MAX_UINT64
-from cairn.mempool.cursor import Cursor, Listing, decode_cursor, encode_cursor
+from cairn.mempool.pool_pages import Cursor, Listing, decode_cursor, encode_cursor
 
 LISTINGS: list[Listing] = ["ready", "waiting", "sender"]
 
