@@ -9,7 +9,6 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.core.gateway import ChainHead
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
@@ -445,16 +444,5 @@ def test_a_long_history(tmp_path: Path) -> None:
         await submit(node, *range(60))
         node.mine()
         assert len(await read(node, f"/account/{SENDER}/txs?limit=1000")) == 60
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_a_core_that_knows_more_of_its_phase_than_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(node: RestNode) -> None:
-        async def answer() -> ChainHead:
-            return ChainHead("starting", "told so", 0)
-
-        monkeypatch.setattr(node.core, "newest", answer)
-        await refused(node, "/block/latest", 503, "STARTING")
 
     run_on_node(tmp_path, scenario)

@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 
 from cairn.api.chain_reads import ChainReads, split_hashes
-from cairn.core.gateway import ChainInfo, CoreGateway, Phase
+from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.errors import (
     Fatal,
     Reverting,
@@ -54,7 +54,7 @@ class ChainView(ChainReads):
         self._scratch_dir = scratch_dir
         self._on_fatal = on_fatal
         self.announced = -1
-        """The newest height that the core has told of."""
+        """The newest height that the core, or the disk, has told of."""
         self._retry: asyncio.TimerHandle | None = None
         self._listeners: list[ViewListener] = []
         self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
@@ -178,6 +178,20 @@ class ChainView(ChainReads):
 
     # Waiting.
 
+    async def reach_head(self) -> int:
+        """Return the newest height on disk, once reads show it: nobody has heard of a block above it.
+
+        The watermark tells, and not the core, so that what is there can be read whatever the core is doing.
+        """
+        if self._store is None and self.phase == "ready":
+            # It could not be opened yet, and is tried again.
+            await self.reach(0)
+        newest = self._reader().watermark.height()
+        if newest > self.height:
+            self.on_commit(newest)
+            await self.reach(newest)
+        return self.height
+
     async def reach(self, height: int, timeout_s: float = 5.0) -> None:
         """Return once reads show `height`. Raises `StoreUnavailable` if that never happens."""
         if self.height >= height:
@@ -240,27 +254,3 @@ class ChainView(ChainReads):
 
 def reverted_meanwhile() -> Reverting:
     return Reverting("the chain was reverted meanwhile: ask again")
-
-
-async def reach_head(gateway: CoreGateway, view: ChainView) -> int:
-    """Return the newest height, once this worker shows the newest block that the core has told anybody of.
-
-    A core whose disk refuses writes says so, and what is on the disk can be read all the same.
-    """
-    reverts = view.reverts
-    head = await gateway.newest()
-    if view.reverts != reverts:
-        # The head that it names was taken back before this was read.
-        return await reach_head(gateway, view)
-    if head.phase == "starting":
-        raise Starting(head.reason)
-    if head.phase == "unavailable":
-        if view.is_reverting:
-            raise Reverting(head.reason)
-        if view.height < 0:
-            raise StoreUnavailable(head.reason)
-    # Its notices and its answers come in one order: it has told of every block that anybody has heard of.
-    height = view.announced if head.phase == "unavailable" else head.height
-    if view.height < height:
-        await view.reach(height)
-    return view.height

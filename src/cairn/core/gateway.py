@@ -113,15 +113,6 @@ class Status(msgspec.Struct, frozen=True):
     """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
 
 
-class ChainHead(msgspec.Struct, frozen=True):
-    """The newest committed block, and whether others can follow it."""
-
-    phase: Phase
-    reason: str
-    """Why the phase is not `ready`; empty when it is."""
-    height: int
-
-
 class Checks(msgspec.Struct, frozen=True):
     """The outcome of a real write and read of each part: `ok`, or what went wrong."""
 
@@ -182,9 +173,6 @@ class FilterCalls(Calls):
 class ChainCalls(Calls):
     @call("memory", is_question=True)
     async def status(self) -> Status: ...
-
-    @call("memory", is_question=True)
-    async def newest(self) -> ChainHead: ...
 
     @call("open")
     async def check(self) -> Checks:

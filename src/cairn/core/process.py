@@ -16,7 +16,7 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import ChainHead, ChainInfo, Checks, Phase, Standing, Status
+from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
@@ -241,10 +241,6 @@ class CoreProcess(Answering):
         if core is None:
             return Status(self._phase, self._reason, 0, 0, 0, self._settings.mempool_size, int(time.time()))
         return core.status_in(self._phase, self._reason)
-
-    async def newest(self) -> ChainHead:
-        core = self._ended or self._core
-        return ChainHead(self._phase, self._reason, 0 if core is None else core.head)
 
     async def check(self) -> Checks:
         if self._core is None:

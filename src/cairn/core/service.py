@@ -22,7 +22,6 @@ from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
 from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
-    ChainHead,
     ChainInfo,
     Checks,
     CoreGateway,
@@ -241,9 +240,6 @@ class Core(CoreGateway):
 
     async def status(self) -> Status:
         return self.status_in("ready", "")
-
-    async def newest(self) -> ChainHead:
-        return ChainHead("ready", "", self.head)
 
     def status_in(self, phase: Phase, reason: str) -> Status:
         self._pool.list_noted()

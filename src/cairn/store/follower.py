@@ -39,7 +39,8 @@ class FollowerStore(ChainReader):
     def __init__(self, directory: Path, scratch: Path, watermark: Watermark) -> None:
         self._path = chain_path(directory)
         self._scratch = scratch
-        self._watermark = watermark
+        self.watermark = watermark
+        """How far the chain is on disk; `catch_up` shows it."""
         self._manifest = self._manifest_stamp()[0]
         super().__init__(self._open_secondary(), visible=-1)
 
@@ -75,7 +76,7 @@ class FollowerStore(ChainReader):
 
     def catch_up(self) -> int:
         """Show every block that is on disk by now; returns the newest height. Raises `StoreUnavailable`, `Corrupt`."""
-        target = self._watermark.height()
+        target = self.watermark.height()
         if target == self.visible:
             return target
         failure: NodeError | None = None
@@ -83,7 +84,7 @@ class FollowerStore(ChainReader):
             if attempt:
                 time.sleep(PAUSE_S)
                 # Anew: the block that was the newest a moment ago may be pruned by now.
-                target = self._watermark.height()
+                target = self.watermark.height()
             failure = None
             try:
                 if attempt and attempt % REOPEN_AFTER == 0:
@@ -97,7 +98,7 @@ class FollowerStore(ChainReader):
 
     def close(self) -> None:
         self._database.close()
-        self._watermark.close()
+        self.watermark.close()
 
     def _take_in(self) -> bool:
         """Whether all that the primary had written is taken in, with nothing missing in the middle."""
@@ -111,7 +112,7 @@ class FollowerStore(ChainReader):
         """Show the blocks up to `target`, if they are all there."""
         # Read after the blocks were taken in: nothing is removed before its height was told, so whatever is missing
         # from them by now is below this.
-        base = self._watermark.oldest()
+        base = self.watermark.oldest()
         if self.visible >= 0 and base > max(self.visible, self.base):
             # All that was shown is gone: a snapshot was restored. An attempt before it may have left other versions of
             # the same accounts, removed since; a secondary that saw those may not see what took their place.

@@ -120,14 +120,13 @@ class Watermark:
             content = os.pread(self._file, _KIND_BYTES, kind * _KIND_BYTES)
         except OSError as failure:
             raise StoreUnavailable(f"cannot read {self._path}: {failure}") from failure
-        numbers = []
-        for start in range(0, len(content), PAGE):
-            number = int.from_bytes(content[start : start + _NUMBER.size], "big")
-            if content[start : start + _NUMBER.size + _CHECKSUM.size] == _encode(kind, number):
-                numbers.append(number)
-        if not numbers:
-            raise Corrupt(f"{self._path}: {_NAMES[kind]}: none of its copies has its checksum")
-        return max(numbers)
+        pages = [content[start : start + _NUMBER.size + _CHECKSUM.size] for start in range(0, len(content), PAGE)]
+        # The greatest number first.
+        for page in sorted(pages, reverse=True):
+            number = int.from_bytes(page[: _NUMBER.size], "big")
+            if page == _encode(kind, number):
+                return number
+        raise Corrupt(f"{self._path}: {_NAMES[kind]}: none of its copies has its checksum")
 
     def _write(self, kind: int, number: int) -> None:
         content = _encode(kind, number)

@@ -126,6 +126,54 @@ def test_reach(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("phase", ["ready", "unavailable", "draining"])
+def test_the_newest_block_on_disk_is_shown_before_its_notice(phase: Phase, tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        recorder = Recorder()
+        connect(core, view)
+        view.on_phase(phase, "told")
+        view.subscribe(recorder)
+        assert await view.reach_head() == 0
+        make_block(core)
+        assert await view.reach_head() == view.height == 1
+        view.on_commit(1)
+        assert recorder.told == [1]
+
+    run(tmp_path, scenario)
+
+
+def test_the_head_is_waited_for_while_the_files_are_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        make_block(core)
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerStore, "catch_up", lambda self: 0)
+            reaching = asyncio.ensure_future(view.reach_head())
+            await asyncio.sleep(0)
+            assert not reaching.done()
+        assert await reaching == 1
+
+    run(tmp_path, scenario)
+
+
+def test_the_head_is_of_no_chain_that_is_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        def away(directory: Path, scratch_dir: Path) -> FollowerStore:
+            raise StoreUnavailable("not there yet")
+
+        with pytest.raises(Starting):
+            await view.reach_head()
+        with monkeypatch.context() as patched:
+            patched.setattr(FollowerStore, "open", away)
+            connect(core, view)
+            reaching = asyncio.ensure_future(view.reach_head())
+            await asyncio.sleep(0)
+            assert not reaching.done(), "the core is ready, so the store is about to be open"
+        assert await reaching == 0
+
+    run(tmp_path, scenario)
+
+
 def test_a_notice_that_comes_before_the_files_is_tried_again(tmp_path: Path) -> None:
     async def scenario(core: Core, view: ChainView) -> None:
         connect(core, view)

@@ -164,8 +164,8 @@ def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, t
     shutil.copytree(chain.directory, directory)
     other = ChainStore.open(directory, chain.genesis)
     extend(other, next_transfers(other, 3))
-    follower._watermark.close()
-    follower._watermark = type(follower._watermark).follow(directory / "watermark")
+    follower.watermark.close()
+    follower.watermark = type(follower.watermark).follow(directory / "watermark")
     assert follower.catch_up() == 2
     assert_same(follower, other)
     follower.close()

@@ -15,7 +15,7 @@ from starlette.responses import Response
 import cairn
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
-from cairn.api.chain_view import ChainView, reach_head, reverted_meanwhile
+from cairn.api.chain_view import ChainView, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
 from cairn.api.rest.parameters import (
     find_number,
@@ -156,7 +156,7 @@ class Lookups:
         named = request.path_params["hash"]
         self._view.get_info()
         if named == "latest":
-            await reach_head(self._gateway, self._view)
+            await self._view.reach_head()
             return self._block_at(self._view.height, request, form)
         height = find_number(named)
         if height is not None:
@@ -168,7 +168,7 @@ class Lookups:
     async def _get_block_of(self, block_hash: BlockHash, request: Request, form: Form) -> Response:
         answer = self._view.find_block(block_hash)
         if answer is None:
-            await reach_head(self._gateway, self._view)
+            await self._view.reach_head()
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
@@ -180,7 +180,7 @@ class Lookups:
 
     async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
         if height > self._view.height:
-            await reach_head(self._gateway, self._view)
+            await self._view.reach_head()
         if height > self._view.height:
             raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
         return self._block_at(height, request, form)
@@ -194,7 +194,7 @@ class Lookups:
         query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
         self._view.get_info()
-        await reach_head(self._gateway, self._view)
+        await self._view.reach_head()
         head = self._view.height
         base = self._view.base
         newest = head if after is None else min(head, after - 1)
@@ -209,9 +209,8 @@ class Lookups:
         form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
-        pending_nonce, _ = await asyncio.gather(
-            self._gateway.next_nonce(address), reach_head(self._gateway, self._view)
-        )
+        pending_nonce = await self._gateway.next_nonce(address)
+        await self._view.reach_head()
         account = self._view.account(address)
         return encoded(
             AccountView(
@@ -229,7 +228,7 @@ class Lookups:
         limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
-        await reach_head(self._gateway, self._view)
+        await self._view.reach_head()
         reverts = self._view.reverts
         found = self._view.history(address, after, limit + 1)
         shown = found[:limit]
@@ -249,7 +248,8 @@ class Lookups:
     async def get_chain(self, request: Request) -> Response:
         form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
         self._view.get_info()
-        status, _ = await asyncio.gather(self._gateway.status(), reach_head(self._gateway, self._view))
+        status = await self._gateway.status()
+        await self._view.reach_head()
         info = self._view.get_info()
         block_hash, header = self._view.get_header(self._view.height)
         return encoded(

@@ -62,7 +62,7 @@ class ReadingMethods:
 
     async def block_number(self, params: Params) -> str:
         check_count(params, 0, 0)
-        return quantity(await self._chain.head())
+        return quantity(await self._chain.view.reach_head())
 
     async def get_block_by_number(self, params: Params) -> Json | None:
         check_count(params, 1, 2)

@@ -1,6 +1,6 @@
 """Which block a call means, and the chain as of it."""
 
-from cairn.api.chain_view import ChainView, reach_head
+from cairn.api.chain_view import ChainView
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
 from cairn.api.rpc.values import BlockName
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, PendingTx
@@ -17,16 +17,12 @@ class Chain:
         """Raises `Unavailable` until the core has told."""
         return self.view.get_info()
 
-    async def head(self) -> int:
-        """The newest height, which this worker shows by now."""
-        return await reach_head(self.gateway, self.view)
-
     async def find_height(self, block: BlockName) -> int | None:
         """The height that is meant; None for a block that is not there, or not kept any more."""
         if block.hash is not None:
             found = self.view.find_height(block.hash)
             if found is None:
-                await self.head()
+                await self.view.reach_head()
                 found = self.view.find_height(block.hash)
             return found
         if block.tag == "earliest":
@@ -34,9 +30,9 @@ class Chain:
             return self.view.base
         if block.height is None:
             # Every block is final, so that latest, safe and finalized are one; pending is the state it starts from.
-            return await reach_head(self.gateway, self.view)
+            return await self.view.reach_head()
         if block.height > self.view.height:
-            await self.head()
+            await self.view.reach_head()
         return block.height if self.view.base <= block.height <= self.view.height else None
 
     async def state_height(self, block: BlockName) -> int:

@@ -196,7 +196,7 @@ class DevMethods:
         }
 
     async def _newest(self) -> tuple[BlockHash, Header]:
-        return self._chain.view.get_header(await self._chain.head())
+        return self._chain.view.get_header(await self._chain.view.reach_head())
 
 
 def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:

@@ -41,7 +41,7 @@ class FilterMethods:
     async def get_logs(self, params: Params) -> list[str]:
         """None: a transfer logs nothing."""
         last = last_named(params)
-        if last is not None and last > self._chain.view.height and last > await self._chain.head():
+        if last is not None and last > self._chain.view.height and last > await self._chain.view.reach_head():
             raise InvalidParams("block range extends beyond current head block")
         return []
 
@@ -89,7 +89,7 @@ class FilterMethods:
     async def _changes(self, params: Params) -> FilterChanges:
         name = filter_name(params)
         # Before the filter moves on, and no further than this: what cannot be read here would be lost.
-        shown = await self._chain.head()
+        shown = await self._chain.view.reach_head()
         changes = await self._gateway.find_changes(name, shown)
         if changes is None:
             raise filter_not_found()

@@ -56,7 +56,7 @@ class NamingMethods:
     async def coinbase(self, params: Params) -> str:
         """Who made the newest block, and got its fees."""
         check_count(params, 0, 0)
-        return data(self._chain.view.get_header(await self._chain.head())[1].proposer)
+        return data(self._chain.view.get_header(await self._chain.view.reach_head())[1].proposer)
 
     async def modules(self, params: Params) -> dict[str, str]:
         check_count(params, 0, 0)
