@@ -93,6 +93,8 @@ class ChainStore(ChainReader):
         self.genesis = genesis
         self._lock = lock
         self._watermark = watermark
+        self.journal_bounds: Bounds = watermark
+        """What the journal beside this chain must be found to hold."""
         self._recent = RecentAccounts(CACHED_ACCOUNTS)
         self._probes = 0
         self.head_header: Header
@@ -143,11 +145,6 @@ class ChainStore(ChainReader):
                 watermark.close()
             lock.release()
             raise
-
-    @property
-    def journal_bounds(self) -> Bounds:
-        """What the journal beside this chain must be found to hold."""
-        return self._watermark
 
     def account(self, address: Address) -> Account:
         known = self._recent.find(address)
