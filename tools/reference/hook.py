@@ -27,8 +27,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def fill(place: re.Match[str]) -> str:
     name = place[1]
     if name.startswith("cairn."):
-        # mkdocstrings reads the docstrings of this module.
-        return f"::: {name}"
+        # mkdocstrings reads the docstrings of this module. A client's reads are in a class that it extends.
+        return f"::: {name}\n    options:\n      inherited_members: {name.endswith('Client')}"
     if name not in PARTS:
         raise PluginError(f"there is no reference called {name!r}")
     return PARTS[name]()

@@ -1,4 +1,4 @@
-"""The client: every read and every submission, with the retries that are safe."""
+"""The client: reads, submissions with the retries that are safe, and streams of what is new."""
 
 import asyncio
 import ssl
@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 
 from cairn.client.account import Account, SignedTransfer
 from cairn.client.amount_strings import Amounts
+from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, check_same
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
@@ -19,44 +20,22 @@ from cairn.client.errors import (
     NodeUnreachable,
     Problem,
     TxNotFound,
-    UnexpectedAnswer,
     error_of,
 )
 from cairn.client.events import EventChannel
 from cairn.client.following import BlockFollower, PaymentFollower, RevertWatch
 from cairn.client.models import (
-    AccountState,
     Block,
-    BlockSummary,
-    Chain,
     ConfirmedTransaction,
-    MempoolItem,
     Outcome,
-    Probe,
-    Proof,
-    Readiness,
     Submitted,
-    Transaction,
-    Validators,
 )
-from cairn.client.paging import listed
 from cairn.client.transport import Repeat, Transport, may_be_taken, path_of
 from cairn.client.wallet import AsyncWallet
 
-_ACCOUNT = Decoder(AccountState)
-_BLOCK = Decoder(Block)
-_BLOCKS = Decoder(list[BlockSummary])
-_CHAIN = Decoder(Chain)
-_HISTORY = Decoder(list[ConfirmedTransaction])
-_MEMPOOL = Decoder(list[MempoolItem])
-_PROBE = Decoder(Probe)
 _PROBLEM = Decoder(Problem)
-_PROOF = Decoder(Proof)
-_READINESS = Decoder(Readiness)
 _RESULTS = Decoder(list[msgspec.Raw])
 _SUBMITTED = Decoder(Submitted)
-_TRANSACTION: Decoder[Transaction] = Decoder(Transaction)
-_VALIDATORS = Decoder(Validators)
 
 MAX_BATCH = 100
 HOLD_S = 20.0
@@ -69,7 +48,7 @@ Submission = SignedTransfer | Mapping[str, Any]
 """A signed transfer, or the fields of `POST /tx` as they are."""
 
 
-class AsyncClient:
+class AsyncClient(AsyncReads):
     """A node at `url`, such as `http://127.0.0.1:8645`.
 
     What fails because the node cannot be reached or is busy (429, 503) is tried again, with growing pauses and as the
@@ -97,10 +76,8 @@ class AsyncClient:
         chain_id: int | None = None,
         amounts: Amounts = "number",
     ) -> None:
-        self._chain_id = chain_id
-        self._transport = Transport(
-            url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls, amounts=amounts
-        )
+        transport = Transport(url, timeout_s=timeout_s, silence_timeout_s=silence_timeout_s, tls=tls, amounts=amounts)
+        super().__init__(transport, chain_id)
         self._patient = self._transport.with_timeout(outage_timeout_s)
         self._channel = EventChannel(
             self._transport.url,
@@ -111,10 +88,6 @@ class AsyncClient:
             amounts=amounts,
         )
         self._wallets: dict[Account, AsyncWallet] = {}
-
-    @property
-    def url(self) -> str:
-        return self._transport.url
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,7 +119,7 @@ class AsyncClient:
                 unreachable.tx_hash, unreachable.submission = transfer.tx_hash, body
             raise
         if isinstance(transfer, SignedTransfer):
-            _check_same(transfer.tx_hash, submitted.tx_hash)
+            check_same(transfer.tx_hash, submitted.tx_hash)
         return submitted
 
     async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
@@ -160,7 +133,7 @@ class AsyncClient:
             results += await self._submit_batch(bodies)
         for transfer, result in zip(transfers, results, strict=True):
             if isinstance(transfer, SignedTransfer) and isinstance(result, Submitted):
-                _check_same(transfer.tx_hash, result.tx_hash)
+                check_same(transfer.tx_hash, result.tx_hash)
         return results
 
     async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
@@ -204,82 +177,25 @@ class AsyncClient:
             query = {"wait": round(held_s, 3)}
             asked_at = asyncio.get_running_loop().time()
             try:
-                tx = await self._transport.get(path, _TRANSACTION, query, deadline=deadline, held_s=held_s)
+                tx = await self._transport.get(path, TRANSACTION, query, deadline=deadline, held_s=held_s)
             except TxNotFound:
                 # An unknown hash is held to the end; before it, the node knows that it will not come: a chain reverted.
                 was_held = asyncio.get_running_loop().time() - asked_at >= held_s
                 if not was_held or deadline.left_s(at_most=1.0) <= 0:
                     raise
                 continue
-            _check_same(tx_hash, tx.tx_hash)
+            check_same(tx_hash, tx.tx_hash)
             if isinstance(tx, ConfirmedTransaction):
                 return tx
             if deadline.left_s(at_most=1.0) <= 0:
                 raise ConfirmationTimeout(tx_hash, timeout_s)
-
-    # Reading.
-
-    async def transaction(self, tx_hash: str) -> Transaction:
-        """Raises `TxNotFound`, or `TxDropped` with the reason."""
-        tx = await self._transport.get(path_of("tx", tx_hash), _TRANSACTION)
-        _check_same(tx_hash, tx.tx_hash)
-        return tx
-
-    async def proof(self, tx_hash: str) -> Proof:
-        """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
-        return await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
-
-    async def block(self, block: str | int = "latest") -> Block:
-        """By hash, by height, or the newest. Raises `BlockNotFound`."""
-        found = await self._transport.get(path_of("block", block), _BLOCK)
-        if str(block).isdigit():
-            _check_same(int(block), found.block_height)
-        elif block != "latest":
-            _check_same(block, found.hash)
-        return found
-
-    async def account(self, address: str) -> AccountState:
-        """Balance and nonces; an address that was never used is an empty account."""
-        account = await self._transport.get(path_of("account", address), _ACCOUNT)
-        _check_same(address, account.address)
-        return account
-
-    async def chain(self) -> Chain:
-        """The chain's parameters, its newest block, and how full the mempool is.
-
-        Raises `UnexpectedAnswer` when it is not the chain that this client is for.
-        """
-        chain = await self._transport.get("/chain", _CHAIN)
-        if self._chain_id not in (None, chain.chain_id):
-            raise UnexpectedAnswer(f"{self.url} is a node of chain {chain.chain_id}, not of {self._chain_id}")
-        return chain
-
-    async def validators(self) -> Validators:
-        """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""
-        return await self._transport.get("/validators", _VALIDATORS)
 
     async def submit_update(self, update: Mapping[str, Any]) -> None:
         """Hand over a change of a network's validators that its administrators signed. Raises `UpdateRefused`.
 
         Only a block makes it happen, and no node keeps it until then: look at `validators`, and submit it again.
         """
-        await self._transport.post("/validators", update, _PROBE)
-
-    async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
-        """The newest first, down to the oldest that the node keeps, or `limit` of them."""
-        async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
-            yield block
-
-    async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
-        """What the account sent and received, the newest first."""
-        async for tx in listed(self._transport, path_of("account", address, "txs"), _HISTORY, {}, limit):
-            yield tx
-
-    async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
-        """The mempool in the order in which it will be mined, of all senders or of one."""
-        query = {} if sender is None else {"from": sender}
-        async for item in listed(self._transport, "/mempool", _MEMPOOL, query, limit):
-            yield item
+        await self._transport.post("/validators", update, PROBE)
 
     # Following.
 
@@ -323,20 +239,6 @@ class AsyncClient:
     async def _followed(self, from_height: int | None, on_rejoin: Callable[[], None]) -> AsyncGenerator[Block, None]:
         return BlockFollower(self._patient, await self.chain(), self._channel, on_rejoin).blocks(from_height)
 
-    # Probes: one attempt each, since they tell how things are now.
-
-    async def health(self) -> Probe:
-        """Whether the service is alive. Raises `NodeUnreachable`."""
-        return await self._transport.probe("/health", _PROBE)
-
-    async def startup(self) -> Probe:
-        """`started`, or `starting` while the node initialises."""
-        return await self._transport.probe("/startup", _PROBE)
-
-    async def ready(self) -> Readiness:
-        """Whether the node takes requests, and which part fails when it does not."""
-        return await self._transport.probe("/ready", _READINESS)
-
 
 def _body_of(transfer: Submission) -> Mapping[str, Any]:
     return transfer.body() if isinstance(transfer, SignedTransfer) else transfer
@@ -346,12 +248,6 @@ def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
     """Unsigned and without a nonce, a transfer would be another one each time that it is sent."""
     is_safe = all("signature" in body or "nonce" in body for body in bodies)
     return "always" if is_safe else "if unsent"
-
-
-def _check_same(asked: str | int, answered: str | int) -> None:
-    """Raises `UnexpectedAnswer` when the answer is about something else than what was asked for."""
-    if str(asked).lower() != str(answered):
-        raise UnexpectedAnswer(f"the node was asked for {asked}, and answers with {answered}")
 
 
 def _result_of(item: msgspec.Raw) -> Submitted | ApiError:

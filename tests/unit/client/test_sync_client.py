@@ -20,11 +20,11 @@ def test_the_generated_module_is_up_to_date() -> None:
 
 @pytest.mark.parametrize(("async_class", "sync_class"), [(AsyncClient, Client), (AsyncWallet, Wallet)])
 def test_both_faces_have_the_same_methods_with_the_same_parameters(async_class: type, sync_class: type) -> None:
-    names = {name for name in vars(async_class) if not name.startswith("_")}
+    names = {name for name in dir(async_class) if not name.startswith("_")}
     if async_class is AsyncWallet:
         # The wallets of a client are closed with it.
         names.remove("close")
-    assert names == {name for name in vars(sync_class) if not name.startswith("_")}
+    assert names == {name for name in dir(sync_class) if not name.startswith("_")}
     for name in names:
         theirs, ours = getattr(async_class, name), getattr(sync_class, name)
         assert isinstance(theirs, property) == isinstance(ours, property)
