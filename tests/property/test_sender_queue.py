@@ -103,8 +103,7 @@ class SenderQueueMachine(RuleBasedStateMachine):
         where = "in place of another" if old else "next" if nonce == self.next_nonce else "ahead"
         event(f"put {where}: {reason.__name__ if reason else 'yes'}")
         if reason is None and old is not None:
-            self.queue.release(old)
-            self.queue.reserve(tx)
+            self.queue.cost += tx.cost - old.cost
             self.txs[nonce - self.first] = tx
         elif reason is None and nonce == self.next_nonce:
             assert self.queue.take(tx)
@@ -118,7 +117,7 @@ class SenderQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.txs)
     @rule()
     def lose_the_last(self) -> None:
-        self.queue.release(self.txs.pop())
+        self.queue.cost -= self.txs.pop().cost
         self.queue.next_nonce -= 1
 
     @invariant()

@@ -30,7 +30,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
     next_nonce: int
     """What the next one must carry."""
     cost: int = 0
-    """Of all that is queued or reserved. While the balance covers it, each can be paid for in its turn."""
+    """Of all that is queued, and of what waits behind a hole. While the balance covers it, each can be paid for."""
 
     # Whether one fits.
 
@@ -78,16 +78,6 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
             raise InsufficientFunds(
                 f"the account holds {self.balance}; the sender's pending transactions and this one cost {cost}"
             )
-
-    # What comes and goes.
-
-    def reserve(self, tx: Tx) -> None:
-        """Count what `tx` costs, wherever it stands."""
-        self.cost += tx.cost
-
-    def release(self, tx: Tx) -> None:
-        """Give back what `tx` would have cost."""
-        self.cost -= tx.cost
 
     # What it comes to.
 

@@ -176,7 +176,7 @@ class Order:
     def add(self, lane: SenderLane, entry: Entry) -> None:
         self.lanes[lane.sender] = lane
         self.entries[entry.tx.hash] = entry
-        lane.reserve(entry.tx)
+        lane.cost += entry.tx.cost
         if entry.tx.nonce != lane.next_nonce:
             self._queue(lane, entry)
         else:
@@ -190,8 +190,7 @@ class Order:
     def replace(self, lane: SenderLane, old: Entry, new: Entry) -> None:
         del self.entries[old.tx.hash]
         self.entries[new.tx.hash] = new
-        lane.release(old.tx)
-        lane.reserve(new.tx)
+        lane.cost += new.tx.cost - old.tx.cost
         if old.lead == WAITING:
             self._unqueue(lane, old)
             self._queue(lane, new)
@@ -205,7 +204,7 @@ class Order:
         """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
         lane = self.lane_of(entry)
         del self.entries[entry.tx.hash]
-        lane.release(entry.tx)
+        lane.cost -= entry.tx.cost
         if entry.lead == WAITING:
             self._unqueue(lane, entry)
         else:
@@ -232,7 +231,7 @@ class Order:
             self._take_waiting(lane)
         for entry in departed:
             del self.entries[entry.tx.hash]
-            lane.release(entry.tx)
+            lane.cost -= entry.tx.cost
         self._lead(lane, 0)
         self._close_if_empty(lane)
         return departed

@@ -141,8 +141,8 @@ def test_a_block_of_others_can_overdraw_a_queue() -> None:
     seen = [queue.is_overdrawn]
     queue.balance -= 1
     seen.append(queue.is_overdrawn)
-    queue.release(transfer(1, 4))
+    queue.cost -= COST
     seen.append(queue.is_overdrawn)
-    queue.reserve(transfer(1, 4))
+    queue.cost += COST
     seen.append(queue.is_overdrawn)
     assert seen == [False, True, False, True]

@@ -137,7 +137,7 @@ class _Answer:
         if message["type"] == "http.response.start":
             self._has_begun = True
             headers = [*message["headers"], *self.extra]
-            if not any(name == b"cache-control" for name, _ in headers):
+            if b"cache-control" not in dict(headers):
                 headers.append((b"cache-control", b"no-store"))
             message["headers"] = headers
         await self._send(message)

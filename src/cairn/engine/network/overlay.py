@@ -121,8 +121,8 @@ class Overlay:
             lane.next_nonce += 1
         else:
             lane.txs[tx.nonce - lane.nonce] = tx
-            lane.release(old)
-        lane.reserve(tx)
+            lane.cost -= old.cost
+        lane.cost += tx.cost
         self._lanes[tx.sender] = lane
 
     def _lane_of(self, sender: Address) -> _Lane:
