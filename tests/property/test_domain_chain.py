@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from cairn.domain.errors import InvalidBlock
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.lattice import Lattice
-from cairn.domain.transition import BlockOutcome, build_block, verify_block
+from cairn.domain.transition import BlockOutcome, build_block
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, ZERO_ADDRESS, Account, Address, Block, Tx, TxHash
+from tests.support.verified_block import verify_block
 
 PEOPLE = [ZERO_ADDRESS, *(Address(bytes([number]) * 20) for number in range(1, 6))]
 GENESIS = Genesis(

@@ -10,13 +10,14 @@ from cairn.domain.governance import Governance, decode_governance, encode_govern
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.transition import BlockOutcome, GovernanceChange, verify_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange
 from cairn.domain.txs import rebuild_tx
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Rules, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
+from tests.support.verified_block import verify_block
 
 
 def audit(chain: ChainStore) -> int:

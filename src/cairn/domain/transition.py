@@ -146,33 +146,6 @@ def build_block(
     return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1], balances or {})
 
 
-def verify_block(
-    parent: Header,
-    parent_hash: BlockHash,
-    lattice: Lattice,
-    view: StateView,
-    block: Block,
-    rules: Rules,
-    governance: GovernanceChange | None = None,
-    balances: Mapping[Address, int] | None = None,
-) -> BlockOutcome:
-    """Apply `block` again and compare. Raises `InvalidBlock` naming the first field that differs."""
-    given = block.header
-    outcome = build_block(
-        parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance, balances
-    )
-    built = outcome.block
-    for field in Header.__struct_fields__:
-        if getattr(given, field) != getattr(built.header, field):
-            raise InvalidBlock(
-                f"block {built.header.height}: {field} is {_shown(getattr(given, field))}, "
-                f"but it follows as {_shown(getattr(built.header, field))}"
-            )
-    if block.hash != built.hash:
-        raise InvalidBlock(f"block {built.header.height}: hash is {_shown(block.hash)}, not {_shown(built.hash)}")
-    return outcome
-
-
 def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[AccountChange]:
     """Nonces stay."""
     changes = []
@@ -193,7 +166,3 @@ def _apply_txs(height: int, view: StateView, txs: Sequence[Tx], proposer: Addres
                 f"block {height}: transaction 0x{tx.hash.hex()} cannot be applied: {refusal.detail}"
             ) from refusal
     return ledger.close(proposer)
-
-
-def _shown(field: object) -> str:
-    return f"0x{field.hex()}" if isinstance(field, bytes) else str(field)

@@ -9,7 +9,7 @@ from cairn.domain.errors import InvalidBlock, NonceTooHigh
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
-from cairn.domain.transition import BlockOutcome, Ledger, build_block, verify_block
+from cairn.domain.transition import BlockOutcome, Ledger, build_block
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     MAX_UINT256,
@@ -22,6 +22,7 @@ from cairn.domain.types import (
     Tx,
     TxHash,
 )
+from tests.support.verified_block import verify_block
 
 ALICE, BOB, CAROL, PROPOSER = (Address(bytes([number]) * 20) for number in (1, 2, 3, 9))
 FUNDS = 10**9
