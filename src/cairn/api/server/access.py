@@ -162,13 +162,12 @@ class CallCounter:
         self._limiter = limiter
         self._client = client
         self._free = already_counted
-        self._is_limited = limiter.limits(client)
 
     def __call__(self) -> bool:
         if self._free:
             self._free -= 1
             return True
-        return not self._is_limited or self._limiter.take(self._client)
+        return not self._limiter.limits(self._client) or self._limiter.take(self._client)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
