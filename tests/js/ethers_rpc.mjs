@@ -8,7 +8,9 @@ const rpc = url + "/rpc";
 
 /** What `events` of the provider tell first, after `cause` has been made to happen. */
 async function heard(provider, event, cause) {
-  const told = new Promise((resolve) => provider.on(event, resolve));
+  const told = new Promise((resolve) => {
+    provider.on(event, resolve);
+  });
   const caused = cause();
   const value = await told;
   await caused;

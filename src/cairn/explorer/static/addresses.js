@@ -5,25 +5,39 @@ import { keccak256 } from "./keccak.js";
 
 const ADDRESS = /^0x[0-9a-f]{40}$/i;
 const REMEMBERED = 2_000;
+/** @type {Map<string, string>} */
 const spelled = new Map();
 const encoder = new TextEncoder();
 
+/** @param {string} text */
 export const isAddress = (text) => ADDRESS.test(text);
 
-/** The address with its checksum in the case of its letters. */
-export function checksummed(address) {
-    const lower = address.toLowerCase();
-    if (!spelled.has(lower)) {
-        if (spelled.size >= REMEMBERED) spelled.clear();
-        const digits = lower.slice(2);
-        const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
-        const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
-        spelled.set(lower, `0x${cased.join("")}`);
-    }
-    return spelled.get(lower);
+/** @param {string} lower */
+function spell(lower) {
+    const digits = lower.slice(2);
+    const mask = toHex(keccak256(encoder.encode(digits))).slice(2);
+    const cased = [...digits].map((digit, index) => (mask[index] >= "8" ? digit.toUpperCase() : digit));
+    return `0x${cased.join("")}`;
 }
 
-/** Why the text is no address to send to, or null when it is one. */
+/**
+ * The address with its checksum in the case of its letters.
+ * @param {string} address
+ */
+export function checksummed(address) {
+    const lower = address.toLowerCase();
+    const known = spelled.get(lower);
+    if (known !== undefined) return known;
+    if (spelled.size >= REMEMBERED) spelled.clear();
+    const spelling = spell(lower);
+    spelled.set(lower, spelling);
+    return spelling;
+}
+
+/**
+ * Why the text is no address to send to, or null when it is one.
+ * @param {string} text
+ */
 export function addressProblem(text) {
     if (!isAddress(text)) return "An address is 0x and 40 hexadecimal digits.";
     const letters = text.slice(2);

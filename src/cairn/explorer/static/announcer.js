@@ -1,5 +1,8 @@
 // What a screen reader is told besides what has the focus: rarely, and never every block.
 
+import { find } from "./dom.js";
+
+/** @param {string} text */
 export function announce(text) {
-    document.querySelector("#announcer").textContent = text;
+    find(document, "#announcer", HTMLElement).textContent = text;
 }

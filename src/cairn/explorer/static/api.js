@@ -1,6 +1,90 @@
 // The node's REST interface, as far as the page uses it. Integers are BigInts.
 
 import { parseExact } from "./exact.js";
+import { queryOf } from "./routes.js";
+
+/** @import { Query } from "./routes.js" */
+
+/**
+ * What the node answers, as docs/rest.md has it.
+ *
+ * @typedef {object} Header
+ * @property {bigint} blockHeight
+ * @property {string} hash
+ * @property {string} previousHash
+ * @property {bigint} timestamp
+ * @property {string} transactionsRoot
+ * @property {string} stateRoot
+ * @property {bigint} gasLimit
+ * @property {bigint} gasUsed
+ * @property {bigint} baseFeePerGas
+ * @property {string} proposer
+ * @property {bigint} chainId
+ *
+ * @typedef {Header & { transactionCount: bigint }} BlockSummary
+ * @typedef {Header & { transactions: string[] }} Block
+ *
+ * @typedef {object} Transfer What its sender signed. The type, 0 when there is none, says which prices there are.
+ * @property {bigint} [type]
+ * @property {string} from
+ * @property {string} to
+ * @property {bigint} value
+ * @property {bigint} nonce
+ * @property {bigint} gas
+ * @property {bigint} [gasPrice]
+ * @property {bigint} [maxFeePerGas]
+ * @property {bigint} [maxPriorityFeePerGas]
+ *
+ * @typedef {Transfer & { txHash: string, gasPrice: bigint }} Listed One of any list of transactions.
+ * @typedef {Listed & { receivedAt: bigint }} Waiting One of GET /mempool.
+ *
+ * @typedef {object} Place Where a block holds a transaction, and what that cost.
+ * @property {"confirmed"} status
+ * @property {bigint} blockHeight
+ * @property {string} blockHash
+ * @property {bigint} transactionIndex
+ * @property {bigint} fee
+ *
+ * @typedef {Listed & Place} Confirmed
+ * @typedef {Listed & { status: "pending" }} Pending
+ *
+ * @typedef {object} Proof
+ * @property {string} txHash
+ * @property {Transfer & { signature: string }} transaction
+ * @property {bigint} transactionIndex
+ * @property {bigint} transactionCount
+ * @property {string[]} proof
+ * @property {Header} header
+ *
+ * @typedef {object} Account
+ * @property {string} address
+ * @property {bigint} balance
+ * @property {bigint} nonce
+ * @property {bigint} pendingNonce
+ *
+ * @typedef {object} Chain
+ * @property {bigint} chainId
+ * @property {bigint} gasPrice
+ * @property {string} engine
+ * @property {{ blockHeight: bigint, hash: string }} head
+ * @property {{ pending: bigint, queued: bigint, limit: bigint }} mempool
+ *
+ * @typedef {object} Schemas The parts of the OpenAPI document that the page reads.
+ * @property {{ "x-signs-for": string[] }} Submission
+ * @property {{ "x-usual": bigint, oneOf: { maximum: bigint }[] }} FaucetAmount
+ */
+
+/**
+ * A page of a list; `after` names where the next begins.
+ * @template T
+ * @typedef {{ items: T[], after: string | null }} Page
+ */
+
+/**
+ * One of a list that is counted.
+ * @template T
+ * @typedef {Page<T> & { total: bigint }} CountedPage
+ */
 
 const RETRIES = 3;
 const RETRY_MS = 400;
@@ -8,6 +92,10 @@ const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
 
 /** A refusal of the node, in its own words (application/problem+json). */
 export class Problem extends Error {
+    /**
+     * @param {{ detail?: string, code?: string, reason?: string }} problem
+     * @param {number} status
+     */
     constructor(problem, status) {
         super(problem.detail ?? `The node answered ${status}.`);
         this.name = "Problem";
@@ -28,6 +116,10 @@ export class Unreachable extends Error {
 
 /** The answer is about something else than what was asked for: no node does that unless it lies. */
 export class OtherAnswer extends Error {
+    /**
+     * @param {string} asked
+     * @param {unknown} answered
+     */
     constructor(asked, answered) {
         super(`The node was asked for ${asked}, and answers with ${answered}.`);
         this.name = "OtherAnswer";
@@ -35,6 +127,27 @@ export class OtherAnswer extends Error {
     }
 }
 
+/** @typedef {Error & { code?: string | number, status?: number, reason?: string | null }} Failure */
+
+/**
+ * What was thrown, with what is known of it.
+ * @param {unknown} thrown
+ * @returns {Failure}
+ */
+export const asFailure = (thrown) => (thrown instanceof Error ? thrown : new Error(String(thrown)));
+
+/**
+ * Whether the node has refused with one of these statuses.
+ * @param {unknown} failure
+ * @param {number[]} statuses
+ */
+export const isProblem = (failure, ...statuses) => failure instanceof Problem && statuses.includes(failure.status);
+
+/**
+ * @param {number} ms
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
 export function pause(ms, signal) {
     return new Promise((resolve, reject) => {
         const timer = setTimeout(resolve, ms);
@@ -45,6 +158,10 @@ export function pause(ms, signal) {
     });
 }
 
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ */
 async function ask(path, options) {
     let response;
     let text;
@@ -61,47 +178,71 @@ async function ask(path, options) {
     return { body, headers: response.headers };
 }
 
-/** GET, once more when the node is busy for a moment: nothing changes by asking again. */
+/**
+ * GET, once more when the node is busy for a moment: nothing changes by asking again.
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ */
 async function get(path, signal) {
     for (let attempt = 1; ; attempt += 1) {
         try {
             return await ask(path, { signal });
         } catch (failure) {
-            const isPassing = failure.status === 429 || failure.status === 503;
-            if (!isPassing || attempt > RETRIES) throw failure;
+            if (!isProblem(failure, 429, 503) || attempt > RETRIES) throw failure;
             await pause(RETRY_MS * attempt, signal);
         }
     }
 }
 
+/**
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ */
 async function read(path, signal) {
     return (await get(path, signal)).body;
 }
 
+/**
+ * @param {string} path
+ * @param {Query} parameters
+ * @param {AbortSignal} [signal]
+ */
 async function readPage(path, parameters, signal) {
-    const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
-    const { body, headers } = await get(`${path}?${query}`, signal);
+    const { body, headers } = await get(`${path}?${queryOf(parameters)}`, signal);
     const next = NEXT_PAGE.exec(headers.get("link") ?? "");
-    const total = headers.get("x-total-count");
     return {
         items: body,
         after: next ? decodeURIComponent(next[1]) : null,
-        total: total === null ? null : BigInt(total),
+        total: BigInt(headers.get("x-total-count") ?? body.length),
     };
 }
 
+/**
+ * @param {string} path
+ * @param {object} body
+ */
 async function post(path, body) {
     const headers = { "content-type": "application/json" };
     return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).body;
 }
 
+/** @type {(signal?: AbortSignal) => Promise<Chain>} */
 export const getChain = (signal) => read("/chain", signal);
 
+/**
+ * @param {string} asked
+ * @param {unknown} answered
+ */
 function sameAs(asked, answered) {
     if (String(answered) !== asked.toLowerCase()) throw new OtherAnswer(asked, answered);
 }
 
-/** By hash or by height. */
+/**
+ * By hash or by height.
+ * @param {string} name
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Block>}
+ */
 export async function getBlock(name, signal) {
     const block = await read(`/block/${name}`, signal);
     if (/^0x/i.test(name)) sameAs(name, block.hash);
@@ -109,36 +250,69 @@ export async function getBlock(name, signal) {
     return block;
 }
 
+/**
+ * @param {string} hash
+ * @param {string} query
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Confirmed | Pending>}
+ */
 async function readTransaction(hash, query, signal) {
     const tx = await read(`/tx/${hash}${query}`, signal);
     sameAs(hash, tx.txHash);
     return tx;
 }
 
+/** @type {(hash: string, signal?: AbortSignal) => Promise<Confirmed | Pending>} */
 export const getTransaction = (hash, signal) => readTransaction(hash, "", signal);
+
+/** @type {(hash: string, seconds: number, signal?: AbortSignal) => Promise<Confirmed | Pending>} */
 export const awaitTransaction = (hash, seconds, signal) => readTransaction(hash, `?wait=${seconds}`, signal);
+
+/** @type {(hash: string, signal?: AbortSignal) => Promise<Proof>} */
 export const getProof = (hash, signal) => read(`/tx/${hash}/proof`, signal);
+
+/** @type {(address: string, signal?: AbortSignal) => Promise<Account>} */
 export const getAccount = (address, signal) => read(`/account/${address}`, signal);
+
+/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<BlockSummary>>} */
 export const listBlocks = (parameters, signal) => readPage("/blocks", parameters, signal);
+
+/** @type {(parameters: Query, signal?: AbortSignal) => Promise<CountedPage<Waiting>>} */
 export const listMempool = (parameters, signal) => readPage("/mempool", parameters, signal);
+
+/** @type {(address: string, parameters: Query, signal?: AbortSignal) => Promise<Page<Confirmed>>} */
 export const listHistory = (address, parameters, signal) => readPage(`/account/${address}/txs`, parameters, signal);
+
+/** @type {(transaction: object) => Promise<{ txHash: string }>} */
 export const submit = (transaction) => post("/tx", transaction);
+
+/** @type {(address: string, amount: bigint) => Promise<{ txHash: string }>} */
 export const askFaucet = (address, amount) => post("/faucet", { address, amount: amount.toString() });
 
+/** @type {Schemas | null} */
 let described = null;
 
-/** The schemas of the node's own description. */
+/**
+ * The schemas of the node's own description.
+ * @param {AbortSignal} [signal]
+ */
 async function schemas(signal) {
-    described ??= (await read("/openapi.json", signal)).components.schemas;
+    described ??= /** @type {Schemas} */ ((await read("/openapi.json", signal)).components.schemas);
     return described;
 }
 
-/** The accounts that need no signature: dev0, dev1 and so on. None on any chain but a dev chain. */
+/**
+ * The accounts that need no signature: dev0, dev1 and so on. None on any chain but a dev chain.
+ * @param {AbortSignal} [signal]
+ */
 export async function devAccounts(signal) {
     return (await schemas(signal)).Submission["x-signs-for"];
 }
 
-/** What the faucet gives, in wei: {usual, most}. */
+/**
+ * What the faucet gives, in wei: {usual, most}.
+ * @param {AbortSignal} [signal]
+ */
 export async function faucetAmounts(signal) {
     const { FaucetAmount } = await schemas(signal);
     return { usual: FaucetAmount["x-usual"], most: FaucetAmount.oneOf[0].maximum };

@@ -2,7 +2,10 @@
 
 const WHOLE_BYTES = /^0x(?:[0-9a-f]{2})*$/i;
 
-/** Throws a TypeError for anything else: what is shown and what is hashed must not be two things. */
+/**
+ * Throws a TypeError for anything else: what is shown and what is hashed must not be two things.
+ * @param {unknown} hex
+ */
 export function toBytes(hex) {
     if (typeof hex !== "string" || !WHOLE_BYTES.test(hex)) throw new TypeError(`${hex} is no hexadecimal text`);
     const bytes = new Uint8Array((hex.length - 2) / 2);
@@ -12,12 +15,14 @@ export function toBytes(hex) {
     return bytes;
 }
 
+/** @param {Iterable<number>} bytes */
 export function toHex(bytes) {
     let text = "0x";
     for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
     return text;
 }
 
+/** @param {Uint8Array[]} parts */
 export function joined(...parts) {
     const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
     let at = 0;

@@ -9,11 +9,22 @@ const HEIGHT = 132;
 const TOP = 14;
 const FLOOR = 112;
 
-/** The least round number that is not below the value: where the axis ends. */
+/** @typedef {{ height: bigint, value: number }} Point */
+
+/**
+ * The least round number that is not below the value: where the axis ends.
+ * @param {number} value
+ */
 function roundedUp(value) {
     const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
-    return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((limit) => limit >= value);
+    return [1, 2, 3, 4, 5, 6, 8].map((step) => step * power).find((limit) => limit >= value) ?? 10 * power;
 }
+
+/**
+ * The bar that the event is on, or null.
+ * @param {Event} event
+ */
+const barOf = ({ target }) => (target instanceof Element ? target.closest("g") : null);
 
 export class BarChart {
     #svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", preserveAspectRatio: "none" });
@@ -24,22 +35,28 @@ export class BarChart {
     #summary = "";
     #describe;
 
-    /** `describe` gives the words for one value: "3 transactions". There is room for `slots` bars. */
+    /**
+     * `describe` gives the words for one value: "3 transactions". There is room for `slots` bars.
+     * @param {{ title: string, slots: number, describe: (value: number) => string }} options
+     */
     constructor({ title, slots, describe }) {
         this.#slots = slots;
         this.#title = title;
         this.#describe = describe;
         const frame = h("div", { class: "frame" }, this.#top, this.#svg);
         this.element = h("figure", { class: "chart card" }, h("h2", null, title), frame, this.#said);
-        this.#svg.addEventListener("pointerover", (event) => this.#point(event.target.closest("g")));
+        this.#svg.addEventListener("pointerover", (event) => this.#point(barOf(event)));
         this.#svg.addEventListener("pointerleave", () => this.#point(null));
         this.#svg.addEventListener("click", (event) => {
-            const bar = event.target.closest("g");
+            const bar = barOf(event);
             if (bar) location.hash = href(`/block/${bar.dataset.height}`);
         });
     }
 
-    /** Show {height, value} of blocks, newest first. */
+    /**
+     * Newest first.
+     * @param {Point[]} points
+     */
     show(points) {
         const values = points.map((point) => point.value);
         const limit = roundedUp(Math.max(1, ...values));
@@ -62,6 +79,11 @@ export class BarChart {
         return [TOP, (TOP + FLOOR) / 2, FLOOR].map((y) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: y, y2: y }));
     }
 
+    /**
+     * @param {Point} point
+     * @param {number} index
+     * @param {number} limit
+     */
     #bar({ height, value }, index, limit) {
         const step = WIDTH / this.#slots;
         const x = WIDTH - (index + 1) * step;
@@ -82,6 +104,7 @@ export class BarChart {
         );
     }
 
+    /** @param {SVGElement | null} bar */
     #point(bar) {
         this.#said.textContent = bar?.dataset.words ?? this.#summary;
     }

@@ -7,16 +7,25 @@ const LAST_RETRY_MS = 8_000;
 /** Closes the socket of a dev chain that went back to a snapshot: the node is there, and some blocks are not. */
 const CHAIN_REVERTED = 4205;
 
+/** @typedef {"connecting" | "live" | "offline"} Connection */
+/** @typedef {{ blockHeight: bigint, hash: string }} NewBlock */
+
 export class BlockEvents {
+    /** @type {WebSocket | null} */
     #socket = null;
     #retryMs = FIRST_RETRY_MS;
-    #timer = null;
+    /** @type {number | undefined} */
+    #timer;
     #isReverted = false;
 
     /**
      * `resume` is asked at every connection for the height to be told from: one above what the page shows. It is told
      * whether the chain was reverted since the last. `onBlock` then gets every block from there on, in order.
      * `onState` hears "live", "offline", or "connecting" while there is only another chain to read.
+     * @param {object} options
+     * @param {(isReverted: boolean) => Promise<bigint>} options.resume
+     * @param {(block: NewBlock) => void} options.onBlock
+     * @param {(state: Connection) => void} options.onState
      */
     constructor({ resume, onBlock, onState }) {
         this.resume = resume;
@@ -45,6 +54,7 @@ export class BlockEvents {
         this.connect();
     }
 
+    /** @param {WebSocket} socket */
     async #subscribe(socket) {
         try {
             const fromHeight = await this.resume(this.#isReverted);
@@ -59,6 +69,10 @@ export class BlockEvents {
         }
     }
 
+    /**
+     * @param {WebSocket} socket
+     * @param {boolean} isReverted
+     */
     #retry(socket, isReverted) {
         if (socket !== this.#socket) return;
         this.#isReverted ||= isReverted;

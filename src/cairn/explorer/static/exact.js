@@ -4,7 +4,10 @@ const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const WHOLE = /^-?\d+$/;
 const MARK = "$integer";
 
-/** What JSON.parse gives, with a BigInt for every integer. Throws a SyntaxError as it does. */
+/**
+ * What JSON.parse gives, with a BigInt for every integer. Throws a SyntaxError as it does.
+ * @param {string} text
+ */
 export function parseExact(text) {
     const marked = text.replace(TOKEN, (token) => (WHOLE.test(token) ? `{"${MARK}":"${token}"}` : token));
     return JSON.parse(marked, (_, value) => (value?.[MARK] === undefined ? value : BigInt(value[MARK])));

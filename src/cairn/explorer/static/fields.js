@@ -2,15 +2,27 @@
 
 import { addressProblem, checksummed } from "./addresses.js";
 import { describeAmount, formatAmount, parseAmount, UNITS } from "./amounts.js";
+import { asFailure } from "./api.js";
 import { devAddress, devName } from "./devnames.js";
 import { h } from "./dom.js";
 
-/** A label, its control, one beside that if need be, and a place for a remark on it. */
+/** @import { Failure } from "./api.js" */
+/** @import { Unit } from "./amounts.js" */
+
+/**
+ * A label, its control, one beside that if need be, and a place for a remark on it.
+ * @template {HTMLElement} E
+ * @param {string} id
+ * @param {string} label
+ * @param {E} control
+ * @param {HTMLElement | null} beside
+ */
 export function field(id, label, control, beside = null) {
     control.id = id;
     if (!beside) control.classList.add("whole-row");
     const remark = h("p", { id: `${id}-remark`, class: "remark" });
     control.setAttribute("aria-describedby", remark.id);
+    /** @type {(text: string, isWrong: boolean) => void} */
     const show = (text, isWrong) => {
         control.setAttribute("aria-invalid", String(isWrong));
         remark.classList.toggle("wrong", isWrong);
@@ -19,12 +31,18 @@ export function field(id, label, control, beside = null) {
     return {
         element: h("div", { class: "field" }, h("label", { for: id }, label), control, beside, remark),
         control,
+        /** @param {string} text */
         explain: (text) => show(text, false),
+        /** @param {string} text */
         complain: (text) => show(text, true),
     };
 }
 
-/** What the field offers as a person types. */
+/**
+ * What the field offers as a person types.
+ * @param {string} id
+ * @param {string[]} dev
+ */
 const suggestions = (id, dev) =>
     h(
         "datalist",
@@ -35,6 +53,11 @@ const suggestions = (id, dev) =>
 /**
  * A field for an address, or for the name of one of the `dev` accounts. `read` gives the address, or says what is
  * wrong, moves the focus there, and gives null.
+ * @param {string} id
+ * @param {string} label
+ * @param {string} value
+ * @param {string} hint
+ * @param {string[]} dev
  */
 export function addressField(id, label, value, hint, dev) {
     const input = h("input", {
@@ -65,6 +88,9 @@ export function addressField(id, label, value, hint, dev) {
 /**
  * A field for an amount from `least` wei up, and up to `most` if there is such a limit; `remark` says more about one.
  * `read` gives it, or says what is wrong, moves the focus there, and gives null.
+ * @param {bigint} value
+ * @param {(amount: bigint) => string} remark
+ * @param {{ least?: bigint, most?: bigint | null }} limits
  */
 export function amountField(value, remark, { least = 0n, most = null } = {}) {
     const input = h("input", {
@@ -74,20 +100,22 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
         required: true,
         value: formatAmount(value, "coins").replaceAll(",", ""),
     });
+    const units = /** @type {Unit[]} */ (Object.keys(UNITS));
     const unit = h(
         "select",
         { "aria-label": "Unit", name: "unit" },
-        Object.keys(UNITS).map((name) => h("option", null, name)),
+        units.map((name) => h("option", null, name)),
     );
     const made = field("amount", "Amount", input, unit);
     const review = () => {
         try {
-            const amount = parseAmount(input.value, unit.value);
+            const amount = parseAmount(input.value, units[unit.selectedIndex]);
             if (amount < least) throw new RangeError(`${describeAmount(least)} at least.`);
             if (most !== null && amount > most) throw new RangeError(`${describeAmount(most)} at most.`);
             made.explain(remark(amount));
             return amount;
         } catch (failure) {
+            if (!(failure instanceof RangeError)) throw failure;
             made.complain(failure.message);
             return null;
         }
@@ -98,20 +126,31 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
     return { ...made, read: () => readOrFocus(input, review) };
 }
 
+/**
+ * @template T
+ * @param {HTMLElement} input
+ * @param {() => T | null} review
+ */
 function readOrFocus(input, review) {
     const value = review();
     if (value === null) input.focus();
     return value;
 }
 
-/** What a person can make of the commonest refusals; the node's own words follow. */
+/**
+ * What a person can make of the commonest refusals; the node's own words follow.
+ * @type {Record<string, string>}
+ */
 const MEANING = {
     INSUFFICIENT_FUNDS: "The account does not have that much, with the fee:",
     SENDER_LIMIT: "The account has too many transactions waiting:",
     UNREACHABLE: "It may have been sent or not; look at the account before you send it again.",
 };
 
-/** The node's own words, with money as people count it: it speaks of whole wei. */
+/**
+ * The node's own words, with money as people count it: it speaks of whole wei.
+ * @param {Failure} failure
+ */
 function wording({ code, message }) {
     if (code !== "INSUFFICIENT_FUNDS") return message;
     return message.replace(/\d+/g, (wei) => describeAmount(BigInt(wei)));
@@ -120,8 +159,10 @@ function wording({ code, message }) {
 /** A place under a form for a refusal; it is read out at once. */
 export function refusalPlace() {
     const element = h("p", { class: "refusal", role: "alert" });
-    const show = (failure) => {
-        element.textContent = [MEANING[failure.code], wording(failure)].filter(Boolean).join(" ");
+    /** @param {unknown} thrown */
+    const show = (thrown) => {
+        const failure = asFailure(thrown);
+        element.textContent = [MEANING[failure.code ?? ""], wording(failure)].filter(Boolean).join(" ");
     };
     const clear = () => {
         element.textContent = "";

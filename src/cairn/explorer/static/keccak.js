@@ -21,6 +21,7 @@ const [ROTATION, TARGET] = (() => {
 
 /** The round constants come from a shift register: bit 2^j - 1 of each is its next output. */
 const CONSTANTS = (() => {
+    /** @type {number[][]} */
     const constants = [];
     let register = 1;
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -35,6 +36,12 @@ const CONSTANTS = (() => {
     return constants;
 })();
 
+/**
+ * @param {Int32Array} low
+ * @param {Int32Array} high
+ * @param {Int32Array} columnsLow
+ * @param {Int32Array} columnsHigh
+ */
 function mixColumns(low, high, columnsLow, columnsHigh) {
     for (let x = 0; x < 5; x += 1) {
         columnsLow[x] = low[x] ^ low[x + 5] ^ low[x + 10] ^ low[x + 15] ^ low[x + 20];
@@ -51,6 +58,12 @@ function mixColumns(low, high, columnsLow, columnsHigh) {
     }
 }
 
+/**
+ * @param {Int32Array} low
+ * @param {Int32Array} high
+ * @param {Int32Array} movedLow
+ * @param {Int32Array} movedHigh
+ */
 function rotateAndMove(low, high, movedLow, movedHigh) {
     for (let lane = 0; lane < 25; lane += 1) {
         const bits = ROTATION[lane] & 31;
@@ -63,6 +76,10 @@ function rotateAndMove(low, high, movedLow, movedHigh) {
     }
 }
 
+/**
+ * @param {Int32Array} half
+ * @param {Int32Array} moved
+ */
 function combineRows(half, moved) {
     for (let row = 0; row < 25; row += 5) {
         for (let x = 0; x < 5; x += 1) {
@@ -71,6 +88,10 @@ function combineRows(half, moved) {
     }
 }
 
+/**
+ * @param {Int32Array} low
+ * @param {Int32Array} high
+ */
 function permute(low, high) {
     const [movedLow, movedHigh] = [new Int32Array(25), new Int32Array(25)];
     const [columnsLow, columnsHigh] = [new Int32Array(5), new Int32Array(5)];
@@ -84,6 +105,7 @@ function permute(low, high) {
     }
 }
 
+/** @param {Uint8Array} message */
 function padded(message) {
     const bytes = new Uint8Array((Math.floor(message.length / RATE_BYTES) + 1) * RATE_BYTES);
     bytes.set(message);
@@ -92,7 +114,10 @@ function padded(message) {
     return new DataView(bytes.buffer);
 }
 
-/** The 32 bytes of the hash. */
+/**
+ * The 32 bytes of the hash.
+ * @param {Uint8Array} message
+ */
 export function keccak256(message) {
     const data = padded(message);
     const [low, high] = [new Int32Array(25), new Int32Array(25)];

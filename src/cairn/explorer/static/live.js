@@ -1,21 +1,30 @@
 // What the page knows of the chain right now: the newest blocks, the mempool, and whether the node is there.
 
-import { getChain, listBlocks } from "./api.js";
+import { getChain, listBlocks, pause } from "./api.js";
 import { BlockEvents } from "./events.js";
+
+/** @import { BlockSummary, Chain } from "./api.js" */
+/** @import { Connection, NewBlock } from "./events.js" */
+/** @typedef {"blocks" | "chain" | "connection" | "reset"} Change */
 
 export const RECENT = 60;
 const REFRESH_MS = 300;
 const CHAIN_MS = 3_000;
 
 export class Live extends EventTarget {
-    /** "connecting", "live" or "offline". */
+    /** @type {Connection} */
     connection = "connecting";
-    /** The answer of GET /chain, or null before the first. */
-    chain = null;
-    /** Summaries of the newest blocks, newest first, without a hole. */
+    /**
+     * Summaries of the newest blocks, newest first, without a hole.
+     * @type {BlockSummary[]}
+     */
     blocks = [];
     /** Done once there is something to show. */
-    loaded = new Promise((resolve) => this.addEventListener("blocks", resolve, { once: true }));
+    loaded = new Promise((resolve) => {
+        this.addEventListener("blocks", resolve, { once: true });
+    });
+    /** @type {Chain | null} */
+    #chain = null;
 
     #events = new BlockEvents({
         resume: (isReverted) => this.#resume(isReverted),
@@ -24,7 +33,14 @@ export class Live extends EventTarget {
     });
     #isRefreshing = false;
     #isBehind = false;
+    /** @type {string | null} */
     #staleHash = null;
+
+    /** The answer of GET /chain; there once `loaded` is done. */
+    get chain() {
+        if (!this.#chain) throw new Error("the chain was not read yet");
+        return this.#chain;
+    }
 
     start() {
         this.#events.connect();
@@ -32,27 +48,38 @@ export class Live extends EventTarget {
         document.addEventListener("visibilitychange", () => this.#poll());
     }
 
-    /** Call `listener` at every change of that kind (blocks, chain, connection, reset) until `signal` aborts. */
+    /**
+     * Call `listener` at every change of that kind until `signal` aborts.
+     * @param {Change} kind
+     * @param {() => unknown} listener
+     * @param {AbortSignal} [signal]
+     */
     on(kind, listener, signal) {
         this.addEventListener(kind, listener, { signal });
     }
 
+    /** @param {Change} kind */
     #tell(kind) {
         this.dispatchEvent(new Event(kind));
     }
 
+    /** @param {Connection} state */
     #become(state) {
         if (state === this.connection) return;
         this.connection = state;
         this.#tell("connection");
     }
 
-    /** Read what is newest, and say from where to be told more: nothing is missed in between, however long it took. */
+    /**
+     * Read what is newest, and say from where to be told more: nothing is missed in between, however long it took.
+     * @param {boolean} isReverted
+     */
     async #resume(isReverted) {
         await this.#load(isReverted);
         return this.blocks[0].blockHeight + 1n;
     }
 
+    /** @param {NewBlock} block */
     #hear({ blockHeight, hash }) {
         const known = this.blocks.find((block) => block.blockHeight === blockHeight);
         if (known?.hash === hash) return;
@@ -68,7 +95,7 @@ export class Live extends EventTarget {
             while (this.#isBehind && !document.hidden) {
                 this.#isBehind = false;
                 await this.#load();
-                await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+                await pause(REFRESH_MS);
             }
         } catch {
             // The socket ends too when the node has gone, and the next connection reads everything anew.
@@ -90,12 +117,13 @@ export class Live extends EventTarget {
         // A chain that began anew, or went back to a snapshot, has other blocks at the same heights.
         const isOther = isReverted || (Boolean(newest) && joint < 0 && this.#contradicts(items));
         this.blocks = (joint < 0 ? items : [...items.slice(0, joint), ...this.blocks]).slice(0, RECENT);
-        this.chain = chain;
+        this.#chain = chain;
         this.#tell("chain");
         if (joint !== 0) this.#tell("blocks");
         if (isOther) this.#tell("reset");
     }
 
+    /** @param {BlockSummary[]} items */
     #contradicts(items) {
         if (items[0].blockHeight < this.blocks[0].blockHeight) return true;
         const hashes = new Map(this.blocks.map((block) => [block.blockHeight, block.hash]));
@@ -107,7 +135,7 @@ export class Live extends EventTarget {
         if (document.hidden || this.connection !== "live") return;
         this.#refresh();
         try {
-            this.chain = await getChain();
+            this.#chain = await getChain();
         } catch {
             return;
         }

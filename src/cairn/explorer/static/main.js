@@ -2,6 +2,7 @@
 
 import { announce } from "./announcer.js";
 import { devAccounts } from "./api.js";
+import { find } from "./dom.js";
 import { Live } from "./live.js";
 import { Router } from "./router.js";
 import { href } from "./routes.js";
@@ -17,6 +18,10 @@ import { searchView } from "./views/search.js";
 import { sendView } from "./views/send.js";
 import { transactionView } from "./views/transaction.js";
 
+/** @import { Route } from "./routes.js" */
+/** @import { View } from "./router.js" */
+
+/** @type {Record<string, View>} */
 const VIEWS = {
     "": overviewView,
     account: accountView,
@@ -33,13 +38,16 @@ const CONNECTION_TEXT = { connecting: "Connecting", live: "Live", offline: "Offl
 /** A restart of the node that takes no longer is not worth a word. */
 const ANNOUNCE_AFTER_MS = 2_000;
 
+/** @param {Live} live */
 function showConnection(live) {
-    const place = document.querySelector("#connection");
+    const place = find(document, "#connection", HTMLElement);
+    const word = find(place, "span", HTMLElement);
     let announced = "live";
-    let timer = null;
+    /** @type {number | undefined} */
+    let timer;
     live.on("connection", () => {
         place.dataset.state = live.connection;
-        place.querySelector("span").textContent = CONNECTION_TEXT[live.connection];
+        word.textContent = CONNECTION_TEXT[live.connection];
         clearTimeout(timer);
         timer = setTimeout(() => {
             if (live.connection === announced) return;
@@ -53,8 +61,9 @@ function showConnection(live) {
     });
 }
 
+/** @param {Route} route */
 function markCurrent({ name }) {
-    for (const link of document.querySelectorAll("#navigation a")) {
+    for (const link of find(document, "#navigation", HTMLElement).querySelectorAll("a")) {
         const isCurrent = link.hash.replace("#/", "") === name;
         if (isCurrent) link.setAttribute("aria-current", "page");
         else link.removeAttribute("aria-current");
@@ -62,8 +71,8 @@ function markCurrent({ name }) {
 }
 
 function prepareSearch() {
-    const form = document.querySelector("#search");
-    const input = form.querySelector("input");
+    const form = find(document, "#search", HTMLFormElement);
+    const input = find(form, "input", HTMLInputElement);
     form.addEventListener("submit", (event) => {
         event.preventDefault();
         if (!input.value.trim()) return;
@@ -71,7 +80,7 @@ function prepareSearch() {
         input.value = "";
     });
     document.addEventListener("keydown", (event) => {
-        const isTyping = event.target.closest?.("input, textarea, select");
+        const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select");
         if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
         input.focus();
@@ -80,15 +89,15 @@ function prepareSearch() {
 
 /** The part of the address behind # names views, so the link must move the focus by itself. */
 function prepareSkipLink() {
-    document.querySelector(".skip").addEventListener("click", (event) => {
+    find(document, ".skip", HTMLElement).addEventListener("click", (event) => {
         event.preventDefault();
-        document.querySelector("main").focus();
+        find(document, "main", HTMLElement).focus();
     });
 }
 
 async function showFaucetLink() {
     const accounts = await devAccounts().catch(() => []);
-    const link = document.querySelector("#faucet-link");
+    const link = find(document, "#faucet-link", HTMLElement);
     link.hidden = accounts.length === 0;
     link.classList.remove("unsure");
 }
@@ -101,7 +110,7 @@ async function start() {
     prepareSkipLink();
     live.on("reset", () => announce("The chain has changed; this is how it is now"));
     live.start();
-    const router = new Router({ outlet: document.querySelector("main"), views: VIEWS, live, onShown: markCurrent });
+    const router = new Router({ outlet: find(document, "main", HTMLElement), views: VIEWS, live, onShown: markCurrent });
     await router.start();
     performance.mark("cairn-interactive");
     showFaucetLink();

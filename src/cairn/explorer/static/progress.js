@@ -1,32 +1,46 @@
 // A transaction on its way: submitted, pending, confirmed.
 
-import { awaitTransaction, pause, Unreachable } from "./api.js";
+import { asFailure, awaitTransaction, isProblem, pause, Unreachable } from "./api.js";
 import { announce } from "./announcer.js";
 import { grouped } from "./amounts.js";
 import { fill, h } from "./dom.js";
 import { blockLink, copyButton, hashLink } from "./widgets.js";
 
+/** @import { Confirmed } from "./api.js" */
+/** @import { Child } from "./dom.js" */
+
 const WAIT_S = 25;
 const RETRY_MS = 1_000;
 
-/** The confirmed transaction, however long it takes and even if the node restarts meanwhile. Throws its `Problem`. */
+/**
+ * The confirmed transaction, however long it takes and even if the node restarts meanwhile. Throws its `Problem`.
+ * @param {string} hash
+ * @param {AbortSignal} signal
+ * @returns {Promise<Confirmed>}
+ */
 export async function untilConfirmed(hash, signal) {
     for (;;) {
         try {
             const tx = await awaitTransaction(hash, WAIT_S, signal);
             if (tx.status === "confirmed") return tx;
         } catch (failure) {
-            const isPassing = failure instanceof Unreachable || failure.status === 503;
+            const isPassing = failure instanceof Unreachable || isProblem(failure, 503);
             if (!isPassing) throw failure;
             await pause(RETRY_MS, signal);
         }
     }
 }
 
+/** @type {(state: "done" | "now" | "later" | "failed", ...content: Child[]) => HTMLElement} */
 const step = (state, ...content) =>
     h("li", { class: state, "aria-current": state === "now" ? "step" : null }, ...content);
 
-/** Shows a submitted transaction's way, until its end; above those that were sent before. */
+/**
+ * Shows a submitted transaction's way, until its end; above those that were sent before.
+ * @param {HTMLElement} list
+ * @param {string} hash
+ * @param {AbortSignal} signal
+ */
 export async function showProgress(list, hash, signal) {
     const place = h("div");
     list.prepend(place);
@@ -44,7 +58,8 @@ export async function showProgress(list, hash, signal) {
         announce(`Confirmed in block ${grouped(tx.blockHeight)}`);
     } catch (failure) {
         if (signal.aborted) return;
-        fill(place, h("ol", { class: "progress" }, submitted(), step("failed", failure.message)));
-        announce(failure.message);
+        const { message } = asFailure(failure);
+        fill(place, h("ol", { class: "progress" }, submitted(), step("failed", message)));
+        announce(message);
     }
 }

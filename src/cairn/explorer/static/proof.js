@@ -7,6 +7,11 @@ import { keccak256 } from "./keccak.js";
 import { recoverAddress } from "./secp256k1.js";
 import { sha256 } from "./sha256.js";
 
+/** @import { Confirmed, Header, Transfer, Proof } from "./api.js" */
+/** @typedef {{ side: "leaf" | "left" | "right", sibling: string | null, result: string }} Step */
+/** @typedef {"transaction" | "sender" | "root" | "count" | "header" | "shown"} Claim */
+/** @typedef {{ name: Claim, computed: string, claimed: string, holds: boolean }} Check */
+
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 const PAIRS_A_TURN = 512;
@@ -19,28 +24,39 @@ const [EMPTY_BLOOM, NO_MIX, NO_NONCE] = [new Uint8Array(256), new Uint8Array(32)
 /** "cairn" and the version of the header's format. */
 const FORMAT = toBytes("0x636169726e01");
 
+/** @param {string} txHash */
 export const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
+/** @type {(left: Uint8Array, right: Uint8Array) => Uint8Array} */
 export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 
 // RLP, as far as headers and transfers need it: integers, strings, one list.
 
+/** @param {unknown} value */
 function integerBytes(value) {
     if (typeof value !== "bigint" || value < 0n) throw new TypeError(`${value} is no integer from 0`);
     const digits = value.toString(16);
     return value === 0n ? new Uint8Array() : toBytes(`0x${digits.length % 2 ? "0" : ""}${digits}`);
 }
 
+/**
+ * @param {number} size
+ * @param {number} short
+ */
 function lengthPrefix(size, short) {
     if (size < 56) return Uint8Array.of(short + size);
     const bytes = integerBytes(BigInt(size));
     return joined(Uint8Array.of(short + 55 + bytes.length), bytes);
 }
 
+/** @param {Uint8Array} bytes */
 function encodeString(bytes) {
     return bytes.length === 1 && bytes[0] < 0x80 ? bytes : joined(lengthPrefix(bytes.length, 0x80), bytes);
 }
 
-/** Of strings, and of lists that are encoded already. */
+/**
+ * Of strings, and of lists that are encoded already.
+ * @param {Uint8Array[]} items
+ */
 function encodeList(items) {
     const body = joined(...items.map((item) => (item === EMPTY_LIST ? item : encodeString(item))));
     return joined(lengthPrefix(body.length, 0xc0), body);
@@ -48,13 +64,19 @@ function encodeList(items) {
 
 const EMPTY_LIST = Uint8Array.of(0xc0);
 
-/** As the header's extra data ends with it: in eight bytes. */
+/**
+ * As the header's extra data ends with it: in eight bytes.
+ * @param {bigint} chainId
+ */
 function chainIdBytes(chainId) {
     const bytes = integerBytes(chainId);
     return joined(new Uint8Array(8 - bytes.length), bytes);
 }
 
-/** The hash that a block with this header has. */
+/**
+ * The hash that a block with this header has.
+ * @param {Header} header
+ */
 export function headerHash(header) {
     const fields = [
         toBytes(header.previousHash),
@@ -77,16 +99,26 @@ export function headerHash(header) {
     return toHex(keccak256(encodeList(fields)));
 }
 
-/** What a transfer of its type says of its price. Fields of another type are not signed, so it must not have them. */
+/**
+ * What a transfer of its type says of its price. Fields of another type are not signed, so it must not have them.
+ * @param {Transfer} transfer
+ */
 function pricesOf({ type = 0n, gasPrice, maxFeePerGas, maxPriorityFeePerGas }) {
     if (![0n, 1n, 2n].includes(type)) throw new TypeError(`${type} is no type of a transfer`);
     const caps = [maxPriorityFeePerGas, maxFeePerGas];
     const [own, others] = type === 2n ? [caps, [gasPrice]] : [[gasPrice], caps];
     if (others.some((price) => price !== undefined)) throw new TypeError("it names a price of another type");
-    return own;
+    return /** @type {bigint[]} */ (own); // One that it lacks is refused when it is encoded.
 }
 
-/** What is signed of a transfer, and what is hashed with its signature `v`, `r`, `s`: legacy (EIP-155), or of its type. */
+/**
+ * What is signed of a transfer, and what is hashed with its signature `v`, `r`, `s`: legacy (EIP-155), or of its type.
+ * @param {Transfer} transfer
+ * @param {bigint} chainId
+ * @param {bigint} parity
+ * @param {Uint8Array} r
+ * @param {Uint8Array} s
+ */
 function transferBytes(transfer, chainId, parity, r, s) {
     const { type = 0n, nonce, gas, to, value } = transfer;
     const prices = pricesOf(transfer).map(integerBytes);
@@ -98,11 +130,16 @@ function transferBytes(transfer, chainId, parity, r, s) {
         return [encodeList([...fields, integerBytes(chainId), none, none]), encodeList([...fields, v, r, s])];
     }
     const fields = [integerBytes(chainId), integerBytes(nonce), ...prices, ...payment, EMPTY_LIST];
+    /** @param {Uint8Array[]} items */
     const typed = (items) => joined(integerBytes(type), encodeList(items));
     return [typed(fields), typed([...fields, integerBytes(parity), r, s])];
 }
 
-/** The hash of a transfer with its signature, and the account whose key made it. */
+/**
+ * The hash of a transfer with its signature, and the account whose key made it.
+ * @param {Proof["transaction"]} transfer
+ * @param {bigint} chainId
+ */
 export function signedTransfer(transfer, chainId) {
     const bytes = toBytes(transfer.signature);
     if (bytes.length !== 65) return { hash: "no hash: a signature has 65 bytes", sender: null };
@@ -111,16 +148,25 @@ export function signedTransfer(transfer, chainId) {
     return { hash: toHex(keccak256(signed)), sender: recoverAddress(keccak256(signing), bytes) };
 }
 
-/** What a transfer pays for a unit of gas in a block with this base fee. */
+/**
+ * What a transfer pays for a unit of gas in a block with this base fee.
+ * @param {Transfer} transfer
+ * @param {bigint} baseFee
+ */
 function paidPrice(transfer, baseFee) {
     const [price, cap] = pricesOf(transfer);
     if (cap === undefined) return price;
     return baseFee + price < cap ? baseFee + price : cap;
 }
 
-/** The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands. */
+/**
+ * The Merkle root over all hashes. Lets the page breathe in between: a block can hold many thousands.
+ * @param {string[]} txHashes
+ * @param {() => Promise<void>} breathe
+ */
 export async function transactionsRoot(txHashes, breathe) {
     if (txHashes.length === 0) return EMPTY_ROOT;
+    /** @type {Uint8Array[]} */
     let level = [];
     for (const [index, hash] of txHashes.entries()) {
         level.push(leafHash(hash));
@@ -137,11 +183,16 @@ export async function transactionsRoot(txHashes, breathe) {
     return toHex(level[0]);
 }
 
-/** Every step from the transaction up to the root: {side, sibling, result}. Null when the path does not fit. */
+/**
+ * Every step from the transaction up to the root. Null when the path does not fit.
+ * @param {Pick<Proof, "txHash" | "transactionIndex" | "transactionCount" | "proof">} path
+ */
 export function climb({ txHash, transactionIndex, transactionCount, proof }) {
     let [index, last] = [transactionIndex, transactionCount - 1n];
     if (index < 0n || index > last) return null;
+    /** @type {Uint8Array} */
     let node = leafHash(txHash);
+    /** @type {Step[]} */
     const steps = [{ side: "leaf", sibling: null, result: toHex(node) }];
     const siblings = [...proof];
     for (; last > 0n; index /= 2n, last /= 2n) {
@@ -155,10 +206,17 @@ export function climb({ txHash, transactionIndex, transactionCount, proof }) {
     return siblings.length === 0 ? steps : null;
 }
 
-/** A text is told from a number of the same digits. */
+/**
+ * A text is told from a number of the same digits.
+ * @param {unknown} value
+ */
 const written = (value) => (typeof value === "bigint" ? value : JSON.stringify(value));
 
-/** What the page shows of the transaction, beside the same as the proof has it. */
+/**
+ * What the page shows of the transaction, beside the same as the proof has it.
+ * @param {Confirmed} tx
+ * @param {Proof} answer
+ */
 function shownBeside(tx, { transaction, transactionIndex, header }) {
     const { signature, ...signed } = transaction;
     const gasPrice = paidPrice(signed, header.baseFeePerGas);
@@ -166,7 +224,8 @@ function shownBeside(tx, { transaction, transactionIndex, header }) {
     // What the proof does not have, the page must not show either.
     const absent = { type: undefined, maxFeePerGas: undefined, maxPriorityFeePerGas: undefined };
     const proven = { ...absent, ...signed, gasPrice, status: "confirmed", blockHeight, transactionIndex, fee };
-    const wrong = Object.keys(proven).find((name) => tx[name] !== proven[name]);
+    const names = /** @type {(keyof typeof proven)[]} */ (Object.keys(proven));
+    const wrong = names.find((name) => tx[name] !== proven[name]);
     return wrong === undefined
         ? ["the same", "the same"]
         : [`${wrong}: ${written(proven[wrong])}`, `${wrong}: ${written(tx[wrong])}`];
@@ -176,6 +235,9 @@ function shownBeside(tx, { transaction, transactionIndex, header }) {
  * Follow the answer of GET /tx/{hash}/proof for the transaction of the hash that the page was asked for; `tx` is what
  * the page shows of it, with the block that is trusted.
  * Gives the steps and, for each claim, what was computed and what had been claimed.
+ * @param {Proof} answer
+ * @param {string} txHash
+ * @param {Confirmed} tx
  */
 export function verifyProof(answer, txHash, tx) {
     const { transaction, transactionCount, header } = answer;
@@ -184,14 +246,17 @@ export function verifyProof(answer, txHash, tx) {
     const signed = signedTransfer(transaction, header.chainId);
     const [proven, shown] = shownBeside(tx, answer);
     const sender = signed.sender ?? "nobody: no key can have made the signature";
-    const checks = [
+    /** @type {Omit<Check, "holds">[]} */
+    const compared = [
         { name: "transaction", computed: signed.hash, claimed: txHash },
         { name: "sender", computed: sender, claimed: transaction.from },
         { name: "root", computed: root, claimed: header.transactionsRoot },
         { name: "count", computed: String(header.gasUsed), claimed: String(TRANSFER_GAS * transactionCount) },
         { name: "header", computed: headerHash(header), claimed: tx.blockHash },
         { name: "shown", computed: proven, claimed: shown },
-    ].map((check) => ({ ...check, holds: check.computed === check.claimed }));
+    ];
+    /** @type {Check[]} */
+    const checks = compared.map((check) => ({ ...check, holds: check.computed === check.claimed }));
     const sameNames = answer.txHash === txHash && header.hash === tx.blockHash;
     return { steps, checks, holds: sameNames && checks.every((check) => check.holds) };
 }

@@ -1,19 +1,31 @@
 // Shows the view that the address bar asks for, and again when it asks for another.
 
+import { asFailure } from "./api.js";
+import { find } from "./dom.js";
 import { parseRoute } from "./routes.js";
 import { failureView } from "./views/failure.js";
+
+/** @import { Live } from "./live.js" */
+/** @import { Route } from "./routes.js" */
+
+/**
+ * What a view is made of. `signal` aborts once another view is asked for, and ends everything that the view has
+ * started; `again` shows the view anew.
+ * @typedef {{ route: Route, live: Live, signal: AbortSignal, again: () => unknown }} Context
+ *
+ * @typedef {{ title: string, content: HTMLElement }} Shown
+ * @typedef {(context: Context) => Promise<Shown>} View
+ */
 
 export class Router {
     #outlet;
     #views;
     #live;
     #onShown;
+    /** @type {AbortController | null} */
     #current = null;
 
-    /**
-     * `views` maps names to async functions from {route, live, signal, again} to {title, content}. `signal` aborts
-     * once another view is asked for, and ends everything that the view has started; `again` shows the view anew.
-     */
+    /** @param {{ outlet: HTMLElement, views: Record<string, View>, live: Live, onShown: (route: Route) => void }} options */
     constructor({ outlet, views, live, onShown }) {
         this.#outlet = outlet;
         this.#views = views;
@@ -46,18 +58,22 @@ export class Router {
 
     /** As a page load would: screen readers then say where the person has come. */
     #moveToHeading() {
-        const heading = this.#outlet.querySelector("h1");
+        const heading = find(this.#outlet, "h1", HTMLElement);
         heading.tabIndex = -1;
         heading.focus({ preventScroll: true });
         window.scrollTo(0, 0);
     }
 
+    /**
+     * @param {Route} route
+     * @param {AbortSignal} signal
+     */
     async #render(route, signal) {
         const context = { route, live: this.#live, signal, again: () => this.show({ isAgain: true }) };
         try {
             return await (this.#views[route.name] ?? this.#views.missing)(context);
         } catch (failure) {
-            return failureView(failure, context);
+            return failureView(asFailure(failure), context);
         }
     }
 }

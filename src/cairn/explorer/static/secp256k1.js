@@ -10,8 +10,14 @@ const GENERATOR = {
     y: 0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n,
 };
 
+/** @type {(value: bigint, modulus: bigint) => bigint} */
 const modulo = (value, modulus) => ((value % modulus) + modulus) % modulus;
 
+/**
+ * @param {bigint} base
+ * @param {bigint} exponent
+ * @param {bigint} modulus
+ */
 function power(base, exponent, modulus) {
     let result = 1n;
     for (; exponent > 0n; exponent >>= 1n, base = (base * base) % modulus) {
@@ -20,17 +26,26 @@ function power(base, exponent, modulus) {
     return result;
 }
 
+/**
+ * @param {bigint} value
+ * @param {bigint} modulus
+ */
 function inverse(value, modulus) {
     let [low, high, lowTimes, highTimes] = [modulo(value, modulus), modulus, 1n, 0n];
     while (low > 1n) {
-        const times = high / low;
-        [low, high, lowTimes, highTimes] = [high - times * low, low, highTimes - times * lowTimes, lowTimes];
+        const whole = high / low;
+        [low, high, lowTimes, highTimes] = [high - whole * low, low, highTimes - whole * lowTimes, lowTimes];
     }
     return modulo(lowTimes, modulus);
 }
 
-// Points are {x, y}, and null is the point at infinity.
+/** @typedef {{ x: bigint, y: bigint } | null} Point Null is the point at infinity. */
 
+/**
+ * @param {Point} one
+ * @param {Point} other
+ * @returns {Point}
+ */
 function add(one, other) {
     if (one === null) return other;
     if (other === null) return one;
@@ -43,7 +58,12 @@ function add(one, other) {
     return { x, y: modulo(slope * (one.x - x) - one.y, PRIME) };
 }
 
+/**
+ * @param {Point} point
+ * @param {bigint} factor
+ */
 function times(point, factor) {
+    /** @type {Point} */
     let sum = null;
     for (; factor > 0n; factor >>= 1n, point = add(point, point)) {
         if (factor & 1n) sum = add(sum, point);
@@ -51,10 +71,16 @@ function times(point, factor) {
     return sum;
 }
 
+/** @param {Uint8Array} bytes */
 const integerOf = (bytes) => BigInt(toHex(bytes));
+/** @param {bigint} value */
 const wordOf = (value) => toBytes(`0x${value.toString(16).padStart(64, "0")}`);
 
-/** The address whose key made the signature (r, s, parity: 65 bytes) over the digest. Null when none can have. */
+/**
+ * The address whose key made the signature (r, s, parity: 65 bytes) over the digest. Null when none can have.
+ * @param {Uint8Array} digest
+ * @param {Uint8Array} signature
+ */
 export function recoverAddress(digest, signature) {
     if (signature.length !== 65 || signature[64] > 1) return null;
     const [r, s] = [integerOf(signature.slice(0, 32)), integerOf(signature.slice(32, 64))];

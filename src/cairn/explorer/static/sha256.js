@@ -2,7 +2,9 @@
 
 const BLOCK_BYTES = 64;
 
+/** @param {number} count */
 function firstPrimes(count) {
+    /** @type {number[]} */
     const primes = [];
     for (let candidate = 2; primes.length < count; candidate += 1) {
         if (primes.every((prime) => candidate % prime !== 0)) primes.push(candidate);
@@ -10,14 +12,19 @@ function firstPrimes(count) {
     return primes;
 }
 
-/** The first 32 bits of the fraction of a root, as the standard defines its constants. */
+/**
+ * The first 32 bits of the fraction of a root, as the standard defines its constants.
+ * @param {number} root
+ */
 const fraction = (root) => ((root - Math.floor(root)) * 2 ** 32) | 0;
 
 const START = firstPrimes(8).map((prime) => fraction(Math.sqrt(prime)));
 const ROUND = firstPrimes(64).map((prime) => fraction(Math.cbrt(prime)));
 
+/** @type {(word: number, bits: number) => number} */
 const rotate = (word, bits) => (word >>> bits) | (word << (32 - bits));
 
+/** @param {Uint8Array} message */
 function padded(message) {
     const size = Math.ceil((message.length + 9) / BLOCK_BYTES) * BLOCK_BYTES;
     const bytes = new Uint8Array(size);
@@ -27,6 +34,11 @@ function padded(message) {
     return new DataView(bytes.buffer);
 }
 
+/**
+ * @param {Int32Array} words
+ * @param {DataView} data
+ * @param {number} offset
+ */
 function expand(words, data, offset) {
     for (let index = 0; index < 16; index += 1) words[index] = data.getInt32(offset + 4 * index);
     for (let index = 16; index < 64; index += 1) {
@@ -37,6 +49,10 @@ function expand(words, data, offset) {
     }
 }
 
+/**
+ * @param {Int32Array} state
+ * @param {Int32Array} words
+ */
 function compress(state, words) {
     let [a, b, c, d, e, f, g, h] = state;
     for (let index = 0; index < 64; index += 1) {
@@ -51,7 +67,10 @@ function compress(state, words) {
     });
 }
 
-/** The 32 bytes of the hash. */
+/**
+ * The 32 bytes of the hash.
+ * @param {Uint8Array} message
+ */
 export function sha256(message) {
     const data = padded(message);
     const state = Int32Array.from(START);

@@ -9,9 +9,24 @@ import { field, refusalPlace } from "./fields.js";
 import { connectWallet, sendByWallet } from "./wallet.js";
 import { shortened } from "./widgets.js";
 
+/** @import { Chain } from "./api.js" */
+/** @import { Wallet } from "./wallet.js" */
+
+/**
+ * `send` gives the hash of the transaction.
+ * @typedef {object} Source
+ * @property {HTMLElement} element
+ * @property {(transfer: { to: string, value: bigint }) => Promise<string>} send
+ * @property {() => Promise<void>} refresh
+ */
+
 export const TRANSFER_GAS = 21_000n;
 
-/** A choice among accounts that shows, exactly, what the chosen one owns. */
+/**
+ * A choice among accounts that shows, exactly, what the chosen one owns.
+ * @param {string} hint
+ * @param {AbortSignal} signal
+ */
 function accountChoice(hint, signal) {
     const select = h("select", null, h("option", { value: "" }, "Not connected"));
     const made = field("from", "From", select);
@@ -21,27 +36,45 @@ function accountChoice(hint, signal) {
     };
     select.addEventListener("change", showBalance);
     made.explain(hint);
-    const offer = (accounts, label, chosen) => {
+    /**
+     * @param {string[]} accounts
+     * @param {(address: string) => string} label
+     * @param {string | null} chosen
+     */
+    const offer = (accounts, label, chosen = null) => {
         fill(
             select,
             accounts.map((address) => h("option", { value: address }, label(address))),
         );
-        if (accounts.includes(chosen)) select.value = chosen;
+        if (chosen !== null && accounts.includes(chosen)) select.value = chosen;
         return showBalance();
     };
     return { ...made, offer, showBalance, chosen: () => select.value };
 }
 
-/** A source is {element, send(fields), refresh()}; `send` gives the hash of the transaction. */
+/**
+ * @param {string[]} dev
+ * @param {string | null} chosen
+ * @param {AbortSignal} signal
+ * @returns {Promise<Source>}
+ */
 export async function devSource(dev, chosen, signal) {
     const from = accountChoice("This node holds its key and signs for it.", signal);
+    /** @param {string} address */
     const label = (address) => `${devName(dev, address)}: ${shortened(address, 4)}`;
     await from.offer(dev.map(checksummed), label, chosen);
+    /** @type {Source["send"]} */
     const send = async ({ to, value }) =>
         (await submit({ from: from.chosen(), to, value: value.toString(), gas: Number(TRANSFER_GAS) })).txHash;
     return { element: from.element, send, refresh: from.showBalance };
 }
 
+/**
+ * @param {Wallet} wallet
+ * @param {Chain} chain
+ * @param {AbortSignal} signal
+ * @returns {Source}
+ */
 export function walletSource(wallet, { chainId, gasPrice }, signal) {
     const from = accountChoice("The wallet asks you before it signs anything.", signal);
     from.control.disabled = true;
@@ -55,6 +88,7 @@ export function walletSource(wallet, { chainId, gasPrice }, signal) {
             refusal.show(failure);
         }
     };
+    /** @type {Source["send"]} */
     const send = async ({ to, value }) => {
         if (!from.chosen()) throw new Error("Connect the wallet first.");
         return sendByWallet(wallet, { from: from.chosen(), to, value, gas: TRANSFER_GAS, gasPrice, chainId });

@@ -10,7 +10,12 @@ const WIDTH = 400;
 const GROUND = 356;
 const MIDDLE = 168;
 
-/** Numbers between 0 and 1 that depend on the text alone (mulberry32). */
+/** @import { BlockSummary } from "./api.js" */
+
+/**
+ * Numbers between 0 and 1 that depend on the text alone (mulberry32).
+ * @param {string} text
+ */
 function numbersOf(text) {
     let state = Number.parseInt(text.slice(2, 10), 16) ^ Number.parseInt(text.slice(-8), 16);
     return () => {
@@ -21,28 +26,38 @@ function numbersOf(text) {
     };
 }
 
-/** The outline of a worn stone, one unit wide and high around the origin: a smooth curve through a bumpy oval. */
+/**
+ * The outline of a worn stone, one unit wide and high around the origin: a smooth curve through a bumpy oval.
+ * @param {() => number} next
+ */
 function outline(next) {
     const points = Array.from({ length: POINTS }, (_, index) => {
         const angle = ((index + 0.35 * next()) / POINTS) * 2 * Math.PI;
         const bump = 0.46 + 0.045 * next();
         // Squared off a little: stones lie on each other.
+        /** @param {number} value */
         const flat = (value) => Math.sign(value) * Math.abs(value) ** 0.8;
-        return [bump * flat(Math.cos(angle)), bump * flat(Math.sin(angle))];
+        return { x: bump * flat(Math.cos(angle)), y: bump * flat(Math.sin(angle)) };
     });
+    /** @param {number} index */
     const at = (index) => points[(index + POINTS) % POINTS];
+    /** @type {(x: number, y: number) => string} */
     const text = (x, y) => `${x.toFixed(3)} ${y.toFixed(3)}`;
-    let path = `M${text(...at(0))}`;
+    let path = `M${text(at(0).x, at(0).y)}`;
     for (let index = 0; index < POINTS; index += 1) {
         const [before, from, to, after] = [at(index - 1), at(index), at(index + 1), at(index + 2)];
-        const out = text(from[0] + (to[0] - before[0]) / 6, from[1] + (to[1] - before[1]) / 6);
-        const into = text(to[0] - (after[0] - from[0]) / 6, to[1] - (after[1] - from[1]) / 6);
-        path += `C${out} ${into} ${text(...to)}`;
+        const out = text(from.x + (to.x - before.x) / 6, from.y + (to.y - before.y) / 6);
+        const into = text(to.x - (after.x - from.x) / 6, to.y - (after.y - from.y) / 6);
+        path += `C${out} ${into} ${text(to.x, to.y)}`;
     }
     return `${path}Z`;
 }
 
-/** A stone of one unit around the origin; `key` decides how it looks. The second outline carries light and shade. */
+/**
+ * A stone of one unit around the origin; `key` decides how it looks. The second outline carries light and shade.
+ * @param {string} key
+ * @param {string} [tone]
+ */
 function stone(key, tone) {
     const next = numbersOf(key);
     const d = outline(next);
@@ -56,6 +71,7 @@ function stone(key, tone) {
 
 /** The light that falls on every stone of the page from above; it must be in the document once. */
 export function stoneLight() {
+    /** @type {(offset: number, color: string, opacity: number) => SVGElement} */
     const stop = (offset, color, opacity) => s("stop", { offset, "stop-color": color, "stop-opacity": opacity });
     return s(
         "svg",
@@ -71,15 +87,27 @@ export function stoneLight() {
     );
 }
 
+/**
+ * @param {SVGElement} element
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ */
 function placed(element, x, y, width, height) {
     element.setAttribute("transform", `translate(${x} ${y}) scale(${width} ${height})`);
     return element;
 }
 
-/** Three stones that belong to one address: easier to tell apart than digits. */
+/**
+ * Three stones that belong to one address: easier to tell apart than digits.
+ * @param {string} address
+ * @param {number} size
+ */
 export function avatar(address, size) {
     const next = numbersOf(address);
     const lean = () => 16 + 3 * (next() - 0.5);
+    /** @param {number} index */
     const key = (index) => `0x${address.slice(2 + index, 10 + index)}${address.slice(-8 - index, -index || undefined)}`;
     return s(
         "svg",
@@ -92,11 +120,18 @@ export function avatar(address, size) {
 
 /** The cairn of the newest blocks. Each lies on the one before it, so the newest is on top. */
 export class Cairn {
+    /**
+     * By the block's hash.
+     * @type {Map<string, { element: SVGElement, shape: SVGElement, number: SVGElement, count: SVGElement }>}
+     */
     #stones = new Map();
     #pile = s("g");
     #describe;
 
-    /** `describe` gives the text beside a block's stone. */
+    /**
+     * `describe` gives the text beside a block's stone.
+     * @param {(block: BlockSummary) => string} describe
+     */
     constructor(describe) {
         this.#describe = describe;
         this.element = s(
@@ -107,11 +142,14 @@ export class Cairn {
         );
     }
 
-    /** Show the newest of these blocks, newest first. */
+    /**
+     * Show the newest of these blocks, newest first.
+     * @param {BlockSummary[]} blocks
+     */
     show(blocks) {
         const shown = blocks.slice(0, SHOWN);
         const hashes = new Set(shown.map((block) => block.hash));
-        for (const [hash, element] of this.#stones) {
+        for (const [hash, { element }] of this.#stones) {
             if (!hashes.has(hash)) {
                 element.remove();
                 this.#stones.delete(hash);
@@ -127,10 +165,15 @@ export class Cairn {
         }
     }
 
+    /**
+     * @param {BlockSummary} block
+     * @param {number} y
+     * @param {number} width
+     * @param {number} height
+     */
     #place(block, y, width, height) {
         const isNew = !this.#stones.has(block.hash);
-        const element = this.#stones.get(block.hash) ?? this.#lay(block);
-        const [shape, number, count] = element.children;
+        const { element, shape, number, count } = this.#stones.get(block.hash) ?? this.#lay(block);
         const lean = 9 * (numbersOf(block.hash)() - 0.5);
         shape.style.transform = `translate(${MIDDLE + lean}px, ${y}px) scale(${width}, ${height})`;
         number.style.transform = `translate(${MIDDLE + lean}px, ${y + 5}px)`;
@@ -138,16 +181,15 @@ export class Cairn {
         element.classList.toggle("falls", isNew);
     }
 
+    /** @param {BlockSummary} block */
     #lay(block) {
-        const element = s(
-            "a",
-            { href: `#/block/${block.blockHeight}`, tabindex: "-1" },
-            stone(block.hash, block.transactionCount === 0n ? "bare" : undefined),
-            s("text", { class: "height", "text-anchor": "middle" }, grouped(block.blockHeight)),
-            s("text", { class: "count", "text-anchor": "end" }, this.#describe(block)),
-        );
-        this.#stones.set(block.hash, element);
+        const shape = stone(block.hash, block.transactionCount === 0n ? "bare" : undefined);
+        const number = s("text", { class: "height", "text-anchor": "middle" }, grouped(block.blockHeight));
+        const count = s("text", { class: "count", "text-anchor": "end" }, this.#describe(block));
+        const element = s("a", { href: `#/block/${block.blockHeight}`, tabindex: "-1" }, shape, number, count);
+        const laid = { element, shape, number, count };
+        this.#stones.set(block.hash, laid);
         this.#pile.append(element);
-        return element;
+        return laid;
     }
 }

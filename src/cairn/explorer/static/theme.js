@@ -12,6 +12,7 @@
             return null; // Storage may be forbidden; the choice then lasts as long as the page.
         }
     };
+    /** @param {string} theme */
     const remember = (theme) => {
         try {
             localStorage.setItem(KEY, theme);
@@ -26,6 +27,7 @@
 
     document.addEventListener("DOMContentLoaded", () => {
         const button = document.querySelector("#theme");
+        if (!button) return;
         const label = () => button.setAttribute("aria-label", isDark() ? "Use the light theme" : "Use the dark theme");
         button.addEventListener("click", () => {
             root.dataset.theme = isDark() ? "light" : "dark";

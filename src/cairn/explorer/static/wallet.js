@@ -1,20 +1,33 @@
 // The wallet of this browser, through the provider that it injects (EIP-1193).
 
 import { checksummed } from "./addresses.js";
+import { asFailure } from "./api.js";
 
 const DECLINED = 4001;
 const UNKNOWN_CHAIN = 4902;
 const COIN = { name: "Coin", symbol: "COIN", decimals: 18 };
 
-/** The injected provider, or null. */
-export const findWallet = () => window.ethereum ?? null;
+/** @typedef {{ request: (call: { method: string, params: unknown[] }) => Promise<any> }} Wallet */
 
+/**
+ * The injected provider, or null.
+ * @returns {Wallet | null}
+ */
+export const findWallet = () => /** @type {{ ethereum?: Wallet }} */ (window).ethereum ?? null;
+
+/** @param {bigint} number */
 export const hexQuantity = (number) => `0x${number.toString(16)}`;
 
+/**
+ * @param {Wallet} wallet
+ * @param {string} method
+ * @param {unknown[]} params
+ */
 async function request(wallet, method, ...params) {
     try {
         return await wallet.request({ method, params });
-    } catch (failure) {
+    } catch (thrown) {
+        const failure = /** @type {any} */ (thrown);
         // Some wallets put the reason of a failure inside another.
         const code = failure?.data?.originalError?.code ?? failure?.code;
         const text = code === DECLINED ? "You declined it in the wallet." : (failure?.message ?? "The wallet refused.");
@@ -22,13 +35,17 @@ async function request(wallet, method, ...params) {
     }
 }
 
+/**
+ * @param {Wallet} wallet
+ * @param {bigint} chainId
+ */
 async function useChain(wallet, chainId) {
     if (BigInt(await request(wallet, "eth_chainId")) === chainId) return;
     const named = { chainId: hexQuantity(chainId) };
     try {
         await request(wallet, "wallet_switchEthereumChain", named);
     } catch (failure) {
-        if (failure.code !== UNKNOWN_CHAIN) throw failure;
+        if (asFailure(failure).code !== UNKNOWN_CHAIN) throw failure;
         const description = {
             ...named,
             chainName: `Cairn ${chainId}`,
@@ -40,14 +57,24 @@ async function useChain(wallet, chainId) {
     }
 }
 
-/** The accounts that the person lets this page see, with the wallet on this very chain. */
+/**
+ * The accounts that the person lets this page see, with the wallet on this very chain.
+ * @param {Wallet} wallet
+ * @param {bigint} chainId
+ */
 export async function connectWallet(wallet, chainId) {
+    /** @type {string[]} */
     const accounts = await request(wallet, "eth_requestAccounts");
     await useChain(wallet, chainId);
     return accounts.map(checksummed);
 }
 
-/** Ask the wallet to sign and send; its hash. The chain is looked at again: people switch. */
+/**
+ * Ask the wallet to sign and send; its hash. The chain is looked at again: people switch.
+ * @param {Wallet} wallet
+ * @param {{ from: string, to: string, value: bigint, gas: bigint, gasPrice: bigint, chainId: bigint }} transfer
+ * @returns {Promise<string>}
+ */
 export async function sendByWallet(wallet, { from, to, value, gas, gasPrice, chainId }) {
     await useChain(wallet, chainId);
     const fields = { from, to, value: hexQuantity(value), gas: hexQuantity(gas), gasPrice: hexQuantity(gasPrice) };

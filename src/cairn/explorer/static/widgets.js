@@ -7,14 +7,28 @@ import { fill, h, s } from "./dom.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 
+/** @import { Listed } from "./api.js" */
+/** @import { Child } from "./dom.js" */
+
+/**
+ * The heading, the cell of an item, and the class of both.
+ * @template T
+ * @typedef {[heading: string, cell: (item: T) => Child, kind?: string]} Column
+ */
+
 const COPIED_MS = 1_500;
 const LAST_DATE_MS = 8.64e15;
 
-/** The ends of a hash or an address; the whole is in the title and on the page that it leads to. */
+/**
+ * The ends of a hash or an address; the whole is in the title and on the page that it leads to.
+ * @param {string} text
+ */
 export const shortened = (text, ends = 6) => `${text.slice(0, ends + 2)}…${text.slice(-ends)}`;
 
+/** @type {(count: bigint | number, noun: string) => string} */
 export const counted = (count, noun) => `${grouped(count)} ${noun}${BigInt(count) === 1n ? "" : "s"}`;
 
+/** @param {number} seconds */
 function ago(seconds) {
     if (seconds < 1) return "just now";
     if (seconds < 60) return `${seconds} s ago`;
@@ -23,12 +37,19 @@ function ago(seconds) {
     return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** @param {HTMLElement} element */
 const sinceThen = (element) => ago(Math.max(0, Math.floor(Date.now() / 1_000) - Number(element.dataset.at)));
 
-/** The date of a Unix time in seconds; one beyond what the calendar of JavaScript has is its last day. */
+/**
+ * The date of a Unix time in seconds; one beyond what the calendar of JavaScript has is its last day.
+ * @param {bigint} timestamp
+ */
 export const dateOf = (timestamp) => new Date(Math.min(Number(timestamp) * 1_000, LAST_DATE_MS));
 
-/** How long ago a Unix time is; kept up to date while it is on the page. */
+/**
+ * How long ago a Unix time is; kept up to date while it is on the page.
+ * @param {bigint} timestamp
+ */
 export function age(timestamp) {
     const date = dateOf(timestamp);
     const element = h("time", { datetime: date.toISOString(), title: date.toLocaleString(), "data-at": timestamp });
@@ -37,17 +58,21 @@ export function age(timestamp) {
 }
 
 setInterval(() => {
-    for (const element of document.querySelectorAll("time[data-at]")) {
+    for (const element of document.querySelectorAll("time")) {
+        if (element.dataset.at === undefined) continue;
         const text = sinceThen(element);
         if (element.textContent !== text) element.textContent = text;
     }
 }, 1_000);
 
+/** @param {bigint} height */
 export const blockLink = (height) => h("a", { href: href(`/block/${height}`), class: "number" }, grouped(height));
 
+/** @type {(kind: "block" | "tx", hash: string) => HTMLElement} */
 export const hashLink = (kind, hash) =>
     h("a", { href: href(`/${kind}/${hash}`), class: "code", title: hash }, shortened(hash));
 
+/** @param {string} address */
 export function accountLink(address) {
     const shown = checksummed(address);
     return h(
@@ -58,7 +83,10 @@ export function accountLink(address) {
     );
 }
 
-/** An amount with its unit; every digit of it, the fraction set back. */
+/**
+ * An amount with its unit; every digit of it, the fraction set back.
+ * @param {bigint} wei
+ */
 export function amount(wei) {
     const unit = fittingUnit(wei);
     const [whole, fraction] = splitAmount(wei, UNITS[unit]);
@@ -71,9 +99,15 @@ export function amount(wei) {
     );
 }
 
+/** @param {string} text */
 async function copy(text) {
-    if (navigator.clipboard) return navigator.clipboard.writeText(text);
     // Pages over plain HTTP have no clipboard of their own.
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else copyBySelection(text);
+}
+
+/** @param {string} text */
+function copyBySelection(text) {
     const area = h("textarea", { class: "unseen" }, text);
     document.body.append(area);
     area.select();
@@ -81,6 +115,10 @@ async function copy(text) {
     area.remove();
 }
 
+/**
+ * @param {string} text
+ * @param {string} what
+ */
 export function copyButton(text, what) {
     const sign = () =>
         s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d: "M5 5V2h9v9h-3M2 5h9v9H2z" }));
@@ -98,30 +136,49 @@ export function copyButton(text, what) {
     return button;
 }
 
-/** A long value in full, and a button that copies it. */
+/**
+ * A long value in full, and a button that copies it.
+ * @type {(text: string, what: string) => HTMLElement}
+ */
 export const copyable = (text, what) =>
     h("span", { class: "copyable" }, h("span", { class: "code whole" }, text), copyButton(text, what));
 
-/** Names and values; a value may be text, an element or a list of them. */
+/**
+ * Names and values; those that are not there are left out.
+ * @type {(...pairs: ([name: string, value: Child] | false | null)[]) => HTMLElement}
+ */
 export const facts = (...pairs) =>
     h(
         "dl",
         { class: "facts" },
-        pairs.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+        pairs.filter((pair) => pair !== null && pair !== false).map(([name, value]) => fact(name, value)),
     );
 
+/** @type {(name: string, value: Child) => HTMLElement} */
+const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
+
+/** @type {(heading: Child, ...content: Child[]) => HTMLElement} */
 export const card = (heading, ...content) =>
     h("section", { class: "card" }, heading && h("h2", null, heading), ...content);
 
-/** A mark of one word: "confirmed", "pending". */
+/**
+ * A mark of one word: "confirmed", "pending".
+ * @type {(kind: string, text: string) => HTMLElement}
+ */
 export const badge = (kind, text) => h("span", { class: `badge ${kind}` }, text);
 
 /**
- * A table that turns into cards on a phone. `columns` are [heading, cell of an item, class]. The roles are written out
- * because browsers forget them once a style turns the rows into blocks.
+ * A table that turns into cards on a phone. The roles are written out because browsers forget them once a style turns
+ * the rows into blocks. `empty` stands in its place when there are no items.
+ * @template T
+ * @param {string} caption
+ * @param {Column<T>[]} columns
+ * @param {T[]} items
+ * @param {string} [empty]
  */
 export function table(caption, columns, items, empty) {
     if (items.length === 0) return h("p", { class: "empty" }, empty);
+    /** @param {T} item */
     const cells = (item) =>
         columns.map(([heading, cell, kind]) =>
             h("td", { role: "cell", "data-label": heading, class: kind }, cell(item)),
@@ -149,9 +206,13 @@ export function table(caption, columns, items, empty) {
     );
 }
 
-/** A button for what came since the view was made, rather than push the rows away under the reader's eyes. */
+/**
+ * A button for what came since the view was made, rather than push the rows away under the reader's eyes.
+ * @param {() => unknown} again
+ */
 export function freshNotice(again) {
     const button = h("button", { type: "button", class: "fresh", hidden: true, onclick: again });
+    /** @param {string} text */
     const show = (text) => {
         button.hidden = !text;
         button.textContent = text;
@@ -159,7 +220,11 @@ export function freshNotice(again) {
     return { element: h("div", { class: "fresh-place" }, button), show };
 }
 
-/** Links to what is beside this; `label` tells the row from others. One without a target is shown as not available. */
+/**
+ * Links to what is beside this; `label` tells the row from others. One without a target is shown as not available.
+ * @param {string} label
+ * @param {[text: string, target: string | false | null][]} links
+ */
 export function pager(label, ...links) {
     return h(
         "nav",
@@ -172,7 +237,12 @@ export function pager(label, ...links) {
     );
 }
 
-/** The columns in which every list of transactions shows one; `more` stand before the amount. */
+/**
+ * The columns in which every list of transactions shows one; `more` stand before the amount.
+ * @template {Listed} T
+ * @param {Column<T>[]} more
+ * @returns {Column<T>[]}
+ */
 export const transactionColumns = (...more) => [
     ["Transaction", (tx) => hashLink("tx", tx.txHash)],
     ["From", (tx) => accountLink(tx.from)],

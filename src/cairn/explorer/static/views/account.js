@@ -25,27 +25,46 @@ import {
     transactionColumns,
 } from "../widgets.js";
 
+/** @import { Account, Confirmed } from "../api.js" */
+/** @import { Live } from "../live.js" */
+/** @import { Context, View } from "../router.js" */
+/** @import { Column } from "../widgets.js" */
+
 const PAGE = 25;
 const PENDING_SHOWN = 10;
 
+/** @type {(address: string, times: Map<bigint, bigint>) => Column<Confirmed>[]} */
 const historyColumns = (address, times) => [
     ["Transaction", (tx) => hashLink("tx", tx.txHash)],
     ["Block", (tx) => blockLink(tx.blockHeight)],
-    ["Age", (tx) => times.has(tx.blockHeight) && age(times.get(tx.blockHeight))],
+    ["Age", (tx) => ageOf(times.get(tx.blockHeight))],
     ["Direction", (tx) => direction(tx, address)],
     ["With", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
     ["Amount", (tx) => amount(tx.value), "end"],
 ];
 
+/** @param {bigint | undefined} time */
+const ageOf = (time) => time !== undefined && age(time);
+
+/**
+ * @param {Confirmed} tx
+ * @param {string} address
+ */
 function direction(tx, address) {
     if (tx.from === tx.to) return badge("self", "To itself");
     return tx.from === address ? badge("out", "Sent") : badge("in", "Received");
 }
 
-/** When the blocks of these transactions were made, by height; a node may have removed some of them. */
+/**
+ * When the blocks of these transactions were made, by height; a node may have removed some of them.
+ * @param {Confirmed[]} transactions
+ * @param {Live} live
+ * @param {AbortSignal} signal
+ */
 async function blockTimes(transactions, live, signal) {
     const times = new Map(live.blocks.map((block) => [block.blockHeight, block.timestamp]));
     const heights = new Set(transactions.map((tx) => tx.blockHeight).filter((height) => !times.has(height)));
+    /** @param {bigint} height */
     const look = async (height) => {
         const { items } = await listBlocks({ after: height + 1n, limit: 1 }, signal);
         if (items[0]?.blockHeight === height) times.set(height, items[0].timestamp);
@@ -54,6 +73,10 @@ async function blockTimes(transactions, live, signal) {
     return times;
 }
 
+/**
+ * @param {string} address
+ * @param {AbortSignal} signal
+ */
 async function pendingCard(address, signal) {
     const { items, total } = await listMempool({ from: address, limit: PENDING_SHOWN }, signal);
     if (items.length === 0) return null;
@@ -68,7 +91,11 @@ async function pendingCard(address, signal) {
     );
 }
 
-/** Offers to read the account anew once a block has changed it. */
+/**
+ * Offers to read the account anew once a block has changed it.
+ * @param {Account} shown
+ * @param {Context} context
+ */
 function changeNotice(shown, { live, signal, again }) {
     const notice = freshNotice(again);
     const look = async () => {
@@ -79,6 +106,7 @@ function changeNotice(shown, { live, signal, again }) {
     return notice.element;
 }
 
+/** @type {View} */
 export async function accountView(context) {
     const { route, live, signal } = context;
     await live.loaded;
@@ -113,7 +141,7 @@ export async function accountView(context) {
             card(
                 null,
                 facts(
-                    name && ["Name", name],
+                    name !== null && ["Name", name],
                     ["Address", copyable(shown, "address")],
                     ["Balance", h("span", { class: "balance" }, amount(account.balance))],
                     [

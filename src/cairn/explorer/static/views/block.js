@@ -20,9 +20,16 @@ import {
     transactionColumns,
 } from "../widgets.js";
 
+/** @import { Block } from "../api.js" */
+/** @import { View } from "../router.js" */
+
 const PAGE = 25;
 
-/** Whether the computation gives what is claimed; what cannot even be computed does not. */
+/**
+ * Whether the computation gives what is claimed; what cannot even be computed does not.
+ * @param {string} claimed
+ * @param {() => string | Promise<string>} compute
+ */
 async function gives(claimed, compute) {
     try {
         return (await compute()) === claimed;
@@ -31,7 +38,11 @@ async function gives(claimed, compute) {
     }
 }
 
-/** Computes both hashes anew from the block itself, and says whether they are the same. */
+/**
+ * Computes both hashes anew from the block itself, and says whether they are the same.
+ * @param {Block} block
+ * @param {HTMLElement} place
+ */
 async function verify(block, place) {
     const hashHolds = await gives(block.hash, () => headerHash(block));
     const rootHolds = await gives(block.transactionsRoot, () => transactionsRoot(block.transactions, breathe));
@@ -43,6 +54,10 @@ async function verify(block, place) {
     );
 }
 
+/**
+ * @param {Block} block
+ * @param {bigint} head
+ */
 function neighbours(block, head) {
     const height = block.blockHeight;
     return pager(
@@ -52,15 +67,26 @@ function neighbours(block, head) {
     );
 }
 
+/**
+ * @param {Block} block
+ * @param {number} page
+ * @param {number} pages
+ * @param {AbortSignal} signal
+ */
 async function transactionsCard(block, page, pages, signal) {
-    const hashes = block.transactions.slice((page - 1) * PAGE, page * PAGE);
-    const items = await Promise.all(hashes.map((hash) => getTransaction(hash, signal)));
+    const first = (page - 1) * PAGE;
+    const look = block.transactions.slice(first, first + PAGE).map(async (hash, index) => {
+        const tx = await getTransaction(hash, signal);
+        return { ...tx, place: first + index };
+    });
+    const items = await Promise.all(look);
+    /** @param {number} number */
     const target = (number) => (number < 1 || number > pages ? null : href(`/block/${block.hash}`, { page: number }));
     return card(
         counted(block.transactions.length, "transaction"),
         table(
             "Transactions of the block, in their order",
-            [["#", (tx) => grouped(tx.transactionIndex), "number"], ...transactionColumns()],
+            [["#", (tx) => grouped(tx.place), "number"], ...transactionColumns()],
             items,
             "An empty block.",
         ),
@@ -76,11 +102,12 @@ async function transactionsCard(block, page, pages, signal) {
     );
 }
 
+/** @type {View} */
 export async function blockView({ route, live, signal }) {
     await live.loaded;
     const block = await getBlock(route.argument, signal);
     const pages = Math.max(1, Math.ceil(block.transactions.length / PAGE));
-    const page = Math.min(pages, Math.max(1, Number.parseInt(route.query.get("page"), 10) || 1));
+    const page = Math.min(pages, Math.max(1, Number.parseInt(route.query.get("page") ?? "", 10) || 1));
     const verdict = h("div", { class: "verdict" }, badge("pending", "Verifying"));
     const listed = await transactionsCard(block, page, pages, signal);
     verify(block, verdict);

@@ -6,8 +6,13 @@ import { h } from "../dom.js";
 import { href } from "../routes.js";
 import { accountLink, age, blockLink, card, counted, freshNotice, hashLink, pager, table } from "../widgets.js";
 
+/** @import { BlockSummary, CountedPage } from "../api.js" */
+/** @import { Context, View } from "../router.js" */
+/** @import { Column } from "../widgets.js" */
+
 const PAGE = 25n;
 
+/** @type {Column<BlockSummary>[]} */
 const columns = [
     ["Block", (block) => blockLink(block.blockHeight)],
     ["Hash", (block) => hashLink("block", block.hash)],
@@ -25,6 +30,7 @@ function jumpForm() {
         required: true,
         placeholder: "Height",
     });
+    /** @param {SubmitEvent} event */
     const jump = (event) => {
         event.preventDefault();
         location.hash = href("/blocks", { after: BigInt(field.value) + 1n });
@@ -38,6 +44,10 @@ function jumpForm() {
     );
 }
 
+/**
+ * @param {bigint} shownHead
+ * @param {Context} context
+ */
 function newBlocksNotice(shownHead, { live, signal, again }) {
     const notice = freshNotice(again);
     const update = () => {
@@ -48,8 +58,13 @@ function newBlocksNotice(shownHead, { live, signal, again }) {
     return notice.element;
 }
 
+/**
+ * @param {CountedPage<BlockSummary>} page
+ * @param {bigint} head
+ * @returns {[text: string, target: string | null][]}
+ */
 function links({ items, after, total }, head) {
-    const [top, bottom] = [items[0].blockHeight, items.at(-1).blockHeight];
+    const [top, bottom] = [items[0].blockHeight, items[items.length - 1].blockHeight];
     // A node may have removed the oldest ones.
     const base = head - total + 1n;
     const above = top + PAGE + 1n;
@@ -62,6 +77,7 @@ function links({ items, after, total }, head) {
     ];
 }
 
+/** @type {View} */
 export async function blocksView(context) {
     const { route, live, signal } = context;
     await live.loaded;
@@ -71,7 +87,7 @@ export async function blocksView(context) {
     const head = live.blocks[0].blockHeight;
     const isFirst = !start;
     const shown = items.length
-        ? `Heights ${grouped(items.at(-1).blockHeight)} to ${grouped(items[0].blockHeight)}`
+        ? `Heights ${grouped(items[items.length - 1].blockHeight)} to ${grouped(items[0].blockHeight)}`
         : "No blocks here";
     return {
         title: "Blocks",

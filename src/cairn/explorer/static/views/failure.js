@@ -4,7 +4,13 @@ import { Unreachable } from "../api.js";
 import { h } from "../dom.js";
 import { card } from "../widgets.js";
 
-/** What a person may try next. */
+/** @import { Failure } from "../api.js" */
+/** @import { Context, Shown } from "../router.js" */
+
+/**
+ * What a person may try next.
+ * @type {Record<string, string>}
+ */
 const ADVICE = {
     UNREACHABLE: "This page shows itself as soon as the node is back.",
     TX_NOT_FOUND: "No block holds it and the mempool does not know it. It may be of another chain, or not sent yet.",
@@ -12,16 +18,25 @@ const ADVICE = {
     BLOCK_NOT_FOUND: "Blocks are named by their hash, or by their height from 0 up to the newest.",
 };
 
-/** Whether the node may answer otherwise another time: what is wrong with the question itself stays wrong. */
+/**
+ * Whether the node may answer otherwise another time: what is wrong with the question itself stays wrong.
+ * @param {Failure} failure
+ */
 const mayPass = ({ status }) => status === undefined || status === 429 || status >= 500;
 
-/** The view is tried anew on request, and by itself once the node is back. */
+/**
+ * The view is tried anew on request, and by itself once the node is back.
+ * @param {Failure} failure
+ * @param {Context} context
+ * @returns {Shown}
+ */
 export function failureView(failure, { live, signal, again }) {
     if (failure instanceof Unreachable) {
         live.on("connection", () => live.connection === "live" && again(), signal);
     }
     const isMissing = failure.status === 404;
     if (!failure.code) console.error(failure);
+    const advice = ADVICE[failure.code ?? ""];
     const title = isMissing ? "Not found" : "This did not work";
     return {
         title,
@@ -32,7 +47,7 @@ export function failureView(failure, { live, signal, again }) {
                 null,
                 h("h1", null, title),
                 h("p", { class: "lead" }, failure.message),
-                ADVICE[failure.code] && h("p", null, ADVICE[failure.code]),
+                advice && h("p", null, advice),
                 failure.reason && h("p", null, `Reason: ${failure.reason}.`),
                 h(
                     "p",

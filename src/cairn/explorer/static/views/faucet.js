@@ -7,6 +7,8 @@ import { addressField, amountField, refusalPlace } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { card } from "../widgets.js";
 
+/** @import { View } from "../router.js" */
+
 const noFaucet = () =>
     card(
         null,
@@ -14,6 +16,7 @@ const noFaucet = () =>
         h("p", null, "Only dev chains give coins away."),
     );
 
+/** @type {View} */
 export async function faucetView({ route, signal }) {
     const head = h("div", { class: "page-head" }, h("h1", null, "Faucet"));
     const dev = await devAccounts(signal);
@@ -33,12 +36,13 @@ export async function faucetView({ route, signal }) {
     const progress = h("div", { class: "progress-place" });
     const button = h("button", { class: "button main" }, "Give it coins");
 
+    /** @param {SubmitEvent} event */
     const ask = async (event) => {
         event.preventDefault();
         refusal.clear();
         const address = to.read();
-        const value = address && amount.read();
-        if (value === null) return;
+        const value = address === null ? null : amount.read();
+        if (address === null || value === null) return;
         button.disabled = true;
         try {
             showProgress(progress, (await askFaucet(address, value)).txHash, signal);

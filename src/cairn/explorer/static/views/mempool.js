@@ -7,15 +7,21 @@ import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
 import { age, card, counted, pager, table, transactionColumns } from "../widgets.js";
 
+/** @import { Waiting } from "../api.js" */
+/** @import { NextNonces } from "../queue.js" */
+/** @import { Column } from "../widgets.js" */
+/** @import { View } from "../router.js" */
+
 const PAGE = 50;
 
-const columns = (next) =>
-    transactionColumns(
-        nonceColumn(next),
-        ["Gas price", (tx) => `${formatAmount(tx.gasPrice, "gwei")} gwei`, "end"],
-        ["Waiting since", (tx) => age(tx.receivedAt), "end"],
-    );
+/** @type {(next: NextNonces) => Column<Waiting>[]} */
+const ownColumns = (next) => [
+    nonceColumn(next),
+    ["Gas price", (tx) => `${formatAmount(tx.gasPrice, "gwei")} gwei`, "end"],
+    ["Waiting since", (tx) => age(tx.receivedAt), "end"],
+];
 
+/** @type {View} */
 export async function mempoolView({ route, live, signal, again }) {
     await live.loaded;
     const start = route.query.get("after");
@@ -41,7 +47,7 @@ export async function mempoolView({ route, live, signal, again }) {
                 counted(total, "transaction"),
                 table(
                     "Pending transactions, next to be mined first",
-                    columns(next),
+                    transactionColumns(...ownColumns(next)),
                     items,
                     "Nothing waits: every transaction is in a block.",
                 ),

@@ -3,6 +3,9 @@
 import { h } from "../dom.js";
 import { card } from "../widgets.js";
 
+/** @import { View } from "../router.js" */
+
+/** @type {View} */
 export async function missingView() {
     return {
         title: "No such page",

@@ -10,11 +10,19 @@ import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
 import { accountLink, age, amount, blockLink, card, counted, hashLink, shortened, table } from "../widgets.js";
 
+/** @import { BlockSummary, Chain, Listed } from "../api.js" */
+/** @import { Child } from "../dom.js" */
+/** @import { Live } from "../live.js" */
+/** @import { View } from "../router.js" */
+
 const LISTED = 8;
 
+/** @param {string} name */
 function stat(name) {
     const value = h("dd");
-    return { element: h("div", null, h("dt", null, name), value), show: (...content) => fill(value, ...content) };
+    /** @param {Child[]} content */
+    const show = (...content) => fill(value, ...content);
+    return { element: h("div", null, h("dt", null, name), value), show };
 }
 
 function makeStats() {
@@ -28,26 +36,37 @@ function makeStats() {
     };
 }
 
-/** Seconds from the oldest shown block to the newest. */
-const span = (blocks) => (blocks.length > 1 ? Number(blocks[0].timestamp - blocks.at(-1).timestamp) : 0);
-
-/** The genesis block is as old as the chain's rules, not as its blocks: it says nothing of their pace. */
+/**
+ * The genesis block is as old as the chain's rules, not as its blocks: it says nothing of their pace.
+ * @param {BlockSummary[]} blocks
+ */
 const minedBlocks = (blocks) => blocks.filter((block) => block.blockHeight > 0n);
 
-/** Transactions and seconds for each block, up to this moment: a chain that rests must not look busy. */
+/**
+ * Transactions and seconds for each block, up to this moment: a chain that rests must not look busy.
+ * @param {BlockSummary[]} mined
+ */
 function pace(mined) {
-    const [intervals, seconds] = [mined.length - 1, span(mined)];
-    if (!seconds) return null;
+    const [newest, oldest] = [mined[0], mined.at(-1)];
+    if (!newest || !oldest || newest.timestamp === oldest.timestamp) return null;
+    const [intervals, seconds] = [mined.length - 1, Number(newest.timestamp - oldest.timestamp)];
     const count = mined.slice(0, -1).reduce((sum, block) => sum + Number(block.transactionCount), 0);
     // The clocks of a dev chain may be ahead of this one.
-    const soFar = Math.max(seconds, Date.now() / 1_000 - Number(mined.at(-1).timestamp));
+    const soFar = Math.max(seconds, Date.now() / 1_000 - Number(oldest.timestamp));
     // The block that is awaited counts once it takes longer than the others did.
     return { rate: count / soFar, interval: Math.max(seconds / intervals, soFar / (intervals + 1)) };
 }
 
-/** With no more digits than count. */
+/**
+ * With no more digits than count.
+ * @param {number} number
+ */
 const brief = (number) => (number < 100 ? number.toFixed(1) : grouped(Math.round(number)));
 
+/**
+ * @param {ReturnType<typeof makeStats>} stats
+ * @param {Live} live
+ */
 function showStats(stats, { chain, blocks }) {
     const shown = pace(minedBlocks(blocks));
     stats.pending.show(grouped(chain.mempool.pending));
@@ -69,6 +88,7 @@ function makeCharts() {
         slots: RECENT,
         describe: (value) => `${grouped(value)} s`,
     });
+    /** @param {BlockSummary[]} blocks */
     const show = (blocks) => {
         transactions.show(
             blocks.map((block) => ({ height: block.blockHeight, value: Number(block.transactionCount) })),
@@ -84,6 +104,7 @@ function makeCharts() {
     return { element: h("div", { class: "columns" }, transactions.element, times.element), show };
 }
 
+/** @param {BlockSummary[]} blocks */
 const blockTable = (blocks) =>
     table(
         "The newest blocks",
@@ -97,7 +118,11 @@ const blockTable = (blocks) =>
         "No block yet.",
     );
 
-/** The first of those that the next blocks can take; all others wait behind them in the list. */
+/**
+ * The first of those that the next blocks can take; all others wait behind them in the list.
+ * @param {Chain} chain
+ * @param {AbortSignal} signal
+ */
 async function listMinable({ mempool }, signal) {
     const { items } = await listMempool({ limit: LISTED }, signal);
     if (!mempool.queued) return items;
@@ -105,6 +130,7 @@ async function listMinable({ mempool }, signal) {
     return items.filter((tx) => missingNonce(tx, next) === null);
 }
 
+/** @type {(items: Listed[], queued: bigint) => HTMLElement} */
 const pendingTable = (items, queued) =>
     table(
         "The transactions that will be mined next",
@@ -122,6 +148,7 @@ const pendingTable = (items, queued) =>
 function makeHead() {
     const height = h("span", { class: "head-height number" });
     const detail = h("p", { class: "head-detail" });
+    /** @param {Live} live */
     const show = ({ blocks: [newest] }) => {
         fill(height, grouped(newest.blockHeight));
         const link = h(
@@ -142,6 +169,7 @@ function makeHead() {
     };
 }
 
+/** @type {View} */
 export async function overviewView({ live, signal }) {
     await live.loaded;
     const [head, stats, charts] = [makeHead(), makeStats(), makeCharts()];

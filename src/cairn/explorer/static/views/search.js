@@ -6,7 +6,16 @@ import { h } from "../dom.js";
 import { href } from "../routes.js";
 import { card } from "../widgets.js";
 
-/** What the text can be: {kind: "block" | "account" | "hash", value}, or null. */
+/** @import { Live } from "../live.js" */
+/** @import { View } from "../router.js" */
+
+/** @typedef {{ kind: "block" | "account" | "hash", value: string }} Meant */
+
+/**
+ * What the text can be, or null.
+ * @param {string} text
+ * @returns {Meant | null}
+ */
 export function understand(text) {
     const plain = text.trim().replace(/^#/, "");
     const digits = plain.replace(/^0x/i, "");
@@ -17,13 +26,21 @@ export function understand(text) {
     return plain.toLowerCase() === "latest" ? { kind: "block", value: "latest" } : null;
 }
 
-/** The dev account of that name, as `understand` says it, or null. */
+/**
+ * The dev account of that name, as `understand` says it, or null.
+ * @param {string} text
+ * @param {AbortSignal} signal
+ * @returns {Promise<Meant | null>}
+ */
 async function understandName(text, signal) {
     const address = devAddress(await devAccounts(signal), text);
-    return address && { kind: "account", value: address };
+    return address === null ? null : { kind: "account", value: address };
 }
 
-/** Whether the node knows it; a dropped transaction has a page too, which says why. */
+/**
+ * Whether the node knows it; a dropped transaction has a page too, which says why.
+ * @param {Promise<unknown>} looking
+ */
 async function exists(looking) {
     try {
         await looking;
@@ -34,18 +51,27 @@ async function exists(looking) {
     }
 }
 
+/**
+ * @param {Meant} meant
+ * @param {AbortSignal} signal
+ */
 async function target({ kind, value }, signal) {
     if (kind === "account") return href(`/account/${value}`);
     if (kind === "hash" && (await exists(getTransaction(value, signal)))) return href(`/tx/${value}`);
     return (await exists(getBlock(value, signal))) ? href(`/block/${value}`) : null;
 }
 
+/**
+ * @param {Meant | null} meant
+ * @param {Live} live
+ */
 function advice(meant, live) {
     if (!meant) return "Search takes a block's height, an address (0x and 40 digits) or a hash (0x and 64 digits).";
     if (meant.kind === "hash") return "Neither a transaction nor a block of this chain has that hash.";
     return `There is no block of that height yet; the newest is ${live.blocks[0].blockHeight}.`;
 }
 
+/** @type {View} */
 export async function searchView({ route, live, signal }) {
     await live.loaded;
     const text = route.query.get("q") ?? "";

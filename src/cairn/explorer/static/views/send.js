@@ -9,26 +9,40 @@ import { devSource, TRANSFER_GAS, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
+/** @import { Context } from "../router.js" */
+/** @import { Source } from "../sources.js" */
+/** @import { View } from "../router.js" */
+
 const ONE_COIN = 10n ** 18n;
 
-/** [id, label, source] of every way to sign that there is here. */
+/** @typedef {[id: string, label: string, source: Source]} NamedSource */
+
+/**
+ * Every way to sign that there is here.
+ * @param {string[]} dev
+ * @param {Context} context
+ */
 async function findSources(dev, { route, live, signal }) {
     const wallet = findWallet();
+    /** @type {NamedSource[]} */
     const sources = [];
     if (dev.length) sources.push(["dev", "Dev account", await devSource(dev, route.query.get("from"), signal)]);
     if (wallet) sources.push(["wallet", "Browser wallet", walletSource(wallet, live.chain, signal)]);
     return sources;
 }
 
-/** A choice between the sources, shown when there is one to make. */
+/**
+ * A choice between the sources, shown when there is one to make.
+ * @param {NamedSource[]} sources
+ */
 function sourceChoice(sources) {
-    const place = h("div");
-    const choice = {};
+    let chosen = sources[0][2];
+    const place = h("div", null, chosen.element);
+    /** @param {Source} source */
     const choose = (source) => {
-        choice.source = source;
+        chosen = source;
         fill(place, source.element);
     };
-    choose(sources[0][2]);
     const options = sources.map(([id, label, source], index) => [
         h("input", { type: "radio", name: "source", id, checked: index === 0, onchange: () => choose(source) }),
         h("label", { for: id }, label),
@@ -39,8 +53,7 @@ function sourceChoice(sources) {
         h("legend", null, "Sign with"),
         options,
     );
-    choice.element = h("div", null, fieldset, place);
-    return choice;
+    return { element: h("div", null, fieldset, place), chosen: () => chosen };
 }
 
 const nobodySigns = () =>
@@ -57,6 +70,11 @@ const nobodySigns = () =>
         ),
     );
 
+/**
+ * @param {NamedSource[]} sources
+ * @param {string[]} dev
+ * @param {Context} context
+ */
 function transferForm(sources, dev, { route, live, signal }) {
     const choice = sourceChoice(sources);
     const hint = dev.length ? "Any address, or one of dev0 to dev9." : "Any address.";
@@ -66,17 +84,23 @@ function transferForm(sources, dev, { route, live, signal }) {
     const refusal = refusalPlace();
     const button = h("button", { class: "button main" }, "Send");
     const progress = h("div", { class: "progress-place" });
+    /** @type {(source: Source, hash: string) => Promise<void>} */
+    const follow = async (source, hash) => {
+        await showProgress(progress, hash, signal);
+        if (!signal.aborted) await source.refresh();
+    };
+    /** @param {SubmitEvent} event */
     const send = async (event) => {
         event.preventDefault();
         refusal.clear();
         const address = to.read();
-        const value = address && amount.read();
-        if (value === null) return;
+        const value = address === null ? null : amount.read();
+        if (address === null || value === null) return;
         button.disabled = true;
         try {
-            const { source } = choice;
+            const source = choice.chosen();
             const hash = await source.send({ to: address, value });
-            showProgress(progress, hash, signal).then(() => signal.aborted || source.refresh());
+            follow(source, hash);
         } catch (failure) {
             refusal.show(failure);
         } finally {
@@ -95,6 +119,7 @@ function transferForm(sources, dev, { route, live, signal }) {
     return card(null, form, progress);
 }
 
+/** @type {View} */
 export async function sendView(context) {
     await context.live.loaded;
     const dev = await devAccounts(context.signal);

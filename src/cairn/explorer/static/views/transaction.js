@@ -21,10 +21,18 @@ import {
     hashLink,
 } from "../widgets.js";
 
+/** @import { Confirmed, Pending, Proof } from "../api.js" */
+/** @import { Live } from "../live.js" */
+/** @import { Check, Claim, Step } from "../proof.js" */
+/** @import { Context } from "../router.js" */
+/** @import { View } from "../router.js" */
+
+/** @param {string} text */
 const code = (text) => h("span", { class: "code whole" }, text);
 
+/** @param {Step} step */
 function climbStep({ side, sibling, result }) {
-    if (side === "leaf") {
+    if (sibling === null) {
         return h(
             "li",
             null,
@@ -44,6 +52,7 @@ function climbStep({ side, sibling, result }) {
     );
 }
 
+/** @type {Record<Claim, [title: string, about: string]>} */
 const CHECKS = {
     transaction: [
         "The hash of the transaction",
@@ -62,6 +71,7 @@ const CHECKS = {
     shown: ["What this page shows", "Amount, accounts, fee and place must be those of the proof"],
 };
 
+/** @param {Check} check */
 function checkStep({ name, computed, claimed, holds }) {
     const [title, about] = CHECKS[name];
     return h(
@@ -74,17 +84,27 @@ function checkStep({ name, computed, claimed, holds }) {
     );
 }
 
-/** The same proof with one bit flipped, to see that the check is a real one. */
+/**
+ * The same proof with one bit flipped, to see that the check is a real one.
+ * @param {Proof} proof
+ */
 function tampered(proof) {
-    const flip = (hex) => hex.slice(0, -1) + (Number.parseInt(hex.at(-1), 16) ^ 1).toString(16);
+    /** @param {string} hex */
+    const flip = (hex) => hex.slice(0, -1) + (Number.parseInt(hex.slice(-1), 16) ^ 1).toString(16);
     if (proof.proof.length === 0)
         return { ...proof, header: { ...proof.header, transactionsRoot: flip(proof.header.transactionsRoot) } };
     return { ...proof, proof: [flip(proof.proof[0]), ...proof.proof.slice(1)] };
 }
 
+/**
+ * @param {Proof} proof
+ * @param {string} txHash
+ * @param {Confirmed} tx
+ */
 function proofCard(proof, txHash, tx) {
     const [verdictPlace, list] = [h("p", { class: "verdict", role: "status" }), h("ol", { class: "proof" })];
     const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit of it");
+    /** @param {Proof} shown */
     const show = (shown) => {
         const { steps, checks, holds } = verifyProof(shown, txHash, tx);
         const verdict = holds
@@ -114,6 +134,11 @@ function proofCard(proof, txHash, tx) {
     );
 }
 
+/**
+ * @param {Confirmed | Pending} tx
+ * @param {Live} live
+ * @param {AbortSignal} signal
+ */
 function standing(tx, live, signal) {
     if (tx.status === "pending") return badge("pending", "Pending");
     const place = h("span", { class: "verdict" });
@@ -128,7 +153,12 @@ function standing(tx, live, signal) {
     return place;
 }
 
-/** What a pending transaction waits for. */
+/**
+ * What a pending transaction waits for.
+ * @param {Pending} tx
+ * @param {Live} live
+ * @param {AbortSignal} signal
+ */
 async function waitingFor(tx, live, signal) {
     const place = h("span");
     const show = async () => {
@@ -141,8 +171,13 @@ async function waitingFor(tx, live, signal) {
     return place;
 }
 
+/** @param {bigint} timestamp */
 const timeOf = (timestamp) => [dateOf(timestamp).toLocaleString(), " (", age(timestamp), ")"];
 
+/**
+ * @param {string} hash
+ * @param {Context} context
+ */
 async function showOnceConfirmed(hash, { signal, again }) {
     await untilConfirmed(hash, signal).then(
         () => announce("The transaction is confirmed"),
@@ -151,6 +186,7 @@ async function showOnceConfirmed(hash, { signal, again }) {
     if (!signal.aborted) again();
 }
 
+/** @type {View} */
 export async function transactionView(context) {
     const { route, live, signal } = context;
     await live.loaded;
@@ -179,16 +215,17 @@ export async function transactionView(context) {
                     proof && ["Time", timeOf(proof.header.timestamp)],
                     !isPending && ["Fee", amount(tx.fee)],
                     ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
-                    tx.maxFeePerGas !== undefined && [
-                        "At most",
-                        `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, with a tip of ` +
-                            `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
-                    ],
+                    tx.maxFeePerGas !== undefined &&
+                        tx.maxPriorityFeePerGas !== undefined && [
+                            "At most",
+                            `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, with a tip of ` +
+                                `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
+                        ],
                     ["Gas limit", grouped(tx.gas)],
                     ["Nonce", grouped(tx.nonce)],
                 ),
             ),
-            proof && proofCard(proof, hash, tx),
+            !isPending && proof && proofCard(proof, hash, tx),
         ),
     };
 }
