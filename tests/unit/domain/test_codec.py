@@ -1,5 +1,6 @@
 """RLP and records: the published example, and every way to be not canonical, in geth's words."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
@@ -95,6 +96,23 @@ def test_the_published_example_of_eip_155() -> None:
 def test_a_raw_transaction_is_read_back(kind: Kind) -> None:
     assert encode_tx(kind.tx, CHAIN_ID) == kind.raw()
     assert decode(kind.raw()) == kind.tx
+
+
+@pytest.mark.parametrize("size", [54, 55, 56, 57])
+def test_the_length_of_a_list_takes_a_byte_of_its_own_from_56_bytes_on(size: int) -> None:
+    # All but r and s take 29 bytes of chain 1, and each of those one more than it has digits. Not every r is a point.
+    s_bytes = (size - 31) // 2
+    r_bytes = size - 31 - s_bytes
+    for tail in range(256):
+        r = int.from_bytes(b"\x80" * (r_bytes - 1) + bytes((tail,)), "big")
+        s = int.from_bytes(b"\x80" * s_bytes, "big")
+        raw = rlp.encode([0, 0, 21_000, bytes(TO), 0, b"", 37, r, s])
+        assert len(raw) - (1 if size < 56 else 2) == size
+        with suppress(InvalidSignature):
+            assert encode_tx(decode_tx(raw, 1, 0), 1) == raw
+            break
+    else:
+        pytest.fail("no r is a point of the curve")
 
 
 @pytest.mark.parametrize(

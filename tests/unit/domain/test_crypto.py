@@ -89,6 +89,12 @@ def test_numbers_outside_the_curve_order_are_refused(r: int, s: int, parity: int
         recover_sender(DIGEST, signature_of(r, s, parity))
 
 
+@pytest.mark.parametrize("r", [CURVE_ORDER, 2**256 - 1])
+def test_an_r_beyond_the_curve_order_is_told_from_one_that_is_no_point(r: int) -> None:
+    with pytest.raises(InvalidSignature, match="r is not below the curve order"):
+        recover_sender(DIGEST, signature_of(r, 1, 0))
+
+
 def test_an_r_that_is_no_point_of_the_curve_is_refused() -> None:
     # 5 is not the x coordinate of any point of secp256k1.
     with pytest.raises(InvalidSignature, match="no key"):

@@ -57,6 +57,24 @@ def test_the_largest_numbers_are_read_exactly() -> None:
     assert parse_genesis(encode_genesis(genesis)) == genesis
 
 
+def test_the_smallest_numbers_are_read_exactly() -> None:
+    genesis = parse_genesis(
+        written(chainId=1, timestamp=0, gasPrice=0, blockGasLimit=21_000, alloc={checksum_address(ALICE): 0})
+    )
+    assert (genesis.chain_id, genesis.timestamp, genesis.gas_price, genesis.alloc) == (1, 0, 0, {ALICE: 0})
+
+
+def test_the_largest_chain_id_is_that_of_eip_2294() -> None:
+    assert MAX_CHAIN_ID == 9_223_372_036_854_775_771
+
+
+@pytest.mark.parametrize("key", ["chainId", "timestamp", "gasPrice", "blockGasLimit", "alloc"])
+def test_a_missing_key_is_named(key: str) -> None:
+    with pytest.raises(InvalidField) as refusal:
+        parse_genesis(written(**{key: None}))
+    assert (refusal.value.field, refusal.value.detail) == (key, f"{key}: missing")
+
+
 def test_an_address_may_be_written_in_one_case() -> None:
     assert parse_genesis(written(alloc={f"0x{ALICE.hex()}": 1})).alloc == {ALICE: 1}
 
@@ -103,6 +121,11 @@ def test_a_key_given_twice_is_refused() -> None:
         parse_genesis(written().replace(b"{", b'{"chainId": 6, ', 1))
 
 
+def test_a_key_given_twice_is_named_wherever_it_stands() -> None:
+    with pytest.raises(InvalidField, match="gasPrice: given twice"):
+        parse_genesis(written().replace(b'"alloc"', b'"gasPrice": 11, "alloc"'))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -128,6 +151,15 @@ def test_one_chain_has_one_digest_however_it_is_written() -> None:
     assert encode_genesis(turned) == encode_genesis(genesis)
     assert genesis_digest(turned) == genesis_digest(genesis)
     assert genesis_digest(parse_genesis(written(chainId=6))) != genesis_digest(genesis)
+
+
+def test_the_canonical_file_has_one_form() -> None:
+    # Its digest tells one chain from another: another indent would make another chain of each.
+    genesis = parse_genesis(written(alloc={checksum_address(ALICE): 3}))
+    assert encode_genesis(genesis) == (
+        b'{\n  "chainId": 5,\n  "timestamp": 1000,\n  "gasPrice": 10,\n  "blockGasLimit": 21000,\n'
+        b'  "alloc": {\n    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266": 3\n  }\n}\n'
+    )
 
 
 def test_block_0_holds_the_first_balances() -> None:

@@ -1,5 +1,8 @@
 """Validators change only by updates that enough administrators signed, once each and in order."""
 
+import hashlib
+import json
+
 import pytest
 
 from cairn.domain import governance
@@ -9,6 +12,7 @@ from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest, ge
 from cairn.domain.governance import (
     MAX_POWER,
     MAX_UPDATE_BYTES,
+    MAX_VALIDATORS,
     Admins,
     Governance,
     Validator,
@@ -124,8 +128,9 @@ def test_updates_have_one_encoding() -> None:
     ],
 )
 def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None:
-    with pytest.raises(InvalidField, match=field):
+    with pytest.raises(InvalidField) as refusal:
         check_validator(wrong, least_power=0)
+    assert refusal.value.field == field
 
 
 def test_governance_round_trips_and_tells_damage() -> None:
@@ -147,11 +152,78 @@ def test_fees_go_to_who_proposed() -> None:
     assert START.proposer_of(bytes(20)) is None
 
 
+def many(count: int) -> list[Validator]:
+    return [Validator(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
+
+
 def test_first_validators_are_told_apart() -> None:
-    with pytest.raises(InvalidField, match="same public key"):
+    with pytest.raises(InvalidField, match="same public key") as refusal:
         first_governance([validator(1), validator(1)])
-    with pytest.raises(InvalidField, match="there are 0"):
+    assert refusal.value.field == "validators"
+    with pytest.raises(InvalidField, match="there are 0") as refusal:
         first_governance([])
+    assert refusal.value.field == "validators"
+
+
+def test_first_validators_have_some_power_and_the_right_shape() -> None:
+    assert first_governance([validator(1, power=1)]).validators == (validator(1, power=1),)
+    with pytest.raises(InvalidField, match="power: it is between 1 and"):
+        first_governance([validator(1, power=0)])
+
+
+def test_there_are_a_thousand_validators_at_most() -> None:
+    full = first_governance(many(1_000))
+    with pytest.raises(InvalidField, match="there are 1001; 1 to 1000 are possible"):
+        first_governance(many(1_001))
+    changed = full.validators[0]
+    assert len(apply_update(full, ADMINS, update(changed), CHAIN_ID).validators) == 1_000
+    with pytest.raises(UpdateRefused, match="there are 1000 validators already"):
+        apply_update(full, ADMINS, update(validator(255)), CHAIN_ID)
+
+
+def test_all_validators_together_stay_below_the_bound_of_cometbft() -> None:
+    assert MAX_POWER == 2**60 // 1_000
+    assert MAX_VALIDATORS * MAX_POWER <= 2**60
+    check_validator(validator(1, power=MAX_POWER), least_power=0)
+
+
+def test_the_engine_calls_a_validator_by_20_bytes_of_a_hash() -> None:
+    assert validator(1).engine_address == hashlib.sha256(b"\x01" * 32).digest()[:20]
+
+
+def test_a_name_has_64_bytes_at_most() -> None:
+    check_validator(Validator(bytes(32), 1, Address(bytes(20)), "x" * 64), least_power=0)
+    with pytest.raises(InvalidField, match="at most 64 bytes"):
+        check_validator(Validator(bytes(32), 1, Address(bytes(20)), "é" * 33), least_power=0)
+
+
+def test_an_update_that_removes_a_validator_is_read_back() -> None:
+    removal = update(validator(1, power=0))
+    assert decode_update(encode_update(removal)) == removal
+
+
+def test_a_validator_needs_no_name() -> None:
+    assert Validator(bytes(32), 1, Address(bytes(20))).name == ""
+
+
+def test_an_update_has_8_kib_at_most() -> None:
+    signatures = (MAX_UPDATE_BYTES - len(encode_update(ValidatorUpdate(0, validator(3))))) // 65
+    named = validator(3)
+    while len(encode_update(ValidatorUpdate(0, named, (bytes(65),) * signatures))) < MAX_UPDATE_BYTES:
+        named = Validator(named.public_key, named.power, named.fee_recipient, named.name + "x")
+    longest = ValidatorUpdate(0, named, (bytes(65),) * signatures)
+    assert len(encode_update(longest)) == 8_192
+    assert decode_update(encode_update(longest)) == longest
+    one_more = Validator(named.public_key, named.power, named.fee_recipient, named.name + "x")
+    with pytest.raises(InvalidField, match="too long") as refusal:
+        decode_update(encode_update(ValidatorUpdate(0, one_more, longest.signatures)))
+    assert refusal.value.field == "raw"
+
+
+def test_an_update_of_a_validator_out_of_shape_is_refused() -> None:
+    raw = encode_update(ValidatorUpdate(0, validator(3, power=MAX_POWER)))
+    with pytest.raises(InvalidField, match="power"):
+        decode_update(raw.replace(MAX_POWER.to_bytes(8, "big"), (MAX_POWER + 1).to_bytes(8, "big")))
 
 
 def network_genesis_text() -> bytes:
@@ -200,3 +272,39 @@ def test_the_state_root_covers_the_validators() -> None:
 def test_a_wrong_network_key_is_named(old: bytes, new: bytes, field: str) -> None:
     with pytest.raises(InvalidField, match=field):
         parse_genesis(network_genesis_text().replace(old, new, 1))
+
+
+def genesis_with(**changes: object) -> bytes:
+    return json.dumps(json.loads(network_genesis_text()) | changes).encode()
+
+
+ALICE = "0x" + "aa" * 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"validators": []}, "validators"),
+        ({"validators": {}}, "validators"),
+        ({"validators": {"a": 1}}, "validators"),
+        ({"admins": []}, "admins"),
+        ({"admins": {"threshold": 0, "addresses": [ALICE]}}, "admins.threshold"),
+        ({"admins": {"threshold": 2, "addresses": [ALICE]}}, "admins.threshold"),
+        ({"admins": {"threshold": 1, "addresses": []}}, "admins.addresses"),
+        ({"admins": {"threshold": 1, "addresses": {ALICE: 1}}}, "admins.addresses"),
+        ({"admins": {"threshold": 1, "addresses": [ALICE, 1]}}, "admins.addresses"),
+        ({"admins": {"threshold": 1, "addresses": [ALICE, ALICE]}}, "admins.addresses"),
+        ({"admins": {"threshold": 1, "addresses": [ALICE, "0x"]}}, "admins.addresses[1]"),
+    ],
+)
+def test_validators_and_administrators_out_of_shape_are_named(changes: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidField) as refusal:
+        parse_genesis(genesis_with(**changes))
+    assert refusal.value.field == field
+
+
+def test_one_validator_and_one_administrator_are_enough() -> None:
+    one = {"publicKey": "A" * 43 + "=", "power": 1, "feeRecipient": ALICE, "name": ""}
+    genesis = parse_genesis(genesis_with(validators=[one], admins={"threshold": 1, "addresses": [ALICE]}))
+    assert [(each.power, each.name) for each in genesis.validators] == [(1, "")]
+    assert genesis.admins == Admins(1, (Address(b"\xaa" * 20),))

@@ -64,6 +64,8 @@ def test_a_proof_holds_for_nothing_else() -> None:
     assert not verify_inclusion(leaves[4], 4, 4, proof, root)
     assert not verify_inclusion(leaves[4], -1, 7, proof, root)
     assert not verify_inclusion(b"", 0, 0, [], EMPTY_ROOT)
+    assert verify_inclusion(leaves[0], 0, 1, [], tx_root(leaves[:1]))
+    assert not verify_inclusion(leaves[0], 1, 1, [], tx_root(leaves[:1]))
 
 
 def test_a_node_cannot_pass_for_a_leaf() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from cairn.domain.errors import InvalidBlock, NonceTooHigh
 from cairn.domain.genesis import Genesis, genesis_outcome
+from cairn.domain.governance import Governance, Validator, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
-from cairn.domain.transition import BlockOutcome, Ledger, build_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange, Ledger, build_block
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
     MAX_UINT256,
@@ -35,6 +36,7 @@ GENESIS = Genesis(
     alloc={ALICE: FUNDS, BOB: FUNDS, PROPOSER: FUNDS},
 )
 START = genesis_outcome(GENESIS)
+GOVERNANCE = Governance(0, (Validator(bytes(32), 1, PROPOSER),))
 
 
 class View:
@@ -58,6 +60,12 @@ def build(txs: Sequence[Tx], timestamp: int = 2_000, proposer: Address = PROPOSE
     return build_block(head.header, head.hash, START.lattice, view, txs, timestamp, proposer, GENESIS.rules)
 
 
+def build_with(governance: GovernanceChange) -> BlockOutcome:
+    head = START.block
+    view = View(START.accounts)
+    return build_block(head.header, head.hash, START.lattice, view, [], 2_000, PROPOSER, GENESIS.rules, governance)
+
+
 def verify(block: Block) -> BlockOutcome:
     head = START.block
     return verify_block(head.header, head.hash, START.lattice, View(START.accounts), block, GENESIS.rules)
@@ -71,6 +79,25 @@ def test_an_empty_block_changes_nothing_but_the_height() -> None:
     assert (header.height, header.previous_hash) == (1, START.block.hash)
     assert (header.tx_root, header.state_root) == (EMPTY_ROOT, START.block.header.state_root)
     assert (header.gas_used, header.proposer, header.chain_id) == (0, PROPOSER, 7)
+
+
+def test_a_block_says_whether_the_state_changes() -> None:
+    assert not build([]).changes_state
+    assert build([transfer(ALICE, CAROL, 1_000)]).changes_state
+    assert build_with(governance=(GOVERNANCE, Governance(1, GOVERNANCE.validators))).changes_state
+
+
+def test_a_change_of_the_validators_is_part_of_the_block() -> None:
+    after = Governance(1, GOVERNANCE.validators)
+    outcome = build_with(governance=(GOVERNANCE, after))
+    assert outcome.governance == after
+    assert outcome.lattice == START.lattice.with_record(encode_governance(GOVERNANCE), encode_governance(after))
+    assert outcome.block.header.state_root == outcome.lattice.root != START.lattice.root
+    assert build([]).governance is None
+
+
+def test_a_transfer_may_allow_all_the_gas_of_a_block() -> None:
+    assert build([transfer(ALICE, CAROL, 1, gas=5 * TRANSFER_GAS)]).accounts[CAROL] == Account(1, 0)
 
 
 def test_a_transfer_moves_the_value_and_pays_the_proposer() -> None:
@@ -241,6 +268,8 @@ def test_balances_that_are_set_are_part_of_the_block() -> None:
     outcome = set_balances({ALICE: 5, CAROL: 7})
     assert outcome.accounts == {ALICE: Account(5, 0), CAROL: Account(7, 0)}
     assert outcome.changes_state
+    assert outcome.balances == {ALICE: 5, CAROL: 7}
+    assert build([]).balances == {}
     assert outcome.block.header.state_root == outcome.lattice.root != START.lattice.root
     view = View(dict(START.accounts))
     arguments = (START.block.header, START.block.hash, START.lattice, view, outcome.block, GENESIS.rules, None)

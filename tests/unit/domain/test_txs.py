@@ -111,10 +111,23 @@ def test_any_recipient_may_be_named(to: Address) -> None:
 
 
 def test_a_draft_without_a_nonce_cannot_be_signed() -> None:
-    with pytest.raises(InvalidField, match="nonce"):
+    with pytest.raises(InvalidField) as refusal:
         sign_draft(Draft(SENDER, OTHER, 1, 21_000, 1, None), KEY, CHAIN_ID)
+    assert refusal.value.field == "nonce"
 
 
 def test_a_draft_is_signed_with_its_senders_key_only() -> None:
-    with pytest.raises(InvalidField, match="another account"):
+    with pytest.raises(InvalidField, match="another account") as refusal:
         sign_draft(Draft(OTHER, SENDER, 1, 21_000, 1, 0), KEY, CHAIN_ID)
+    assert refusal.value.field == "from"
+
+
+def test_every_number_may_be_zero() -> None:
+    tx = sign_draft(Draft(SENDER, OTHER, 0, 0, 0, 0), KEY, CHAIN_ID)
+    assert build(SENDER, OTHER, 0, 0, 0, 0, tx.signature) == tx
+
+
+def test_without_entropy_a_draft_has_one_signature() -> None:
+    draft = Draft(SENDER, OTHER, 10**18, 21_000, 10**9, 7)
+    assert sign_draft(draft, KEY, CHAIN_ID) == sign_draft(draft, KEY, CHAIN_ID, entropy=b"") == TX
+    assert sign_draft(draft, KEY, CHAIN_ID, entropy=b"\x01" * 32) != TX

@@ -2,7 +2,24 @@
 
 import pytest
 
-from cairn.domain.types import EMPTY_ACCOUNT, ZERO_ADDRESS, Account, Tx, TxHash
+from cairn.domain.types import (
+    EMPTY_ACCOUNT,
+    MAX_UINT64,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    ZERO_ADDRESS,
+    ZERO_HASH,
+    Account,
+    Tx,
+    TxHash,
+)
+
+
+def test_the_numbers_that_everything_is_counted_in() -> None:
+    assert TRANSFER_GAS == 21_000
+    assert f"{MAX_UINT64:x}" == "f" * 16
+    assert f"{MAX_UINT256:x}" == "f" * 64
+    assert (ZERO_HASH.hex(), ZERO_ADDRESS.hex()) == ("0" * 64, "0" * 40)
 
 
 def test_a_transfer_pays_for_21_000_gas_whatever_it_allows() -> None:

@@ -61,5 +61,22 @@ def test_a_missing_field_is_refused() -> None:
         parse_update_text(b"{}")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"chainId": 0, "sequence": 0},
+        {"chainId": 2**64 - 1, "sequence": 2**64 - 1},
+        {"signatures": ["0x" + "11" * 65] * 100},
+        {"validator": {"power": 0}},
+        {"validator": {"power": MAX_POWER}},
+        {"validator": {"name": ""}},
+        {"validator": {"name": "n" * 64}},
+    ],
+)
+def test_the_bounds_themselves_are_taken(changes: dict[str, Any]) -> None:
+    text = text_with(**changes)
+    assert json.loads(encode_update_text(*parse_update_text(text))) == json.loads(text)
+
+
 def test_a_public_key_is_32_bytes() -> None:
     assert len(parse_public_key("A" * 43 + "=")) == 32
