@@ -75,11 +75,11 @@ def find(before: str) -> Mutant:
 def test_the_tests_that_call_the_function_are_run_quickest_first() -> None:
     mutant = find("tx.gas < TRANSFER_GAS")
     place = f"{MODULE}:{mutant.function_line}"
-    took_s = {"slow": 2.0, "quick": 1.0, "other": 0.5}
+    took_s = {"slow": 2.0, "quick": 1.0, "other": 0.5, "tests/test_rules.py::test_reads": 0.1, "stranger": 0.0}
     coverage = Coverage(took_s, {place: {"slow", "quick"}, f"{MODULE}:99": {"other"}})
     assert coverage.tests_for(mutant) == ["quick", "slow"]
     coverage.called_at_import.add(place)
-    assert coverage.tests_for(mutant) == ["other", "quick", "slow"]
+    assert coverage.tests_for(mutant) == ["tests/test_rules.py::test_reads", "other", "quick", "slow"]
 
 
 # In a process that has not imported the module.
