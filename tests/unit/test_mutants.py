@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutants.__main__ import Result, Target, report
+from tools.mutants.__main__ import TARGETS, Result, report
+from tools.mutants.coverage import Coverage
+from tools.mutants.equivalent import EQUIVALENTS, Equivalent, set_aside
 from tools.mutants.mutations import Mutant, find_mutants
-from tools.mutants.trial import Coverage
 
 MODULE = Path("src/cairn/domain/rules.py")
+DOMAIN, MEMPOOL, *_ = TARGETS
 
 
 def changes(tmp_path: Path, text: str) -> list[str]:
@@ -63,9 +65,9 @@ def test_what_changes_no_behaviour_is_left_alone(tmp_path: Path, text: str) -> N
 
 def test_a_mutant_knows_its_function_as_code_objects_do(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text("A = 1\n@property\ndef f():\n    return lambda: 2\n@cache\ndef g():\n    return 3\n")
+    path.write_text("A = 1\n@property\ndef f(a=4):\n    return lambda: 2\n@cache\ndef g():\n    return 3\n")
     lines = {mutant.before: mutant.function_line for mutant in find_mutants(path)}
-    assert (lines["1"], lines["2"], lines["3"]) == (None, 2, None)
+    assert [lines[constant] for constant in "1234"] == [None, 2, None, None]
 
 
 def find(before: str) -> Mutant:
@@ -83,30 +85,75 @@ def test_the_tests_that_call_the_function_are_run_quickest_first() -> None:
 
 
 # In a process that has not imported the module.
-TRIAL = f"""
-import os, pathlib
-from tools.mutants.mutations import find_mutants
-from tools.mutants.trial import Coverage, start, unchanged
+TRIAL = """
+import pathlib
+from tools.mutants.__main__ import Target, run
 
-mutant = next(each for each in find_mutants(pathlib.Path("{MODULE}")) if each.before == "tx.gas < TRANSFER_GAS")
-tests = "tests/unit/domain/test_rules.py"
-coverage = Coverage({{tests: 1.0}}, {{f"{{mutant.path}}:{{mutant.function_line}}": {{tests}}}})
-for each in (mutant, unchanged(mutant)):
-    print(os.waitpid(start(each, coverage), 0)[1])
+target = Target("domain", pathlib.Path("src/cairn/domain"), ("tests/unit/domain/test_rules.py",))
+result = run(target, ["rules.py"], None, 0, 2)
+print(result.all, result.tried, result.killed, len(result.survivors), len(result.untested))
 """
 
 
-def test_a_test_notices_a_mutant_and_not_the_code_as_it_is() -> None:
+def test_mutants_of_a_function_are_noticed() -> None:
     ended = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=True)
+    there_are, *rest = map(int, ended.stdout.split())
+    assert rest == [there_are, there_are, 0, 0]
+
+
+PLANTING = """
+import pathlib, sys
+from tools.mutants.mutations import find_mutants
+from tools.mutants.processes import Children
+from tools.mutants.trial import start, unchanged
+
+mutant = next(each for each in find_mutants(pathlib.Path("src/cairn/domain/types.py")) if each.before == "21000")
+children = Children(pathlib.Path(sys.argv[1]))
+for each in (mutant, unchanged(mutant)):
+    print(children.wait(start(each, ["tests/unit/domain/test_types.py"], 60, children))[1])
+"""
+
+
+def test_a_mutant_of_what_is_set_at_import_is_noticed_and_the_code_as_it_is_is_not(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PLANTING, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
     on_mutant, on_unchanged = map(int, ended.stdout.split())
     assert on_mutant != 0
     assert on_unchanged == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_the_same_is_set_aside_with_its_reason() -> None:
+    mutant = find("tx.gas < TRANSFER_GAS")
+    line = "if tx.gas < TRANSFER_GAS:"
+    known = Equivalent(str(MODULE), line, mutant.before, mutant.after, "no reason")
+    assert set_aside(find_mutants(MODULE), [known]) == {mutant: "no reason"}
+    other_file = Equivalent("src/cairn/domain/types.py", line, mutant.before, mutant.after, "")
+    assert set_aside(find_mutants(MODULE), [other_file]) == {}
+    gone = Equivalent(str(MODULE), "if True:", mutant.before, mutant.after, "")
+    with pytest.raises(ValueError, match="no such mutant any more"):
+        set_aside(find_mutants(MODULE), [gone])
+
+
+def test_every_mutant_that_is_said_to_do_the_same_is_there() -> None:
+    for path in {equivalent.path for equivalent in EQUIVALENTS}:
+        assert set_aside(find_mutants(Path(path)))
 
 
 def test_the_report_has_the_score_and_every_survivor() -> None:
     mutant = find("tx.gas < TRANSFER_GAS")
-    target = Target("domain", Path("src/cairn/domain"), ("tests/unit/domain",), bar_percent=95)
-    result = Result(target, tried=4, all=9, killed=3, survivors=[mutant], took_s=120)
+    place = f"- {MODULE}:{mutant.line} `tx.gas < TRANSFER_GAS` to `tx.gas <= TRANSFER_GAS`"
+    result = Result(DOMAIN, tried=4, all=9, killed=3, survivors=[mutant], equivalent={mutant: "no reason"}, seed=7)
     text = report([result], "make mutants")
-    assert "| domain | 9 | 4 | 3 | 1 | 0 | 75.0 | 2 |" in text
-    assert f"- {MODULE}:{mutant.line} `tx.gas < TRANSFER_GAS` to `tx.gas <= TRANSFER_GAS`" in text
+    assert "| 9 | 1 | 4 | 3 | 1 | 0 | 75.0 |" in text
+    assert "A sample of 4 was tried (seed 7)." in text
+    assert f"{place}\n" in text
+    assert f"{place}: no reason\n" in text
+
+
+def test_the_report_keeps_the_parts_that_were_not_tried_again() -> None:
+    first = report([Result(DOMAIN, tried=4, all=4), Result(MEMPOOL, tried=5, all=5)], "make mutants")
+    again = report([Result(DOMAIN, tried=6, all=6)], "make mutants", first)
+    assert "| 4 | 0 | 4 |" in first
+    assert [each in again for each in ("| 4 | 0 | 4 |", "| 5 | 0 | 5 |", "| 6 | 0 | 6 |")] == [False, True, True]
+    assert report([Result(MEMPOOL, tried=5, all=5)], "make mutants", again) == again

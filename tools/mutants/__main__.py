@@ -4,21 +4,30 @@
     make mutants ARGS="domain --sample 200"
     make mutants ARGS="domain --file codec.py"
 
-The report goes to reports/mutants.md. Exits with 1 when the domain's share of killed mutants is below its bar.
+The report goes to reports/mutants.md, where other parts stay as they are; what is tried of single files is only
+printed. Exits with 1 when the domain's share of killed mutants is below its bar.
 """
 
 import argparse
 import os
 import random
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.mutants import trial
+from tools.mutants.coverage import Coverage
+from tools.mutants.equivalent import set_aside
 from tools.mutants.mutations import Mutant, find_mutants
+from tools.mutants.processes import Children, cpu_limit_s
+from tools.mutants.session import NO_FIT, Session
 
 REPORT = Path("reports/mutants.md")
+INTRODUCTION = "# Mutants\n\nEach is the code with one small change; it is killed when a test fails on it."
+ENOUGH_TESTS = 20
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,17 @@ class Result:
     survivors: list[Mutant] = field(default_factory=list)
     untested: list[Mutant] = field(default_factory=list)
     """Of these, no test even calls the function."""
+    equivalent: Mapping[Mutant, str] = field(default_factory=dict)
+    """With the reason why no test can notice it; not tried."""
+    seed: int = 0
     took_s: float = 0.0
+
+    def note(self, mutant: Mutant, status: int) -> None:
+        if status:
+            self.killed += 1
+        else:
+            self.survivors.append(mutant)
+            print(f"survived: {mutant}", flush=True)
 
     @property
     def percent(self) -> float:
@@ -61,73 +80,94 @@ class Result:
 
 def run(target: Target, files: list[str], sample: int | None, seed: int, jobs: int) -> Result:
     """Raises `RuntimeError` when the tests do not pass on the code as it is."""
-    result = Result(target)
     began = time.monotonic()
-    coverage = trial.measure(target.tests)
-    trial.load(coverage.libraries)
-    chosen = [path for path in target.files() if not files or path.name in files]
-    mutants = [mutant for path in chosen for mutant in find_mutants(path)]
-    result.all = len(mutants)
+    mutants = [mutant for path in target.files() if not files or path.name in files for mutant in find_mutants(path)]
+    result = Result(target, all=len(mutants), equivalent=set_aside(mutants), seed=seed)
+    mutants = [mutant for mutant in mutants if mutant not in result.equivalent]
     if sample is not None and sample < len(mutants):
         mutants = sorted(random.Random(seed).sample(mutants, sample), key=lambda mutant: (mutant.path, mutant.line))
     result.tried = len(mutants)
-    result.untested = [mutant for mutant in mutants if not coverage.tests_for(mutant)]
-    _check_trial(mutants, coverage)
-    running: dict[int, Mutant] = {}
-    for mutant in mutants:
-        if not coverage.tests_for(mutant):
-            continue
-        while len(running) >= jobs:
-            _reap(running, result)
-        running[trial.start(mutant, coverage)] = mutant
-    while running:
-        _reap(running, result)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        session = Session(target.tests, mutants, jobs, Path(scratch))
+        coverage = session.coverage
+        result.untested = [mutant for mutant in mutants if not coverage.tests_for(mutant)]
+        at_import = [mutant for mutant in mutants if coverage.is_at_import(mutant) and coverage.tests_for(mutant)]
+        for fate in session.fates():
+            if fate.status == NO_FIT:
+                at_import.append(mutants[fate.index])
+            else:
+                result.note(mutants[fate.index], fate.status)
+        if at_import:
+            _try_imports(at_import, coverage, jobs, Children(Path(scratch)), result)
     result.took_s = time.monotonic() - began
     return result
 
 
-def _check_trial(mutants: list[Mutant], coverage: trial.Coverage) -> None:
+def _try_imports(mutants: list[Mutant], coverage: Coverage, jobs: int, children: Children, result: Result) -> None:
+    trial.load(coverage.libraries)
+    _check_trial(mutants, coverage, children)
+    running: dict[int, Mutant] = {}
+
+    def note_next() -> None:
+        pid, status = children.wait()
+        result.note(running.pop(pid), status)
+
+    for mutant in mutants:
+        if len(running) >= jobs:
+            note_next()
+        running[_start(mutant, coverage.tests_for(mutant), coverage, children)] = mutant
+    while running:
+        note_next()
+
+
+def _start(mutant: Mutant, tests: list[str], coverage: Coverage, children: Children) -> int:
+    return trial.start(mutant, tests, cpu_limit_s(sum(coverage.took_s[test] for test in tests)), children)
+
+
+def _check_trial(mutants: list[Mutant], coverage: Coverage, children: Children) -> None:
     """Raises `RuntimeError` when tests fail on a module that was loaded as a mutant is, and not changed."""
-    for path in {mutant.path for mutant in mutants}:
-        widest = max((each for each in mutants if each.path == path), key=lambda each: len(coverage.tests_for(each)))
-        _, status = os.waitpid(trial.start(trial.unchanged(widest), coverage), 0)
+    for mutant in {mutant.path: mutant for mutant in mutants}.values():
+        # A trial that is broken fails with the first ones.
+        tests = coverage.tests_for(mutant)[:ENOUGH_TESTS]
+        _, status = children.wait(_start(trial.unchanged(mutant), tests, coverage, children))
         if status:
-            raise RuntimeError(f"the tests of {path} fail on the unchanged module: the trial is broken")
+            raise RuntimeError(f"the tests of {mutant.path} fail on the unchanged module: the trial is broken")
 
 
-def _reap(running: dict[int, Mutant], result: Result) -> None:
-    pid, status = os.wait()
-    mutant = running.pop(pid)
-    if status:
-        result.killed += 1
-    else:
-        result.survivors.append(mutant)
-        print(f"survived: {mutant}", flush=True)
+def report(results: list[Result], command: str, before: str = "") -> str:
+    """What there is in the report from `before` of other parts stays."""
+    sections = {section.partition("\n")[0]: section for section in before.split("\n## ")[1:]}
+    sections |= {result.target.name: "\n".join(_section(result, command)) for result in results}
+    ordered = [sections[target.name].strip() for target in TARGETS if target.name in sections]
+    return "\n\n## ".join([INTRODUCTION, *ordered]) + "\n"
 
 
-def report(results: list[Result], command: str) -> str:
-    lines = [
-        "# Mutants",
-        "",
-        f"`{command}`: each is the code with one small change; killed when a test fails on it.",
-        "",
-    ]
-    lines += ["| part | mutants | tried | killed | survived | no test calls it | killed, % | minutes |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| {result.target.name} | {result.all} | {result.tried} | {result.killed} | {len(result.survivors)} "
-        f"| {len(result.untested)} | {result.percent:.1f} | {result.took_s / 60:.0f} |"
-        for result in results
-    ]
-    for result in results:
-        for title, mutants in (("survived", result.survivors), ("no test calls it", result.untested)):
-            if mutants:
-                lines += ["", f"## {result.target.name}: {title}", ""]
-                lines += [
-                    f"- {mutant.path}:{mutant.line} `{mutant.before}` to `{mutant.after}`"
-                    for mutant in sorted(mutants, key=lambda mutant: (mutant.path, mutant.line, mutant.after))
-                ]
-    return "\n".join(lines) + "\n"
+def _section(result: Result, command: str) -> Iterator[str]:
+    yield f"{result.target.name}\n"
+    yield f"{_share(result)} `{command}` took {result.took_s / 60:.0f} minutes.\n"
+    yield "| mutants | equivalent | tried | killed | survived | no test calls it | killed, % |"
+    yield "|---|---|---|---|---|---|---|"
+    yield (
+        f"| {result.all} | {len(result.equivalent)} | {result.tried} | {result.killed} | {len(result.survivors)} "
+        f"| {len(result.untested)} | {result.percent:.1f} |"
+    )
+    parts: tuple[tuple[str, Mapping[Mutant, str]], ...] = (
+        ("Survived", dict.fromkeys(result.survivors, "")),
+        ("No test calls it", dict.fromkeys(result.untested, "")),
+        ("Equivalent", result.equivalent),
+    )
+    for title, mutants in parts:
+        if mutants:
+            yield f"\n### {result.target.name}: {title.lower()}\n"
+        for mutant in sorted(mutants, key=lambda mutant: (mutant.path, mutant.line, mutant.after)):
+            why = f": {mutants[mutant]}" if mutants[mutant] else ""
+            yield f"- {mutant.path}:{mutant.line} `{mutant.before}` to `{mutant.after}`{why}"
+
+
+def _share(result: Result) -> str:
+    if result.tried == result.all - len(result.equivalent):
+        return "All of them were tried."
+    return f"A sample of {result.tried} was tried (seed {result.seed})."
 
 
 def invocation() -> str:
@@ -152,9 +192,11 @@ def main() -> None:
         if target.name in options.parts:
             results.append(run(target, options.file, options.sample, options.seed, options.jobs))
             print(results[-1], flush=True)
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(report(results, invocation()))
-    print(f"mutants: the report is {REPORT}")
+    if not options.file:
+        REPORT.parent.mkdir(exist_ok=True)
+        before = REPORT.read_text() if REPORT.exists() else ""
+        REPORT.write_text(report(results, invocation(), before))
+        print(f"mutants: the report is {REPORT}")
     sys.exit(any(result.percent < result.target.bar_percent for result in results))
 
 

@@ -45,6 +45,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Mutant:
     path: Path
     line: int
+    column: int
+    text: str
+    """That line, as it is written."""
     before: str
     after: str
     function_line: int | None
@@ -63,15 +66,20 @@ def find_mutants(path: Path) -> list[Mutant]:
 class _Walk:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._tree = ast.parse(path.read_text(), str(path))
+        text = path.read_text()
+        self._lines = ["", *text.splitlines()]
+        self._tree = ast.parse(text, str(path))
 
     def mutants(self) -> Iterator[Mutant]:
-        yield from self._below(self._tree, None)
+        yield from self._below(self._tree, None, None)
 
-    def _below(self, node: ast.AST, function_line: int | None) -> Iterator[Mutant]:
+    def _below(self, node: ast.AST, inside: int | None, outside: int | None) -> Iterator[Mutant]:
+        """The lines are those of the function around what `node` holds, and around `node` itself."""
         for name, value in ast.iter_fields(node):
             if name in _DECLARED or (isinstance(node, ast.ClassDef) and name == "keywords"):
                 continue
+            # Defaults are set where the function is defined, not where it is called.
+            function_line = outside if name == "args" and isinstance(node, _Function) else inside
             if isinstance(value, list):
                 for index, child in enumerate(value):
                     if isinstance(child, ast.AST):
@@ -82,11 +90,10 @@ class _Walk:
     def _at(self, node: ast.AST, slot: "_Slot", function_line: int | None) -> Iterator[Mutant]:
         if _is_for_people_or_types(node):
             return
-        if isinstance(node, _Function):
-            function_line = _first_line(node)
         for changed in _alternatives(node):
             yield self._mutant(node, slot, changed, function_line)
-        yield from self._below(node, function_line)
+        inside = _first_line(node) if isinstance(node, _Function) else function_line
+        yield from self._below(node, inside, function_line)
 
     def _mutant(self, node: ast.AST, slot: "_Slot", changed: ast.AST, function_line: int | None) -> Mutant:
         ast.copy_location(changed, node)
@@ -97,7 +104,9 @@ class _Walk:
             return self._tree
 
         line = getattr(node, "lineno", 0)
-        return Mutant(self._path, line, _first_of(node), _first_of(changed), function_line, plant)
+        column = getattr(node, "col_offset", 0)
+        text = self._lines[line].strip()
+        return Mutant(self._path, line, column, text, _first_of(node), _first_of(changed), function_line, plant)
 
 
 class _Slot:
