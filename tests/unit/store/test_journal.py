@@ -8,7 +8,7 @@ from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Tx
 from cairn.store.journal import Journal
-from cairn.store.segment import list_segments, segment_path
+from cairn.store.segment import list_segments, scan_segment, segment_path
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import GWEI, signed_of_each_type
 from tests.support.disk import flip_byte, only_file, overwrite
@@ -431,3 +431,67 @@ def test_the_time_up_outlives_the_segment_that_it_was_written_to(tmp_path: Path)
         journal.settle(tx.hash)
     assert not set(first) & set(list_segments(tmp_path))
     assert reopened(journal, tmp_path).up_s == 4_000
+
+
+def test_the_records_on_disk_have_the_form_that_is_written_down(tmp_path: Path) -> None:
+    # A node of another version reads them too.
+    journal = Journal.open(tmp_path)
+    waits, ready = txs(2)
+    journal.append_add(77, waits, encode_record(waits), waits_since=5)
+    journal.append_add(78, ready, encode_record(ready))
+    journal.append_drop(waits.hash, "evicted")
+    journal.append_uptime(9)
+    journal.sync()
+    journal.close()
+    (number,) = list_segments(tmp_path)
+    (frame,) = scan_segment(segment_path(tmp_path, number)).frames
+    numbers = [number.to_bytes(8, "big", signed=True) for number in (1, 77, 5, 2, 78, -1, 9)]
+    assert frame.payload == b"".join(
+        (
+            *(b"\x01", *numbers[:3], encode_record(waits)),
+            *(b"\x01", *numbers[3:6], encode_record(ready)),
+            *(b"\x02\x01", waits.hash),
+            *(b"\x03", numbers[6]),
+        )
+    )
+
+
+def test_what_comes_after_an_opening_stays_behind_what_was_there(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    expected = []
+    for sender in (3, 1, 2):
+        append(journal, txs(3, sender))
+        expected += txs(3, sender)
+        journal.sync()
+        journal = reopened(journal, tmp_path)
+        assert [entry.tx for entry in journal.recovered] == expected
+    journal.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_what_is_written_again_in_many_frames_is_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr("cairn.store.journal._FRAME_RECORDS", 2)
+    journal = Journal.open(tmp_path)
+    append(journal, txs(count))
+    journal.sync()
+    for _ in range(2):
+        journal = reopened(journal, tmp_path)
+    assert [entry.tx for entry in journal.recovered] == txs(count)
+    (number,) = list_segments(tmp_path)
+    assert len(scan_segment(segment_path(tmp_path, number)).frames) == -(-count // 2)
+    journal.close()
+
+
+def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cairn.store.journal.KEPT_DROPS", 3)
+    journal = Journal.open(tmp_path)
+    for tx in txs(5):
+        journal.append_drop(tx.hash, "expired")
+    journal.sync()
+    journal = reopened(journal, tmp_path)
+    assert journal.recovered_drops == [(tx.hash, "expired") for tx in txs(5)[2:]]
+    journal.close()
