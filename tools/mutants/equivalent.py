@@ -27,6 +27,12 @@ class Equivalent:
 
 CRYPTO = "src/cairn/domain/crypto.py"
 LATTICE = "src/cairn/domain/lattice.py"
+ORDER = "src/cairn/mempool/order.py"
+POOL = "src/cairn/mempool/pool.py"
+
+BID_BITS = "the parts of a number that only sorts are further apart"
+ONLY_COMPARED = "arrivals are only compared with each other"
+ONE_TOO_MANY = "that there is more than a page shows is all that is asked of the rest"
 
 EQUIVALENTS = (
     Equivalent(
@@ -66,6 +72,28 @@ EQUIVALENTS = (
         "2",
         "the sum is folded one vector earlier",
     ),
+    Equivalent(ORDER, "self._arrivals = 0", "0", "1", ONLY_COMPARED),
+    Equivalent(ORDER, "self._arrivals += 1", "1", "2", ONLY_COMPARED),
+    Equivalent(ORDER, "break", "break", "continue", "leads only grow along a lane: no later one is of this run"),
+    Equivalent(
+        ORDER,
+        "lead = ready[first - 1].lead if first else 0",
+        "0",
+        "1",
+        "a bid of 0 has a price that nobody can pay",
+    ),
+    Equivalent(ORDER, "return (arrival << 64) + nonce", "64", "65", BID_BITS),
+    Equivalent(ORDER, "return entry.waits_since << 64 | entry.seq", "64", "65", BID_BITS),
+    Equivalent(POOL, "shown = list(islice(self._entries_after(after), limit + 1))", "1", "2", ONE_TOO_MANY),
+    Equivalent(POOL, "shown = lane.entries_from(first_nonce)[: limit + 1]", "1", "2", ONE_TOO_MANY),
+    Equivalent(
+        POOL,
+        'next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None',
+        "0",
+        "1",
+        "in the listing of one sender the place is not looked at",
+    ),
+    Equivalent(POOL, "break", "break", "continue", "what is no longer overdrawn stays so"),
 )
 
 

@@ -17,6 +17,36 @@ def test_what_is_noted_counts_and_is_listed_when_somebody_asks() -> None:
     assert (pools.pool.pending_count, pools.pool.held_count) == (2, 2)
 
 
+def test_every_question_about_all_lists_what_is_noted() -> None:
+    pools = PoolWithState()
+    pools.pool.note(transfer(1, 0), NOW)
+    assert pools.pool.pending_count == 1
+    pools.pool.note(transfer(2, 1), NOW)
+    assert pools.pool.queued_count == 1
+    pools.pool.note(transfer(3, 0), NOW)
+    assert pools.listed() == [transfer(1, 0), transfer(3, 0), transfer(2, 1)]
+
+
+def test_a_question_about_one_that_is_listed_lists_no_other() -> None:
+    pools = PoolWithState()
+    listed, noted = transfer(1, 0), transfer(2, 0)
+    pools.admit(listed)
+    pools.pool.note(noted, NOW)
+    found = pools.pool.find(listed.hash)
+    assert found is not None
+    assert found.tx == listed
+    assert pools.pool.find_listed(listed.hash) is found
+    assert pools.pool.find_listed(noted.hash) is None
+
+
+def test_nothing_is_left_of_a_sender_whose_last_one_was_removed() -> None:
+    pools = PoolWithState()
+    pools.admit(transfer(1, 0))
+    pools.pool.remove(transfer(1, 0).hash)
+    pools.pool.note(transfer(1, 0), NOW)
+    assert pools.pool.find_listed(transfer(1, 0).hash) is None
+
+
 def test_what_is_listed_already_is_not_noted() -> None:
     pools = PoolWithState()
     tx = transfer(1, 0)

@@ -169,3 +169,64 @@ def test_making_room_can_take_the_last_of_the_same_sender() -> None:
     assert pools.pool.admit(newcomer, NOW).dropped == ((waiting.hash, "evicted"),)
     assert pools.listed() == [newcomer]
     assert pools.pool.next_nonce(address(1)) == 1
+
+
+def test_what_closes_a_gap_counts_what_it_makes_ready() -> None:
+    pools = PoolWithState()
+    pools.admit(transfer(1, 1), transfer(1, 2), transfer(1, 4))
+    assert (pools.pool.pending_count, pools.pool.queued_count) == (0, 3)
+    pools.admit(transfer(1, 0))
+    assert (pools.pool.pending_count, pools.pool.queued_count) == (3, 1)
+    pools.commit(*(transfer(1, nonce) for nonce in range(3)))
+    assert (pools.pool.pending_count, pools.pool.queued_count) == (0, 1)
+
+
+def test_what_no_longer_waits_is_not_dropped_as_the_worst_that_does() -> None:
+    pools = PoolWithState(PoolLimits(size=3))
+    pools.admit(transfer(1, 1, gas_price=10), transfer(1, 0, gas_price=12), transfer(2, 1, gas_price=11))
+    assert pools.pool.admit(transfer(3, 0, gas_price=10), NOW).dropped == (
+        (transfer(2, 1, gas_price=11).hash, "evicted"),
+    )
+
+
+def test_a_replacement_reserves_what_it_costs() -> None:
+    pools = PoolWithState()
+    pools.admit(transfer(1, 0), transfer(1, 0, gas_price=11, value=5))
+    assert pools.pool.reserved(address(1)) == transfer(1, 0, gas_price=11, value=5).cost
+
+
+def test_a_replacement_of_a_sender_that_has_sent_before() -> None:
+    pools = PoolWithState()
+    pools.state.put(address(1), 10**18, 5)
+    chain = pools.admit_chain(1, [10, 10, 10], first_nonce=5)
+    better = transfer(1, 6, gas_price=11)
+    pools.admit(better)
+    assert pools.order() == [chain[0], better, chain[2]]
+
+
+def test_nothing_is_left_of_one_that_was_replaced() -> None:
+    pools = PoolWithState()
+    better = transfer(1, 0, gas_price=11)
+    pools.admit(transfer(1, 0), better)
+    pools.commit(better)
+    pools.admit(transfer(2, 0))
+    assert pools.order() == [transfer(2, 0)]
+
+
+def test_who_waits_longest_goes_first_whenever_it_came() -> None:
+    pools = PoolWithState(PoolLimits(lifetime_s=100))
+    pools.pool.up_s = 90
+    pools.admit(transfer(1, 1))
+    pools.pool.restore(transfer(2, 1), NOW, waits_since=0)
+    assert pools.expire(100) == [(transfer(2, 1).hash, "expired")]
+    assert pools.expire(189) == []
+    assert pools.expire(190) == [(transfer(1, 1).hash, "expired")]
+
+
+def test_who_finds_no_room_is_told_why() -> None:
+    pools = PoolWithState(PoolLimits(size=1))
+    pools.admit(transfer(1, 0))
+    with pytest.raises(MempoolFull, match="this one waits for a missing nonce"):
+        pools.pool.admit(transfer(2, 1, gas_price=99), NOW)
+    with pytest.raises(MempoolFull, match="this one pays no more than the last"):
+        pools.pool.admit(transfer(2, 0), NOW)

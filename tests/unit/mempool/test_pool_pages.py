@@ -45,6 +45,17 @@ def test_pages_of_one_sender(limit: int) -> None:
     assert pools.pool.page(limit, None, address(1)).total == 5
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_of_a_sender_that_has_sent_before(limit: int) -> None:
+    pools = PoolWithState()
+    pools.state.put(address(1), 10**18, 5)
+    run = pools.admit_chain(1, [10, 20, 20], first_nonce=5)
+    waiting = pools.admit_chain(1, [10, 10, 10], first_nonce=9)
+    listed = [*run, *waiting]
+    assert walk(pools, limit) == [listed[start : start + limit] for start in range(0, 6, limit)]
+    assert walk(pools, limit, address(1)) == walk(pools, limit)
+
+
 def test_an_empty_listing() -> None:
     pools = PoolWithState()
     assert pools.pool.page(10) == pools.pool.page(10, None, address(1)) == ([], 0, None)

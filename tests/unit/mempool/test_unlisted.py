@@ -1,3 +1,5 @@
+import pytest
+
 from cairn.domain.types import Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.unlisted import MOST, Unlisted
@@ -43,6 +45,14 @@ def test_those_that_came_long_ago_are_told_apart() -> None:
     notes.add(transfer(1, 1), NOW, 20)
     assert notes.senders(up_s=10) == [address(1)]
     assert notes.senders(up_s=9) == []
+
+
+def test_there_is_room_for_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cairn.mempool.unlisted.MOST", 3)
+    notes = noted(transfer(1, 0), transfer(2, 0), transfer(1, 1))
+    assert not notes.add(transfer(3, 0), NOW, 0)
+    assert len(notes) == 3
+    assert address(3) not in notes
 
 
 def test_one_question_never_has_too_many_to_list() -> None:
