@@ -206,3 +206,12 @@ def test_the_next_nonce_of_a_sender_without_transactions_is_the_confirmed_one() 
     pools = PoolWithState()
     pools.state.put(address(3), 5, 9)
     assert (pools.pool.next_nonce(address(3)), pools.pool.next_nonce(address(77))) == (9, 0)
+
+
+def test_what_a_restart_brings_back_is_still_ours_to_answer_for() -> None:
+    pools = PoolWithState()
+    tx = transfer(1, 0)
+    assert pools.pool.restore(tx, NOW).added
+    entry = pools.pool.find(tx.hash)
+    assert entry is not None
+    assert entry.local
