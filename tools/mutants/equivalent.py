@@ -27,14 +27,24 @@ class Equivalent:
 
 CRYPTO = "src/cairn/domain/crypto.py"
 LATTICE = "src/cairn/domain/lattice.py"
+RLP = "src/cairn/domain/rlp.py"
+ENTRY = "src/cairn/mempool/entry.py"
 ORDER = "src/cairn/mempool/order.py"
 POOL = "src/cairn/mempool/pool.py"
+UNLISTED = "src/cairn/mempool/unlisted.py"
 
+UNUSED_ROW = "a row of the table that nobody looks up"
+NO_DIGIT = "x is no hexadecimal digit"
+HIGHER_LANES = "lanes above all that there are: they stay empty"
+EARLIER_FOLD = "the sum is folded earlier"
 BID_BITS = "the parts of a number that only sorts are further apart"
-ONLY_COMPARED = "arrivals are only compared with each other"
+ONLY_COMPARED = "such numbers are only compared with each other"
 ONE_TOO_MANY = "that there is more than a page shows is all that is asked of the rest"
 
 EQUIVALENTS = (
+    Equivalent(RLP, "_PREFIX = [bytes([0x80 + length]) for length in range(56)]", "56", "57", UNUSED_ROW),
+    Equivalent(RLP, '_SMALL = [b"\\x80"] + [bytes([number]) for number in range(1, 128)]', "128", "129", UNUSED_ROW),
+    Equivalent(RLP, "elif first <= 0xB7:", "first <= 183", "first < 183", "the general way reads 55 bytes as well"),
     Equivalent(
         CRYPTO,
         '_CASE_BIT_OF_LETTERS = bytes(0x20 * (chr(code) in "abcdef") for code in range(256))',
@@ -48,6 +58,20 @@ EQUIVALENTS = (
         "32",
         "33",
         "only the bits that both tables have are used",
+    ),
+    Equivalent(
+        CRYPTO,
+        '_CASE_BIT_OF_LETTERS = bytes(0x20 * (chr(code) in "abcdef") for code in range(256))',
+        "'abcdef'",
+        "'abcdefx'",
+        NO_DIGIT,
+    ),
+    Equivalent(
+        CRYPTO,
+        '_CASE_BIT_OF_HIGH_DIGITS = bytes(0x20 * (chr(code) in "89abcdef") for code in range(256))',
+        "'89abcdef'",
+        "'89abcdefx'",
+        NO_DIGIT,
     ),
     Equivalent(
         CRYPTO,
@@ -70,7 +94,38 @@ EQUIVALENTS = (
         "self._even, self._total, self._count = even, even + (odd << 16), 1",
         "1",
         "2",
-        "the sum is folded one vector earlier",
+        EARLIER_FOLD,
+    ),
+    Equivalent(LATTICE, "self._count = 0", "0", "1", EARLIER_FOLD),
+    Equivalent(
+        LATTICE,
+        "if self._count == _FOLD_EVERY:",
+        "self._count == _FOLD_EVERY",
+        "self._count != _FOLD_EVERY",
+        EARLIER_FOLD,
+    ),
+    Equivalent(LATTICE, "self._count += 1", "1", "2", EARLIER_FOLD),
+    Equivalent(LATTICE, "self._total = 0", "0", "1", "the lowest lane of the total is not looked at"),
+    Equivalent(
+        LATTICE,
+        '_EVEN = int.from_bytes(b"\\xff\\xff\\0\\0" * (LANES // 2), "little")',
+        "LANES // 2",
+        "LANES * 2",
+        HIGHER_LANES,
+    ),
+    Equivalent(
+        LATTICE,
+        '_GUARD = int.from_bytes(b"\\0\\0\\1\\0" * (LANES // 2), "little")',
+        "LANES // 2",
+        "LANES * 2",
+        HIGHER_LANES,
+    ),
+    Equivalent(
+        LATTICE,
+        "self.add_vector(_recent_vector(data) if account.nonce else _vector(data))",
+        "_recent_vector(data) if account.nonce else _vector(data)",
+        "_recent_vector(data) if not account.nonce else _vector(data)",
+        "which vectors are cached",
     ),
     Equivalent(ORDER, "self._arrivals = 0", "0", "1", ONLY_COMPARED),
     Equivalent(ORDER, "self._arrivals += 1", "1", "2", ONLY_COMPARED),
@@ -93,6 +148,16 @@ EQUIVALENTS = (
         "1",
         "in the listing of one sender the place is not looked at",
     ),
+    Equivalent(
+        ORDER,
+        "def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:",
+        "0",
+        "1",
+        "no lead is as low, and the nonce matters only at one that is there",
+    ),
+    Equivalent(ENTRY, "sent_at: float = 0.0", "0.0", "1.0", "it is looked at only in what was sent, which sets it"),
+    Equivalent(UNLISTED, "self._next_place = 0", "0", "1", ONLY_COMPARED),
+    Equivalent(UNLISTED, "self._next_place += 1", "1", "2", ONLY_COMPARED),
     Equivalent(POOL, "break", "break", "continue", "what is no longer overdrawn stays so"),
 )
 

@@ -2,6 +2,7 @@
 
 from array import array
 
+import pytest
 from blake3 import blake3
 
 from cairn.domain.crypto import keccak256
@@ -34,6 +35,16 @@ def test_the_way_to_a_state_has_no_part_in_it() -> None:
     swapped = Lattice.empty().updated([(BOB, EMPTY_ACCOUNT, two), (ALICE, EMPTY_ACCOUNT, one)])
     detour = Lattice.empty().updated([(ALICE, EMPTY_ACCOUNT, two)]).updated([(BOB, EMPTY_ACCOUNT, two)])
     assert together == swapped == detour.updated([(ALICE, two, one)])
+
+
+@pytest.mark.parametrize("fold_every", [2, 3, 7])
+def test_sums_of_more_vectors_than_fit_are_folded(monkeypatch: pytest.MonkeyPatch, fold_every: int) -> None:
+    accounts = [(Address(bytes([number]) * 20), Account(number, number)) for number in range(1, 30)]
+    one_by_one = Lattice.empty()
+    for account in accounts:
+        one_by_one = one_by_one.with_accounts([account])
+    monkeypatch.setattr("cairn.domain.lattice._FOLD_EVERY", fold_every)
+    assert Lattice.empty().with_accounts(accounts) == one_by_one
 
 
 def test_every_part_of_an_account_counts() -> None:

@@ -51,6 +51,13 @@ def test_every_leaf_is_proved_in_a_few_hashes(size: int) -> None:
         assert verify_inclusion(leaf, index, size, proof, root)
 
 
+@pytest.mark.parametrize("size", range(1, 9))
+def test_the_nodes_begin_with_the_leaves_and_end_with_the_root(size: int) -> None:
+    nodes = tree_nodes(LEAVES[:size])
+    assert nodes[:32] == tx_root(LEAVES[:1])
+    assert nodes[-32:] == tx_root(LEAVES[:size])
+
+
 def test_a_proof_holds_for_nothing_else() -> None:
     leaves = [keccak256(bytes([index])) for index in range(7)]
     root, proof = tx_root(leaves), inclusion_proof(tree_nodes(leaves), len(leaves), 4)

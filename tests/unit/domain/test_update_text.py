@@ -78,5 +78,12 @@ def test_the_bounds_themselves_are_taken(changes: dict[str, Any]) -> None:
     assert json.loads(encode_update_text(*parse_update_text(text))) == json.loads(text)
 
 
+@pytest.mark.parametrize("name", ["é", "tab\t", "n" * 65])
+def test_a_name_is_for_every_terminal(name: str) -> None:
+    with pytest.raises(InvalidField, match="printable ASCII only") as refusal:
+        parse_update_text(text_with(validator={"name": name}))
+    assert refusal.value.field == "name"
+
+
 def test_a_public_key_is_32_bytes() -> None:
     assert len(parse_public_key("A" * 43 + "=")) == 32
