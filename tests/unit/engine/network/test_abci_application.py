@@ -327,6 +327,16 @@ def test_administrators_change_the_validators(node: Node) -> None:
     audit(node.chain)
 
 
+def test_one_validator_update_waits_for_its_block_at_a_time(node: Node) -> None:
+    first = update(0, SECOND, 0, 1)
+    other = update(0, msgspec.structs.replace(VALIDATOR, power=20), 0, 1)
+    codes = [node.check(each).code for each in (first, first, other)]
+    assert codes == [0, 0, code_of(UpdateRefused(""))]
+    node.finalize([])
+    node.app.commit()
+    assert node.check(other).code == 0
+
+
 def test_a_chain_without_administrators_has_fixed_validators(tmp_path: Path) -> None:
     node = Node(tmp_path / "fixed", dev_genesis())
     assert node.check(update(0, SECOND, 0, 1)).code == 13

@@ -15,6 +15,7 @@ from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import signed
 
 AWAY = RpcAway("nobody is there")
+FULL = CometBftRefusal(-32603, "Internal error", "mempool is full")
 REFUSED = CometBftRefusal(-32603, "Internal error", "something else")
 
 
@@ -176,6 +177,29 @@ def test_what_left_the_pool_meanwhile_is_not_handed_over(scene: Scene) -> None:
     scene.pool.remove(signed(2).hash)
     scene.go_on()
     assert scene.ticket() == [1]
+
+
+def test_a_ticket_of_which_all_left_the_pool_is_passed_over(scene: Scene) -> None:
+    scene.admit(0, 1)
+    scene.entry(0).delivery = RETURNED
+    assert scene.ticket() == [0]
+    scene.pool.remove(signed(1).hash)
+    assert isinstance(scene.go_on(), float)
+
+
+def test_once_a_block_made_room_new_ones_go_out_at_once_again(scene: Scene) -> None:
+    scene.admit(0)
+    assert scene.ticket() == [0]
+    scene.go_on(FULL)
+    scene.outbox.committed([])
+    scene.go_on()
+    assert scene.ticket() == [0]
+    scene.go_on()
+    began = scene.now
+    scene.admit(1)
+    scene.go_on()
+    assert scene.ticket() == [1]
+    assert scene.now - began < USUAL.scan_interval_s / 2
 
 
 def test_what_is_refused_before_the_call_fails_has_come_back(scene: Scene) -> None:

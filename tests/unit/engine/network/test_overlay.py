@@ -4,7 +4,14 @@ from unittest.mock import ANY
 
 import pytest
 
-from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, UpdateRefused
+from cairn.domain.errors import (
+    GasPriceTooLow,
+    InsufficientFunds,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    UpdateRefused,
+)
 from cairn.domain.governance import Validator, ValidatorUpdate
 from cairn.engine.network.overlay import Overlay
 from tests.support.transfers import RULES, Accounts, address, transfer
@@ -128,6 +135,23 @@ def test_what_it_held_before_a_block_is_known_until_the_next(overlay: Overlay) -
     assert [overlay.held_before(transfer(1, nonce)) for nonce in (3, 4)] == [True, False]
     overlay.clear()
     assert not overlay.held_before(transfer(1, 3))
+
+
+def test_many_at_once_go_by_the_rules_of_the_chain(overlay: Overlay) -> None:
+    cheap = transfer(1, 3, gas_price=9)
+    taken, refused = overlay.take([cheap, transfer(1, 3)], RULES)
+    assert taken == [transfer(1, 3)]
+    assert [(tx, type(refusal)) for tx, refusal in refused] == [(cheap, GasPriceTooLow)]
+
+
+def test_once_cleared_it_knows_of_nothing(overlay: Overlay) -> None:
+    add(overlay, 3, 4)
+    overlay.reset()
+    add(overlay, 3)
+    overlay.clear()
+    assert not overlay.holds(transfer(1, 3))
+    assert [overlay.held_before(transfer(1, nonce)) for nonce in (3, 4)] == [False, False]
+    overlay.check(transfer(1, 3))
 
 
 def test_holds_nothing_of_strangers(overlay: Overlay) -> None:

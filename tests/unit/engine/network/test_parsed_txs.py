@@ -133,6 +133,14 @@ def test_a_bundle_with_anything_but_transfers_is_refused(inside: list[bytes], re
     senders.close()
 
 
+def test_a_block_is_resolved_beyond_what_is_remembered_of_it() -> None:
+    senders = ParsedTxs(CHAIN_ID, GWEI)
+    known = encode_bundle([raw_of(0), raw_of(1)])
+    (bundle,) = resolved(senders, known)
+    assert resolved(senders, known, raw_of(2), known, raw_of(3)) == [bundle, signed(2), bundle, signed(3)]
+    senders.close()
+
+
 def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
     senders = ParsedTxs(CHAIN_ID, GWEI, remembered=4)
     raws = [raw_of(nonce) for nonce in range(4)]
