@@ -495,3 +495,36 @@ def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
     journal = reopened(journal, tmp_path)
     assert journal.recovered_drops == [(tx.hash, "expired") for tx in txs(5)[2:]]
     journal.close()
+
+
+def test_what_is_settled_before_it_is_synced_holds_no_segment_back(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2_048, max_segments=100)
+    for tx in txs(40):
+        append(journal, [tx])
+        journal.settle(tx.hash)
+        journal.sync()
+    assert len(list_segments(tmp_path)) == 1
+    journal.close()
+
+
+def test_probes_alone_leave_one_segment(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, segment_bytes=2_048)
+    first = list_segments(tmp_path)
+    for _ in range(100):
+        journal.probe()
+    assert len(list_segments(tmp_path)) == 1
+    assert list_segments(tmp_path) != first
+    journal.close()
+
+
+def test_a_closed_journal_holds_no_file_open(tmp_path: Path) -> None:
+    def opened() -> list[str]:
+        found = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
+        return [path for path in found if path.startswith(os.path.realpath(tmp_path))]
+
+    journal = Journal.open(tmp_path)
+    append(journal, txs(1))
+    journal.sync()
+    assert len(opened()) == 1
+    journal.close()
+    assert opened() == []
