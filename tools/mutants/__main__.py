@@ -146,7 +146,7 @@ def report(results: list[Result], command: str, before: str = "") -> str:
 
 def _section(result: Result, command: str) -> Iterator[str]:
     yield f"{result.target.name}\n"
-    yield f"{_share(result)} `{command}` took {result.took_s / 60:.0f} minutes.\n"
+    yield f"{_share(result)} `{command}` took {result.took_s / 60:.1f} minutes.\n"
     yield "| mutants | equivalent | tried | killed | survived | no test calls it | killed, % |"
     yield "|---|---|---|---|---|---|---|"
     yield (

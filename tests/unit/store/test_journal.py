@@ -7,7 +7,7 @@ import pytest
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Tx
-from cairn.store.journal import Journal
+from cairn.store.journal import Journal, Unbounded
 from cairn.store.segment import list_segments, scan_segment, segment_path
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import GWEI, signed_of_each_type
@@ -492,8 +492,9 @@ def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
     for tx in txs(5):
         journal.append_drop(tx.hash, "expired")
     journal.sync()
-    journal = reopened(journal, tmp_path)
-    assert journal.recovered_drops == [(tx.hash, "expired") for tx in txs(5)[2:]]
+    for _ in range(2):
+        journal = reopened(journal, tmp_path)
+        assert journal.recovered_drops == [(tx.hash, "expired") for tx in txs(5)[2:]]
     journal.close()
 
 
@@ -528,3 +529,20 @@ def test_a_closed_journal_holds_no_file_open(tmp_path: Path) -> None:
     assert len(opened()) == 1
     journal.close()
     assert opened() == []
+
+
+class Begun(Unbounded):
+    """Of a journal that had frames."""
+
+    def journal_end(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize(("exists", "why"), [(True, "holds no segment"), (False, "is missing")])
+def test_a_journal_that_is_gone_is_damage(tmp_path: Path, exists: bool, why: str) -> None:
+    path = tmp_path / "journal"
+    if exists:
+        path.mkdir()
+    with pytest.raises(Corrupt, match=f"{why}, though all frames of the journal before 5 were on disk"):
+        Journal.open(path, bounds=Begun())
+    assert path.exists() == exists
