@@ -25,15 +25,24 @@ class Equivalent:
         )
 
 
+CODEC = "src/cairn/domain/codec.py"
 CRYPTO = "src/cairn/domain/crypto.py"
+HEADERS = "src/cairn/domain/headers.py"
 LATTICE = "src/cairn/domain/lattice.py"
 RLP = "src/cairn/domain/rlp.py"
+TXS = "src/cairn/domain/txs.py"
 ENTRY = "src/cairn/mempool/entry.py"
 ORDER = "src/cairn/mempool/order.py"
 POOL = "src/cairn/mempool/pool.py"
 UNLISTED = "src/cairn/mempool/unlisted.py"
 
+AMOUNTS_CHECKED = "if len(to) != 20 or data or len(items[1]) > 32 or len(items[4]) > 32:"
+CACHE_SIZE = "the size of a cache"
+CHECKED_AGAIN = "what is looked at closer is refused only there"
+NO_BOUND = "nobody can send as much"
+NO_LEGACY = "legacy transactions do not come here"
 UNUSED_ROW = "a row of the table that nobody looks up"
+GENERAL_ZERO = "the general way writes 0 as well"
 NO_DIGIT = "x is no hexadecimal digit"
 HIGHER_LANES = "lanes above all that there are: they stay empty"
 EARLIER_FOLD = "the sum is folded earlier"
@@ -44,7 +53,30 @@ ONE_TOO_MANY = "that there is more than a page shows is all that is asked of the
 EQUIVALENTS = (
     Equivalent(RLP, "_PREFIX = [bytes([0x80 + length]) for length in range(56)]", "56", "57", UNUSED_ROW),
     Equivalent(RLP, '_SMALL = [b"\\x80"] + [bytes([number]) for number in range(1, 128)]', "128", "129", UNUSED_ROW),
+    Equivalent(RLP, "if 0 <= number < 128:", "0 <= number < 128", "0 < number < 128", GENERAL_ZERO),
+    Equivalent(RLP, "if 0 <= number < 128:", "0", "1", GENERAL_ZERO),
+    Equivalent(
+        RLP,
+        "is_cut = end > len(raw)",
+        "end > len(raw)",
+        "end >= len(raw)",
+        "it is asked only where the two differ",
+    ),
     Equivalent(RLP, "elif first <= 0xB7:", "first <= 183", "first < 183", "the general way reads 55 bytes as well"),
+    Equivalent(CODEC, "_ANY_SIZE = 2**64", "2", "3", NO_BOUND),
+    Equivalent(CODEC, "_ANY_SIZE = 2**64", "64", "65", NO_BOUND),
+    Equivalent(CODEC, "_NO_CAP = bytes(32)", "32", "33", "the record takes 32 bytes of it"),
+    Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[1]) > 32", "len(items[1]) >= 32", CHECKED_AGAIN),
+    Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[4]) > 32", "len(items[4]) >= 32", CHECKED_AGAIN),
+    Equivalent(HEADERS, "HEADERS_KEPT = 1_024", "1024", "1025", CACHE_SIZE),
+    Equivalent(TXS, "if not 0 <= draft.kind <= DYNAMIC_FEE:", "0", "1", NO_LEGACY),
+    Equivalent(
+        TXS,
+        "if not 0 <= draft.kind <= DYNAMIC_FEE:",
+        "0 <= draft.kind <= DYNAMIC_FEE",
+        "0 < draft.kind <= DYNAMIC_FEE",
+        NO_LEGACY,
+    ),
     Equivalent(
         CRYPTO,
         '_CASE_BIT_OF_LETTERS = bytes(0x20 * (chr(code) in "abcdef") for code in range(256))',
@@ -88,7 +120,7 @@ EQUIVALENTS = (
         "the point has 65 bytes",
     ),
     Equivalent(LATTICE, "_FOLD_EVERY = 65_536", "65536", "65537", "so many lanes still add up to less than 2^32"),
-    Equivalent(LATTICE, "RECENT_VECTORS = 8_192", "8192", "8193", "the size of a cache"),
+    Equivalent(LATTICE, "RECENT_VECTORS = 8_192", "8192", "8193", CACHE_SIZE),
     Equivalent(
         LATTICE,
         "self._even, self._total, self._count = even, even + (odd << 16), 1",

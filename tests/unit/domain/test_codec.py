@@ -9,6 +9,7 @@ import rlp  # type: ignore[import-untyped]
 from cairn.domain.codec import (
     TX_RECORD_SIZE,
     decode_record,
+    decode_records,
     decode_tx,
     encode_record,
     encode_tx,
@@ -69,6 +70,7 @@ DYNAMIC_KIND = kind_of(
 TYPED = [LISTED_KIND, DYNAMIC_KIND]
 KINDS = [LEGACY_KIND, *TYPED]
 RAW = LEGACY_KIND.raw()
+TIP = "maxPriorityFeePerGas"
 V = 2 * CHAIN_ID + 35 + TX.signature[64]
 
 
@@ -143,6 +145,19 @@ def test_an_item_out_of_shape_is_refused(kind: Kind, field: str, item: object, w
     assert caught.value.detail == f"rlp: {why}, decoding into (types.{kind.name}).{field}"
 
 
+GO_TYPES = {"Nonce": "uint64", "Gas": "uint64", "To": "common.Address", "Data": "[]uint8"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(kind, field) for kind in KINDS for field in kind.fields if field != "AccessList"], ids=named
+)
+def test_every_item_has_the_name_and_type_that_geth_gives_it(kind: Kind, field: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        decode(kind.raw_with(field, []))
+    what = f"{GO_TYPES.get(field, '*big.Int')}, decoding into (types.{kind.name}).{field}"
+    assert caught.value.why == f"expected input string or byte for {what}"
+
+
 @pytest.mark.parametrize("kind", TYPED, ids=named)
 def test_an_access_list_is_a_list(kind: Kind) -> None:
     with pytest.raises(InvalidField) as caught:
@@ -152,21 +167,31 @@ def test_an_access_list_is_a_list(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "field", "item", "why"),
+    ("kind", "field", "item", "ours", "why"),
     [
-        (LEGACY_KIND, "GasPrice", MAX_UINT256 + 1, "max fee per gas higher than 2^256-1"),
-        (LEGACY_KIND, "Value", MAX_UINT256 + 1, "value higher than 2^256-1"),
-        (LISTED_KIND, "GasPrice", MAX_UINT256 + 1, "max fee per gas higher than 2^256-1"),
-        (DYNAMIC_KIND, "GasFeeCap", b"x" * 60, "max fee per gas higher than 2^256-1"),
-        (DYNAMIC_KIND, "GasTipCap", MAX_UINT256 + 1, "max priority fee per gas higher than 2^256-1"),
-        (DYNAMIC_KIND, "GasTipCap", 2 * BASE_FEE + 1, "max priority fee per gas higher than max fee per gas"),
+        (LEGACY_KIND, "GasPrice", MAX_UINT256 + 1, "gasPrice", "max fee per gas higher than 2^256-1"),
+        (LEGACY_KIND, "Value", MAX_UINT256 + 1, "value", "value higher than 2^256-1"),
+        (LISTED_KIND, "GasPrice", MAX_UINT256 + 1, "gasPrice", "max fee per gas higher than 2^256-1"),
+        (LISTED_KIND, "Value", MAX_UINT256 + 1, "value", "value higher than 2^256-1"),
+        (DYNAMIC_KIND, "GasFeeCap", b"x" * 60, "maxFeePerGas", "max fee per gas higher than 2^256-1"),
+        (DYNAMIC_KIND, "Value", MAX_UINT256 + 1, "value", "value higher than 2^256-1"),
+        (DYNAMIC_KIND, "GasTipCap", MAX_UINT256 + 1, TIP, "max priority fee per gas higher than 2^256-1"),
+        (DYNAMIC_KIND, "GasTipCap", 2 * BASE_FEE + 1, TIP, "max priority fee per gas higher than max fee per gas"),
     ],
     ids=named,
 )
-def test_amounts_that_are_too_high(kind: Kind, field: str, item: object, why: str) -> None:
+def test_amounts_that_are_too_high(kind: Kind, field: str, item: object, ours: str, why: str) -> None:
     with pytest.raises(InvalidField) as caught:
         decode(kind.raw_with(field, item))
-    assert caught.value.why == why
+    assert (caught.value.field, caught.value.why) == (ours, why)
+
+
+@pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC_FEE])
+def test_the_largest_fields_are_read_back(kind: int) -> None:
+    caps = (MAX_UINT256, MAX_UINT256) if kind == DYNAMIC_FEE else ()
+    tx = sign_draft(Draft(SENDER, TO, MAX_UINT256, MAX_UINT64, MAX_UINT256, MAX_UINT64, kind, *caps), KEY, CHAIN_ID)
+    assert decode(encode_tx(tx, CHAIN_ID)) == tx
+    assert decode_record(encode_record(tx)) == tx
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
@@ -204,7 +229,9 @@ def test_a_signature_for_another_chain_is_refused(v: object, have: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPED, ids=named)
-@pytest.mark.parametrize(("chain", "have"), [(1, "1"), (0, "0"), (b"x" * 50_000, "more than")])
+@pytest.mark.parametrize(
+    ("chain", "have"), [(1, "1"), (0, "0"), (MAX_UINT256, str(MAX_UINT256)), (b"x" * 50_000, "more than")]
+)
 def test_a_type_names_its_chain(kind: Kind, chain: object, have: str) -> None:
     with pytest.raises(InvalidSignature, match=f"invalid chain id for signer: have {have}.* want 1337"):
         decode(kind.raw_with("ChainID", chain))
@@ -271,13 +298,14 @@ def test_only_the_canonical_encoding_is_read(raw: bytes, why: str) -> None:
 def test_a_type_alone_is_too_short(raw: bytes) -> None:
     with pytest.raises(InvalidField) as caught:
         decode(raw)
-    assert caught.value.why == "typed transaction too short"
+    assert (caught.value.field, caught.value.why) == ("type", "typed transaction too short")
 
 
 @pytest.mark.parametrize("kind", [0, 3, 4, 0x7F])
 def test_other_types_are_refused(kind: int) -> None:
-    with pytest.raises(InvalidField, match=f"transaction type not supported: type {kind:#x}"):
+    with pytest.raises(InvalidField, match=f"transaction type not supported: type {kind:#x};") as caught:
         decode(bytes((kind,)) + rlp.encode(DYNAMIC_KIND.items))
+    assert caught.value.field == "type"
 
 
 def test_a_raw_transaction_of_any_length_is_refused_quickly() -> None:
@@ -321,9 +349,9 @@ def test_a_record_may_be_a_part_of_a_larger_buffer() -> None:
     assert isinstance(decode_record(frame[4:-4]).hash, bytes)
 
 
-def test_a_record_holds_the_largest_fields() -> None:
-    tx = sign_draft(Draft(SENDER, TO, MAX_UINT256, MAX_UINT64, MAX_UINT256, MAX_UINT64), KEY, CHAIN_ID)
-    assert decode_record(encode_record(tx)) == tx
+def test_records_follow_each_other() -> None:
+    txs = [TX, LISTED, DYNAMIC]
+    assert list(decode_records(b"".join(map(encode_record, txs)))) == txs
 
 
 @pytest.mark.parametrize("size", [0, 281, 283])

@@ -46,6 +46,7 @@ def test_no_transactions_are_ethereums_empty_root() -> None:
         (0, b"\x01" * 31, "field 0 has 31 bytes, expected 32"),
         (1, b"\x01" * 32, "says nothing"),
         (2, b"\x01" * 21, "field 2 has 21 bytes, expected 20"),
+        (3, b"\x02" * 33, "field 3 has 33 bytes, expected 32"),
         (4, b"", "field 4 has 0 bytes"),
         (5, b"\x01" * 31 + b"\x02", "says nothing"),
         (6, bytes(255) + b"\x01", "says nothing"),
@@ -64,6 +65,36 @@ def test_a_header_out_of_shape_is_corrupt(index: int, item: object, why: str) ->
     items[index] = item
     with pytest.raises(Corrupt, match=why):
         decode_header(rlp.encode(items))
+
+
+GETH_FIELDS = [
+    "common.Hash ParentHash",
+    "common.Hash UncleHash",
+    "common.Address Coinbase",
+    "common.Hash Root",
+    "common.Hash TxHash",
+    "common.Hash ReceiptHash",
+    "types.Bloom Bloom",
+    "*big.Int Difficulty",
+    "*big.Int Number",
+    "uint64 GasLimit",
+    "uint64 GasUsed",
+    "uint64 Time",
+    "[]uint8 Extra",
+    "common.Hash MixDigest",
+    "types.BlockNonce Nonce",
+    "*big.Int BaseFee",
+]
+
+
+@pytest.mark.parametrize("index", range(16))
+def test_a_field_out_of_shape_has_the_name_and_type_that_geth_gives_it(index: int) -> None:
+    items: list[object] = list(rlp.decode(encode_header(HEADER)))
+    items[index] = []
+    kind, name = GETH_FIELDS[index].split()
+    with pytest.raises(Corrupt) as caught:
+        decode_header(rlp.encode(items))
+    assert str(caught.value).endswith(f"string or byte for {kind}, decoding into (types.Header).{name}")
 
 
 @pytest.mark.parametrize("raw", [b"", encode_header(HEADER)[:-1], encode_header(HEADER) + b"\0"])

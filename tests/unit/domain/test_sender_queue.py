@@ -1,5 +1,6 @@
 """Which transaction of a sender may be next, at and beside each bound."""
 
+import msgspec
 import pytest
 
 from cairn.domain.errors import (
@@ -9,11 +10,19 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     TxRejected,
 )
-from cairn.domain.sender_queue import SenderQueue, least_replacement_price
-from cairn.domain.types import MAX_UINT256, Account
+from cairn.domain.sender_queue import SenderQueue, check_replacement, least_replacement_price
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, Account, Tx
 from tests.support.transfers import transfer
 
 COST = transfer(1, 0).cost
+
+
+def priced(*prices: int) -> Tx:
+    """With a gas price, or with a cap and a tip."""
+    if len(prices) == 1:
+        return transfer(1, 3, gas_price=prices[0])
+    max_fee, max_tip = prices
+    return msgspec.structs.replace(transfer(1, 3), kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=max_tip)
 
 
 def queue_of(balance: int, nonce: int = 3) -> SenderQueue:
@@ -113,6 +122,33 @@ def test_what_a_replacement_must_pay(price: int, percent: int, least: int) -> No
     queue.check_place(transfer(1, 3, gas_price=least), old, percent)
     with pytest.raises(ReplacementUnderpriced, match=f"pays {price}, and a replacement must pay {percent} % more"):
         queue.check_place(transfer(1, 3, gas_price=least - 1, value=2), old, percent)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (priced(22, 2), priced(20, 1)),
+        (priced(22), priced(20, 1)),
+        (priced(22, 22), priced(20)),
+    ],
+)
+def test_both_caps_far_enough_above_replace(new: Tx, old: Tx) -> None:
+    check_replacement(new, old, 10)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "words"),
+    [
+        (priced(21), priced(20), "gasPrice is 21; .* pays 20, and"),
+        (priced(21, 2), priced(20, 1), "maxFeePerGas is 21; .* pays 20, and"),
+        (priced(22, 1), priced(20, 1), "maxPriorityFeePerGas is 1; .* pays 1, and"),
+        (priced(21), priced(20, 1), "gasPrice is 21; .* pays 20 as maxFeePerGas, and"),
+        (priced(22, 21), priced(20), "maxPriorityFeePerGas is 21; .* pays 20 as maxPriorityFeePerGas, and"),
+    ],
+)
+def test_a_cap_too_near_is_named(new: Tx, old: Tx, words: str) -> None:
+    with pytest.raises(ReplacementUnderpriced, match=f"^{words}"):
+        check_replacement(new, old, 10)
 
 
 def test_the_same_one_again_is_no_replacement() -> None:

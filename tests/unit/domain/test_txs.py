@@ -1,17 +1,37 @@
 """Building a transaction from its fields: the signature decides."""
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
 from cairn.domain.crypto import CURVE_ORDER
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import build_tx, sign_draft
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, Address, Draft, Tx
+from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
+from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
+    LEGACY,
+    MAX_UINT64,
+    MAX_UINT256,
+    ZERO_ADDRESS,
+    Address,
+    Draft,
+    Tx,
+)
 
 CHAIN_ID = 1337
 SENDER, KEY = DEV_KEYS[0]
 OTHER = DEV_KEYS[1][0]
 TX = sign_draft(Draft(SENDER, OTHER, 10**18, 21_000, 10**9, 7), KEY, CHAIN_ID)
+
+LISTED = sign_draft(Draft(SENDER, OTHER, 10**18, 21_000, 10**9, 7, ACCESS_LIST), KEY, CHAIN_ID)
+
+
+def dynamic(max_fee: int = 20, max_tip: int = 3, price: int = 13, kind: int = DYNAMIC_FEE) -> Tx:
+    return sign_draft(Draft(SENDER, OTHER, 10**18, 21_000, price, 7, kind, max_fee, max_tip), KEY, CHAIN_ID)
 
 
 def build(
@@ -102,6 +122,55 @@ def test_a_field_that_has_no_room_in_the_record_is_refused_by_name(draft: Draft,
     with pytest.raises(InvalidField) as from_draft:
         sign_draft(draft, KEY, CHAIN_ID)
     assert from_fields.value.field == from_draft.value.field == field
+
+
+@pytest.mark.parametrize(("max_fee", "max_tip"), [(0, 0), (MAX_UINT256, MAX_UINT256)])
+def test_caps_may_be_as_high_and_as_low_as_a_price(max_fee: int, max_tip: int) -> None:
+    tx = dynamic(max_fee, max_tip)
+    assert (tx.kind, tx.max_fee, tx.max_tip) == (DYNAMIC_FEE, max_fee, max_tip)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: dynamic(kind=-1), "type"),
+        (lambda: dynamic(kind=3), "type"),
+        (lambda: dynamic(max_fee=-1), "maxFeePerGas"),
+        (lambda: dynamic(max_fee=MAX_UINT256 + 1), "maxFeePerGas"),
+        (lambda: dynamic(max_tip=-1), "maxPriorityFeePerGas"),
+        (lambda: dynamic(max_tip=21), "maxPriorityFeePerGas"),
+    ],
+)
+def test_a_type_or_a_cap_out_of_range_is_refused_by_name(make: Callable[[], Tx], field: str) -> None:
+    with pytest.raises(InvalidField) as refusal:
+        make()
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("tx", [TX, LISTED, dynamic()])
+def test_the_fields_of_a_transaction_give_it_again(tx: Tx) -> None:
+    assert rebuild_tx(tx, CHAIN_ID, base_fee=10) == tx
+
+
+@pytest.mark.parametrize(
+    ("tx", "changed"),
+    [
+        (TX, {"max_fee": 20, "max_tip": 21}),
+        (LISTED, {"max_fee": 20, "max_tip": 21}),
+        (dynamic(), {"gas_price": 12}),
+        (dynamic(), {"hash": TX.hash}),
+    ],
+)
+def test_what_is_not_signed_follows_from_what_is(tx: Tx, changed: dict[str, Any]) -> None:
+    assert rebuild_tx(msgspec.structs.replace(tx, **changed), CHAIN_ID, base_fee=10) == tx
+
+
+@pytest.mark.parametrize(
+    "changed", [{"kind": LEGACY}, {"kind": ACCESS_LIST}, {"max_fee": 21}, {"max_tip": 2}, {"sender": OTHER}]
+)
+def test_fields_that_were_not_signed_give_none(changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSignature):
+        rebuild_tx(msgspec.structs.replace(dynamic(), **changed), CHAIN_ID, base_fee=10)
 
 
 @pytest.mark.parametrize("to", [SENDER, ZERO_ADDRESS])

@@ -10,6 +10,7 @@ from cairn.domain.types import (
     ZERO_ADDRESS,
     ZERO_HASH,
     Account,
+    Draft,
     Tx,
     TxHash,
 )
@@ -26,6 +27,12 @@ def test_a_transfer_pays_for_21_000_gas_whatever_it_allows() -> None:
     tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 90_000, 3, 5, bytes(65))
     assert tx.fee == 63_000
     assert tx.cost == 63_005
+
+
+def test_caps_are_named_by_type_2_alone() -> None:
+    tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 21_000, 3, 5, bytes(65))
+    draft = Draft(ZERO_ADDRESS, ZERO_ADDRESS, 5, 21_000, 3, None)
+    assert (tx.max_fee, tx.max_tip) == (draft.max_fee, draft.max_tip) == (0, 0)
 
 
 def test_values_cannot_be_changed() -> None:
