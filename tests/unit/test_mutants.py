@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutants.__main__ import TARGETS, Result, report
+from tools.mutants.__main__ import TARGETS, Result, report, version_of
 from tools.mutants.coverage import Coverage
 from tools.mutants.equivalent import EQUIVALENTS, Equivalent, set_aside
 from tools.mutants.mutations import Mutant, find_mutants
@@ -149,6 +149,19 @@ def test_the_report_has_the_score_and_every_survivor() -> None:
     assert "A sample of 4 was tried (seed 7)." in text
     assert f"{place}\n" in text
     assert f"{place}: no reason\n" in text
+
+
+def test_the_report_says_which_code_it_is_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("a = 1\n")
+    for command in ("init", "add a.py", "-c user.name=a -c user.email=a@b.example commit -m a"):
+        subprocess.run(["git", *command.split()], check=True, capture_output=True)
+    version = version_of(Path("a.py"))
+    assert f"calls {version}.\n" in report([Result(DOMAIN, version=version)], "make mutants")
+    # What git computes from the content alone.
+    assert "1337a530cbc1bd7d20aee2d80f1f174a9182417d".startswith(version)
+    Path("a.py").write_text("a = 2\n")
+    assert version_of(Path("a.py")) == f"{version}, changed"
 
 
 def test_the_report_keeps_the_parts_that_were_not_tried_again() -> None:

@@ -11,6 +11,7 @@ printed. Exits with 1 when the domain's share of killed mutants is below its bar
 import argparse
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +27,10 @@ from tools.mutants.processes import Children, cpu_limit_s
 from tools.mutants.session import NO_FIT, Session
 
 REPORT = Path("reports/mutants.md")
-INTRODUCTION = "# Mutants\n\nEach is the code with one small change; it is killed when a test fails on it."
+INTRODUCTION = """# Mutants
+
+Each is the code with one small change; it is killed when a test fails on it. Where the code is another one by now than
+the one that a part names, `make mutants ARGS=PART` tells how many are killed of that."""
 ENOUGH_TESTS = 20
 
 
@@ -64,6 +68,8 @@ class Result:
     """With the reason why no test can notice it; not tried."""
     seed: int = 0
     took_s: float = 0.0
+    version: str = ""
+    """Of the source, as git has it."""
 
     def note(self, mutant: Mutant, status: int) -> None:
         if status:
@@ -84,7 +90,8 @@ def run(target: Target, files: list[str], sample: int | None, seed: int, jobs: i
     """Raises `RuntimeError` when the tests do not pass on the code as it is."""
     began = time.monotonic()
     mutants = [mutant for path in target.files() if not files or path.name in files for mutant in find_mutants(path)]
-    result = Result(target, all=len(mutants), equivalent=set_aside(mutants), seed=seed)
+    equivalent = set_aside(mutants)
+    result = Result(target, all=len(mutants), equivalent=equivalent, seed=seed, version=version_of(target.source))
     mutants = [mutant for mutant in mutants if mutant not in result.equivalent]
     if sample is not None and sample < len(mutants):
         mutants = sorted(random.Random(seed).sample(mutants, sample), key=lambda mutant: (mutant.path, mutant.line))
@@ -103,6 +110,13 @@ def run(target: Target, files: list[str], sample: int | None, seed: int, jobs: i
             _try_imports(at_import, coverage, jobs, Children(Path(scratch)), result)
     result.took_s = time.monotonic() - began
     return result
+
+
+def version_of(path: Path) -> str:
+    """Git's name of what is there, which is the same in every commit with the same content."""
+    name = subprocess.run(["git", "rev-parse", "--short", f"HEAD:{path}"], capture_output=True, text=True, check=True)
+    is_changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", path], check=False).returncode
+    return name.stdout.strip() + (", changed" if is_changed else "")
 
 
 def _try_imports(mutants: list[Mutant], coverage: Coverage, jobs: int, children: Children, result: Result) -> None:
@@ -146,7 +160,8 @@ def report(results: list[Result], command: str, before: str = "") -> str:
 
 def _section(result: Result, command: str) -> Iterator[str]:
     yield f"{result.target.name}\n"
-    yield f"{_share(result)} `{command}` took {result.took_s / 60:.1f} minutes.\n"
+    yield f"{_share(result)} `{command}` took {result.took_s / 60:.1f} minutes."
+    yield f"The code was what `git rev-parse --short HEAD:{result.target.source}` calls {result.version}.\n"
     yield "| mutants | equivalent | tried | killed | survived | no test calls it | killed, % |"
     yield "|---|---|---|---|---|---|---|"
     yield (
