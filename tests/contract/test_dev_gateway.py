@@ -272,8 +272,8 @@ CALLS: list[Callable[[DevCalls], Awaitable[object]]] = [
     lambda core: core.set_balance(STRANGER, 1),
     lambda core: core.increase_time(1),
     lambda core: core.set_next_timestamp(YEAR_10000 - 1),
-    lambda core: core.set_automine(True),
-    lambda core: core.set_mining_interval(1.0),
+    lambda core: core.set_automine(True, False),
+    lambda core: core.set_mining_interval(1.0, False),
     lambda core: core.faucet(STRANGER, 1),
 ]
 

@@ -140,13 +140,13 @@ class DevControls(DevCalls):
     def _set_next(self, timestamp: int) -> None:
         self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
 
-    async def set_automine(self, on: bool) -> None:
+    async def set_automine(self, on: bool, alone: bool) -> None:
         self._admissions.check_alive()
-        self._pace.set_at_once(on)
+        self._pace.set_automine(on, alone=alone)
 
-    async def set_mining_interval(self, seconds: float) -> None:
+    async def set_mining_interval(self, seconds: float, alone: bool) -> None:
         self._admissions.check_alive()
-        self._pace.set_interval(seconds)
+        self._pace.set_interval(seconds, alone=alone)
 
     async def faucet(self, address: Address, amount: int | None) -> Admission:
         self._admissions.check_alive()

@@ -218,12 +218,12 @@ class DevCalls(Calls):
         """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
 
     @call("ready")
-    async def set_automine(self, on: bool) -> None:
-        """Make a block as soon as there is a transaction, or not any more."""
+    async def set_automine(self, on: bool, alone: bool) -> None:
+        """Make a block as soon as there is a transaction, or none because of it; `alone` ends intervals when `on`."""
 
     @call("ready")
-    async def set_mining_interval(self, seconds: float) -> None:
-        """Make a block so many seconds after the one before, while there is something to include; 0 is never."""
+    async def set_mining_interval(self, seconds: float, alone: bool) -> None:
+        """Make a block, empty or not, every so many seconds, or 0 for never; `alone` ends automine."""
 
     @call("ready")
     async def faucet(self, address: Address, amount: int | None) -> Admission:

@@ -82,7 +82,7 @@ class CoreProcess(Answering):
         self._dev_keys = dev_keys
         self._abci_socket = abci_socket
         self._seen = seen or SeenChain()
-        self._pace = Pace(settings.block_time_s)
+        self._pace = Pace(settings.block_time_s, settings.empty_blocks)
         self._core: Core | None = None
         self._ended: Core | None = None
         """The last core, while its disk refuses to be written: what it knew in memory can be told."""

@@ -109,7 +109,6 @@ class Core(CoreGateway):
                 self._pool,
                 on_committed,
                 pace=self._pace,
-                empty_blocks=settings.empty_blocks,
                 proposer=settings.proposer,
                 clock=self._dev_clock or time.time,
             )
@@ -160,7 +159,8 @@ class Core(CoreGateway):
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)
             opened.pop_all()
-        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace or Pace(settings.block_time_s))
+        pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
+        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())

@@ -1,13 +1,14 @@
 """Our own engine, for a chain with one block maker: takes transactions from the mempool at a steady pace."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, TxHash
 from cairn.engine.application import Application
-from cairn.engine.pace import Pace
+from cairn.engine.pace import Pace, Ticks
 from cairn.engine.port import OK
 from cairn.mempool.pool import Mempool
 
@@ -28,7 +29,6 @@ class EmbeddedEngine:
         on_committed: Callable[[BlockOutcome], None],
         *,
         pace: Pace,
-        empty_blocks: bool,
         proposer: Address,
         clock: Callable[[], float],
     ) -> None:
@@ -37,9 +37,9 @@ class EmbeddedEngine:
         self._pool = pool
         self._on_committed = on_committed
         self._pace = pace
-        self._empty_blocks = empty_blocks
         self._proposer = proposer
         self._clock = clock
+        self._automine, self._interval = Ticks(), Ticks()
         self._woken = asyncio.Event()
         self.wake = self._woken.set
         """Tells that the pool may have something to include."""
@@ -50,15 +50,26 @@ class EmbeddedEngine:
 
     async def run(self) -> None:
         """Make blocks until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
+        loop = asyncio.get_running_loop()
         while not self._is_stopped:
             self._interrupted.clear()
-            block_time_s = self._pace.block_time_s
-            if block_time_s is None:
-                await self._interrupted.wait()
-            elif block_time_s > 0:
-                await self._run_paced(block_time_s)
-            else:
-                await self._run_at_once()
+            self._woken.clear()
+            has_txs = bool(self._pool.pending_count)
+            for_txs = self._automine.due(self._pace.automine_s, loop.time())
+            in_any_case = self._interval.due(self._pace.interval_s, loop.time())
+            due = min(for_txs, in_any_case) if has_txs else in_any_case
+            # New transactions matter only where there are none yet, and automine would take them.
+            is_idle = not has_txs and for_txs < math.inf
+            await self._sleep_until(due, self._woken if is_idle else self._interrupted)
+            if loop.time() < due or self._interrupted.is_set():
+                continue
+            for ticks, told in ((self._automine, for_txs), (self._interval, in_any_case)):
+                if told <= due:
+                    ticks.use()
+            if due == in_any_case or self._pool.pending_count:
+                self.produce()
+                # Answers go out, and submissions come in, between two blocks.
+                await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""
@@ -96,41 +107,11 @@ class EmbeddedEngine:
         self._on_committed(outcome)
         return outcome
 
-    async def _run_at_once(self) -> None:
-        while not self._interrupted.is_set():
-            if self._pool.pending_count:
-                self.produce()
-                # Answers go out, and submissions come in, between two blocks.
-                await asyncio.sleep(0)
-            else:
-                await self._wait_for_wake()
-
-    async def _run_paced(self, block_time_s: float) -> None:
-        """Make a block at multiples of the block time since the start: time spent making one delays no later one."""
+    async def _sleep_until(self, due: float, ended: asyncio.Event) -> None:
+        """Until the loop's time is `due`, or the event."""
         loop = asyncio.get_running_loop()
-        start = loop.time()
-        tick = 0
-        while not self._interrupted.is_set():
-            # The next multiple, but never the same one twice: a timer may fire a hair before its time.
-            tick = max(tick + 1, int((loop.time() - start) / block_time_s) + 1)
-            await self._sleep_until(start + tick * block_time_s)
-            if self._interrupted.is_set():
-                return
-            if self._empty_blocks or self._pool.pending_count:
-                self.produce()
-            else:
-                # No ticking while idle.
-                await self._wait_for_wake()
-
-    async def _wait_for_wake(self) -> None:
-        self._woken.clear()
-        await self._woken.wait()
-
-    async def _sleep_until(self, due: float) -> None:
-        """Until the loop's time is `due`, or a stop or another pace."""
-        loop = asyncio.get_running_loop()
-        while (delay_s := due - loop.time()) > 0 and not self._interrupted.is_set():
+        while (delay_s := due - loop.time()) > 0 and not ended.is_set():
             try:
-                await asyncio.wait_for(self._interrupted.wait(), delay_s)
+                await asyncio.wait_for(ended.wait(), None if delay_s == math.inf else delay_s)
             except TimeoutError:
                 continue

@@ -40,13 +40,12 @@ class Rig:
         self.pool = Mempool(chain.genesis.rules, PoolLimits(), chain)
         self.made: list[tuple[float, list[Tx]]] = []
         self.timestamps: list[int] = []
-        self.pace = Pace(block_time_s)
+        self.pace = Pace(block_time_s, empty_blocks)
         self.engine = EmbeddedEngine(
             Application(chain, Feed()),
             self.pool,
             self._committed,
             pace=self.pace,
-            empty_blocks=empty_blocks,
             proposer=PROPOSER,
             clock=clock or (lambda: GENESIS_TIME + loop.now),
         )
@@ -115,7 +114,7 @@ def test_the_pace_changes_while_it_runs(chain: ChainStore) -> None:
         async with rig.running():
             rig.submit(transfer(1, 0))
             await asyncio.sleep(1)
-            rig.pace.set_at_once(False)
+            rig.pace.set_automine(False)
             rig.submit(transfer(1, 1))
             await asyncio.sleep(9)
             assert rig.times == [0.0], "no pace at all: only on demand"
@@ -123,17 +122,83 @@ def test_the_pace_changes_while_it_runs(chain: ChainStore) -> None:
             await asyncio.sleep(5)
             assert rig.times == [0.0, 14.0]
             rig.submit(transfer(1, 2))
-            rig.pace.set_at_once(True)
+            rig.pace.set_automine(True)
             await asyncio.sleep(1)
             assert rig.times == [0.0, 14.0, 15.0]
-            rig.pace.set_at_once(False)
+            rig.pace.set_automine(False)
             rig.submit(transfer(1, 3))
             await asyncio.sleep(5)
-            assert rig.times == [0.0, 14.0, 15.0, 20.0], "the interval is still there"
+            assert rig.times == [0.0, 14.0, 15.0, 18.0], "the interval goes on, whatever was done to the other switch"
             rig.pace.set_interval(0)
             rig.submit(transfer(1, 4))
             await asyncio.sleep(50)
         assert len(rig.made) == 4
+
+    run_virtual(main())
+
+
+def test_an_interval_makes_empty_blocks_beside_those_made_at_once(chain: ChainStore) -> None:
+    async def main() -> None:
+        rig = Rig(chain, block_time_s=0.0)
+        async with rig.running():
+            rig.pace.set_interval(2.0)
+            await asyncio.sleep(3)
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(2)
+        assert rig.made == [(2.0, []), (3.0, [transfer(1, 0)]), (4.0, [])]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(("empty_blocks", "made_at"), [(False, []), (True, [1.0, 2.0, 3.0])])
+def test_without_automine_transactions_call_for_no_block(
+    chain: ChainStore, empty_blocks: bool, made_at: list[float]
+) -> None:
+    """The pace of the start is automine's, unless it makes empty blocks too: then it is an interval."""
+
+    async def main() -> None:
+        rig = Rig(chain, empty_blocks=empty_blocks)
+        async with rig.running():
+            rig.pace.set_automine(False)
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(3.5)
+        assert rig.times == made_at
+
+    run_virtual(main())
+
+
+def test_an_interval_comes_on_top_of_the_pace_of_the_start(chain: ChainStore) -> None:
+    async def main() -> None:
+        rig = Rig(chain, block_time_s=2.0)
+        async with rig.running():
+            rig.pace.set_interval(3.0)
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(5.5)
+            rig.submit(transfer(1, 1))
+            await asyncio.sleep(1)
+            rig.pace.set_interval(0)
+            await asyncio.sleep(50)
+        assert rig.made == [(2.0, [transfer(1, 0)]), (3.0, []), (6.0, [transfer(1, 1)])], "one block where both are due"
+
+    run_virtual(main())
+
+
+def test_a_switch_that_acts_alone_turns_the_other_off(chain: ChainStore) -> None:
+    async def main() -> None:
+        rig = Rig(chain, block_time_s=0.0)
+        async with rig.running():
+            rig.pace.set_interval(4.0, alone=True)
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(5)
+            assert rig.made == [(4.0, [transfer(1, 0)])]
+            rig.pace.set_automine(False, alone=True)
+            await asyncio.sleep(5)
+            assert rig.times == [4.0, 8.0], "automine was off already"
+            rig.pace.set_automine(True, alone=True)
+            await asyncio.sleep(1)
+            rig.submit(transfer(1, 1))
+            await asyncio.sleep(9)
+        assert rig.times == [4.0, 8.0, 11.0]
 
     run_virtual(main())
 

@@ -58,9 +58,9 @@ class DevMethods:
             "evm_setNextBlockTimestamp": self.set_next_timestamp,
             "anvil_setNextBlockTimestamp": self.set_next_timestamp,
             "evm_setAutomine": self.set_automine,
-            "anvil_setAutomine": self.set_automine,
-            "evm_setIntervalMining": self.set_interval_ms,
-            "anvil_setIntervalMining": self.set_interval_s,
+            "anvil_setAutomine": self.set_automine_alone,
+            "evm_setIntervalMining": self.set_interval,
+            "anvil_setIntervalMining": self.set_interval_alone,
             "anvil_impersonateAccount": self.impersonate,
             "hardhat_impersonateAccount": self.impersonate,
             "anvil_stopImpersonatingAccount": self.stop_impersonating,
@@ -128,24 +128,32 @@ class DevMethods:
         await self._gateway.set_next_timestamp(parse_number(params[0], "timestamp"))
 
     async def set_automine(self, params: Params) -> bool:
+        """As hardhat has it: intervals go on."""
+        return await self._set_automine(params, alone=False)
+
+    async def set_automine_alone(self, params: Params) -> bool:
+        """As anvil has it: there is one way of mining at a time."""
+        return await self._set_automine(params, alone=True)
+
+    async def _set_automine(self, params: Params, alone: bool) -> bool:
         check_count(params, 1, 1)
-        await self._gateway.set_automine(parse_flag(params[0], "automine"))
+        await self._gateway.set_automine(parse_flag(params[0], "automine"), alone)
         return True
 
-    async def set_interval_ms(self, params: Params) -> bool:
-        """hardhat's unit."""
+    async def set_interval(self, params: Params) -> bool:
+        """As hardhat has it: in milliseconds, and automine goes on."""
         check_count(params, 1, 1)
-        return await self._set_interval(parse_number(params[0], "interval") / 1000)
+        return await self._set_interval(parse_number(params[0], "interval") / 1000, alone=False)
 
-    async def set_interval_s(self, params: Params) -> bool:
-        """anvil's unit."""
+    async def set_interval_alone(self, params: Params) -> bool:
+        """As anvil has it: in seconds, and instead of automine."""
         check_count(params, 1, 1)
-        return await self._set_interval(parse_number(params[0], "interval"))
+        return await self._set_interval(parse_number(params[0], "interval"), alone=True)
 
-    async def _set_interval(self, seconds: float) -> bool:
+    async def _set_interval(self, seconds: float, alone: bool) -> bool:
         if seconds > MOST_INTERVAL_S:
             raise InvalidParams(f"interval: more than {MOST_INTERVAL_S} s")
-        await self._gateway.set_mining_interval(seconds)
+        await self._gateway.set_mining_interval(seconds, alone)
         return True
 
     async def impersonate(self, params: Params) -> None:
