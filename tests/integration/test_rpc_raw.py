@@ -1,14 +1,31 @@
 """Transactions byte for byte, and a submission that is answered by its receipt."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
+import rlp
+from starlette.types import Message
+
+from cairn.api.rest import lookups
+from cairn.api.rpc import send_methods
+from cairn.api.rpc.errors import InvalidParams
+from cairn.api.rpc.send_methods import receipt_wait_ms
+from cairn.domain.crypto import keccak256
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import DYNAMIC_FEE, Draft
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed
-from tests.support.rest_node import RestNode, run_on_node
+from cairn.domain.types import DYNAMIC_FEE, Draft, Tx, TxHash
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed, signed_of_each_type
+from tests.support.pace import PATIENCE_S
+from tests.support.rest_node import RestNode, rest_node, run_on_node
 from tests.support.rpc_node import answer_of, call, raw, refusal
+from tests.support.virtual_time import run_virtual
 
+SYNC = "eth_sendRawTransactionSync"
+FOR_EVER_MS = int(PATIENCE_S) * 10_000
 UNKNOWN = "0x" + "ab" * 32
 TYPED = Draft(ACCOUNTS[0], ACCOUNTS[1], 9, 21_000, GWEI + 5, 1, DYNAMIC_FEE, 2 * GWEI, 5)
 
@@ -35,30 +52,138 @@ def test_raw_transactions_wherever_they_are(tmp_path: Path) -> None:
     run_on_node(tmp_path, check)
 
 
+@asynccontextmanager
+async def waiting(node: RestNode, tx: Tx) -> AsyncIterator["asyncio.Future[Any]"]:
+    """Submit, and wait for the receipt; the transaction is pending, and its end is watched."""
+    answer = asyncio.ensure_future(answer_of(node, SYNC, raw(tx), 60_000))
+    while tx.hash not in node.view._waiting:
+        await asyncio.sleep(0.01)
+    # Behind the question of the one who waits, which was put before.
+    await node.core.status()
+    assert not answer.done()
+    yield answer
+    assert answer.done()
+
+
 def test_a_submission_is_answered_by_its_receipt(tmp_path: Path) -> None:
     async def check(node: RestNode) -> None:
-        waiting = asyncio.create_task(call(node, "eth_sendRawTransactionSync", raw(signed(0)), "0xea60"))
-        while not (await node.core.status()).pending:
-            await asyncio.sleep(0.01)
-        assert not waiting.done()
-        node.mine()
-        receipt = await waiting
+        async with waiting(node, signed(0)) as answer:
+            node.mine()
+            receipt = (await answer)["result"]
         assert receipt == await call(node, "eth_getTransactionReceipt", receipt["transactionHash"])
         # Sent again, it is in its block already.
-        assert await call(node, "eth_sendRawTransactionSync", raw(signed(0))) == receipt
+        assert await call(node, SYNC, raw(signed(0))) == receipt
 
     run_on_node(tmp_path, check)
 
 
-def test_a_receipt_that_does_not_come_in_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit_ms", "shown"),
+    [("0x1", "1ms"), (1, "1ms"), (250, "250ms"), (1_500, "1.5s"), (60_000, "1m0s"), (10**9, "1m0s")],
+)
+def test_a_receipt_that_does_not_come_in_time(tmp_path: Path, limit_ms: object, shown: str) -> None:
+    async def check() -> None:
+        async with rest_node(tmp_path) as node:
+            tx = signed(0)
+            assert (await answer_of(node, SYNC, raw(tx), limit_ms))["error"] == {
+                "code": 4,
+                "message": f"The transaction was added to the transaction pool but wasn't processed in {shown}",
+                "data": "0x" + tx.hash.hex(),
+            }
+
+    run_virtual(check())
+
+
+def test_how_long_a_receipt_is_waited_for() -> None:
+    assert [receipt_wait_ms(given) for given in (None, 0, "0x0", 1, "0x2", "3", 10**9)] == [
+        20_000, 20_000, 20_000, 1, 2, 3, 60_000
+    ]  # fmt: skip
+    for wrong in ("soon", -1, 1.5, True, []):
+        with pytest.raises(InvalidParams, match="timeout"):
+            receipt_wait_ms(wrong)
+
+
+def test_who_waits_for_a_receipt_hears_of_the_drop(tmp_path: Path) -> None:
     async def check(node: RestNode) -> None:
         tx = signed(0)
-        error = (await answer_of(node, "eth_sendRawTransactionSync", raw(tx), "0x1"))["error"]
-        assert (error["code"], error["data"]) == (4, "0x" + tx.hash.hex())
-        assert error["message"].startswith("The transaction was added to the transaction pool but wasn't processed in")
-        assert await refusal(node, "eth_sendRawTransactionSync", raw(tx), "soon") == (
-            -32602, "timeout: hex string without 0x prefix"
-        )  # fmt: skip
+        async with waiting(node, tx) as answer:
+            await call(node, "eth_sendRawTransaction", raw(signed(0, gas_price=2 * GWEI)))
+            assert (await answer)["error"] == {
+                "code": 5,
+                "message": "The transaction was added to the transaction pool but was dropped from it: replaced",
+                "data": "0x" + tx.hash.hex(),
+            }
+
+    run_on_node(tmp_path, check)
+
+
+def test_who_waits_for_a_receipt_is_answered_at_the_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(tx_hash: TxHash) -> None:
+        await asyncio.Event().wait()
+
+    async def check(node: RestNode) -> None:
+        tx = signed(0)
+        async with waiting(node, tx) as answer:
+            # The core of a node that stops may not answer any more.
+            monkeypatch.setattr(node.core, "find_tx", silent)
+            node.view.on_phase("draining", "stopping")
+            error = (await answer)["error"]
+        assert (error["code"], error["data"]) == (-32002, {"code": "SHUTTING_DOWN", "txHash": "0x" + tx.hash.hex()})
+        assert error["message"].startswith("resource unavailable: the node is stopping")
+
+    run_on_node(tmp_path, check)
+
+
+def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
+    monkeypatch.setattr(send_methods, "MAX_WAIT_MS", FOR_EVER_MS)
+
+    async def check(node: RestNode) -> None:
+        request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}
+        messages = iter([{"type": "http.request", "body": msgspec.json.encode(request)}, {"type": "http.disconnect"}])
+
+        async def receive() -> Message:
+            return next(messages)
+
+        async def send(message: Message) -> None:
+            pass
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {
+            "type": "http", "method": "POST", "path": "/rpc", "query_string": b"", "headers": headers,
+            "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http",
+        }  # fmt: skip
+        await asyncio.wait_for(node.app(scope, receive, send), PATIENCE_S)
+        assert (await node.core.status()).pending == 1
+
+    run_on_node(tmp_path, check)
+
+
+def test_raw_blocks_and_headers(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        for tx in signed_of_each_type():
+            await call(node, "eth_sendRawTransaction", raw(tx))
+        node.mine()
+        for height, txs in ((0, []), (1, signed_of_each_type())):
+            block = await call(node, "eth_getBlockByNumber", hex(height))
+            for name in (hex(height), block["hash"], {"blockHash": block["hash"]}):
+                header = bytes.fromhex((await call(node, "debug_getRawHeader", name))[2:])
+                assert "0x" + keccak256(header).hex() == block["hash"]
+                items = rlp.decode(bytes.fromhex((await call(node, "debug_getRawBlock", name))[2:]))
+                assert [rlp.encode(items[0]), items[2:]] == [header, [[]]]
+                # A legacy transaction is a list itself, a typed one a string.
+                found = [item if isinstance(item, bytes) else rlp.encode(item) for item in items[1]]
+                assert ["0x" + content.hex() for content in found] == [raw(tx) for tx in txs]
+
+    run_on_node(tmp_path, check)
+
+
+def test_raw_blocks_that_are_not_there(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        for method, what in (("debug_getRawHeader", "header"), ("debug_getRawBlock", "block")):
+            assert await call(node, method, "0x9") == "0x"
+            assert await refusal(node, method, UNKNOWN) == (-32000, f"{what} {UNKNOWN} not found")
+            assert await refusal(node, method, "pending") == (-32000, "pending block is not available")
 
     run_on_node(tmp_path, check)
 

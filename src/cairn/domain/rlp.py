@@ -41,11 +41,24 @@ def encode_uint(number: int) -> bytes:
 
 
 def encode_list(body: bytes) -> bytes:
-    """A list of at most 65,535 bytes, from its items."""
+    """A list, from its items."""
     size = len(body)
     if size < 56:
         return bytes((LIST + size,)) + body
-    return bytes((0xF8, size)) + body if size < 256 else b"\xf9" + size.to_bytes(2, "big") + body
+    return bytes((0xF8, size)) + body if size < 256 else _encode_long(LIST, body)
+
+
+def encode_string(content: bytes) -> bytes:
+    size = len(content)
+    if size == 1 and content[0] < 0x80:
+        return content
+    return _PREFIX[size] + content if size < 56 else _encode_long(0x80, content)
+
+
+def _encode_long(kind: int, body: bytes) -> bytes:
+    size = len(body)
+    digits = size.to_bytes((size.bit_length() + 7) >> 3, "big")
+    return bytes((kind + 55 + len(digits),)) + digits + body
 
 
 def decode_list(raw: bytes, at: int, shape: Shape) -> tuple[list[bytes], list[int]]:

@@ -5,7 +5,7 @@ state, and every hash that is not found here, first asks the core for its head a
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
 import msgspec
@@ -72,7 +72,7 @@ class Lookups:
                 # With a wait, it is waited for too: another node may have taken it a moment ago.
                 known, is_pending = unknown, True
             if is_pending and wait_s:
-                await _wait(ended, wait_s, request)
+                await wait_until(ended, wait_s, request.is_disconnected)
                 if self._view.phase == "draining":
                     # The core stops too, and may not answer any more: what was known before is better than nothing.
                     known = self._view.find_confirmed(tx_hash) or known
@@ -267,13 +267,13 @@ class Lookups:
         )
 
 
-async def _wait(ended: "asyncio.Future[None]", wait_s: float, request: Request) -> None:
+async def wait_until(ended: "asyncio.Future[None]", wait_s: float, is_gone: Callable[[], Awaitable[bool]]) -> None:
     """Until `ended` is done or the time is over; also until the client has gone."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     while not ended.done() and (left_s := deadline - loop.time()) > 0:
         await asyncio.wait([ended], timeout=min(left_s, PRESENCE_INTERVAL_S))
-        if not ended.done() and await request.is_disconnected():
+        if not ended.done() and await is_gone():
             return
 
 

@@ -97,10 +97,10 @@ class ReadingMethods:
         block_hash, header = self._view.get_header(height)
         return [
             transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
-            async for position, tx in self._read_txs(height)
+            async for position, tx in self.read_txs(height)
         ]
 
-    async def _read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
+    async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
         # All are read before anybody else gets a turn: the block may be pruned meanwhile.
         async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
@@ -113,8 +113,7 @@ class ReadingMethods:
             return None
         block_hash, header = self._view.get_header(height)
         return [
-            receipt_object(tx, BlockPlace(block_hash, header, position))
-            async for position, tx in self._read_txs(height)
+            receipt_object(tx, BlockPlace(block_hash, header, position)) async for position, tx in self.read_txs(height)
         ]
 
     async def count_by_number(self, params: Params) -> str | None:

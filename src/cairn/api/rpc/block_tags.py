@@ -3,7 +3,7 @@
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
 from cairn.api.rpc.values import BlockName
-from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, PendingTx
+from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.types import Account, Address, Tx, TxHash
 
 
@@ -49,15 +49,20 @@ class Chain:
 
     async def find_tx(self, tx_hash: TxHash) -> Tx | tuple[int, int] | None:
         """A pending transaction itself, or height and position of a confirmed one."""
+        found = await self.locate(tx_hash)
+        if isinstance(found, PendingTx):
+            return found.tx
+        return None if isinstance(found, DroppedTx) else found
+
+    async def locate(self, tx_hash: TxHash) -> PendingTx | DroppedTx | tuple[int, int] | None:
+        """Where a transaction stands; height and position of a confirmed one."""
         self.view.get_info()
         location = self.view.find_location(tx_hash)
         if location is not None:
             return location
         standing = await self.gateway.find_tx(tx_hash)
-        if isinstance(standing, PendingTx):
-            return standing.tx
         if not isinstance(standing, ConfirmedTx):
-            return None
+            return standing
         await self.view.reach(standing.height)
         # None again when the block is not kept any more.
         return self.view.find_location(tx_hash)

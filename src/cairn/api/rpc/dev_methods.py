@@ -5,10 +5,10 @@ from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import InvalidParams, MethodNotFound, refusal
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import Params, check_count, data, given, parse_account, parse_flag, parse_quantity, quantity
+from cairn.api.rpc.values import Params, check_count, data, given, parse_account, parse_flag, parse_number, quantity
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, BlockHash, Header
+from cairn.domain.types import MAX_UINT256, BlockHash, Header
 
 MOST_MINED = 10_000
 """Blocks that one request makes, in several calls of the core."""
@@ -205,14 +205,3 @@ class DevMethods:
 
     async def _newest(self) -> tuple[BlockHash, Header]:
         return self._chain.view.get_header(await self._chain.view.reach_head())
-
-
-def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:
-    """A quantity; scripts for these methods also write plain numbers, and decimal digits in a string."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(maximum)):
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not 0 <= value <= maximum:
-            raise InvalidParams(f"{what}: {value} is not from 0 to 2^{maximum.bit_length()}-1")
-        return value
-    return parse_quantity(value, what, maximum)

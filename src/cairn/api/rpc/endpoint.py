@@ -6,6 +6,7 @@ from starlette.responses import Response
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.filter_methods import asking_client
+from cairn.api.rpc.send_methods import is_caller_gone
 from cairn.api.server.access import CallCounter, RateLimiter, client_of
 from cairn.config import Settings
 
@@ -20,5 +21,6 @@ class RpcEndpoint:
         body = await read_json_body(request, self._settings.max_body_bytes)
         client = request.client.host if request.client else ""
         asking_client.set(client_of(client))
+        is_caller_gone.set(request.is_disconnected)
         answer = await self._dispatcher.answer(body, CallCounter(self._limiter, client, already_counted=1))
         return Response(status_code=204) if answer is None else Response(answer, media_type=JSON_MEDIA_TYPE)

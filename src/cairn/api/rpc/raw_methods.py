@@ -1,14 +1,18 @@
-"""Transactions as they were signed, byte for byte."""
+"""Blocks as they are hashed and transactions as they were signed, byte for byte."""
 
 from cairn.api.rpc.block_methods import ReadingMethods, block_of_hash
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
+from cairn.api.rpc.errors import SERVER_ERROR, RpcError
+from cairn.api.rpc.values import Params, check_count, data, parse_block, parse_block_number, parse_hash
 from cairn.domain.codec import encode_tx
-from cairn.domain.types import Tx, TxHash
+from cairn.domain.headers import encode_header
+from cairn.domain.rlp import encode_list, encode_string
+from cairn.domain.types import LEGACY, Tx, TxHash
 
+NO_UNCLES_ITEM = encode_list(b"")
 UNKNOWN = "0x"
-"""What geth answers for a transaction that is not there."""
+"""What geth answers for what is not there; for a block only if it was named by its number."""
 
 
 class RawMethods:
@@ -18,11 +22,36 @@ class RawMethods:
 
     def methods(self) -> dict[str, Handler]:
         return {
+            "debug_getRawHeader": self.header,
+            "debug_getRawBlock": self.block,
             "eth_getRawTransactionByHash": self.by_hash,
             "debug_getRawTransaction": self.by_hash,
             "eth_getRawTransactionByBlockNumberAndIndex": self.by_number,
             "eth_getRawTransactionByBlockHashAndIndex": self.by_block_hash,
         }
+
+    async def header(self, params: Params) -> str:
+        height = await self._find_height(params, "header")
+        return UNKNOWN if height is None else data(encode_header(self._chain.view.get_header(height)[1]))
+
+    async def block(self, params: Params) -> str:
+        height = await self._find_height(params, "block")
+        if height is None:
+            return UNKNOWN
+        _, header = self._chain.view.get_header(height)
+        txs = [_item_of(tx, header.chain_id) async for _, tx in self._reading.read_txs(height)]
+        return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
+
+    async def _find_height(self, params: Params, what: str) -> int | None:
+        """None for a number that is not there. Raises `RpcError` for a hash, and for a block that has no bytes yet."""
+        check_count(params, 1, 1)
+        named = parse_block(params[0], "block")
+        if named.tag == "pending":
+            raise RpcError(SERVER_ERROR, "pending block is not available")
+        height = await self._chain.find_height(named)
+        if height is None and named.hash is not None:
+            raise RpcError(SERVER_ERROR, f"{what} {data(named.hash)} not found")
+        return height
 
     def _shown(self, tx: Tx | None) -> str:
         return UNKNOWN if tx is None else data(encode_tx(tx, self._chain.info.chain_id))
@@ -39,3 +68,9 @@ class RawMethods:
     async def by_block_hash(self, params: Params) -> str:
         check_count(params, 2, 2)
         return self._shown(await self._reading.find_tx_in(block_of_hash(params[0]), params[1]))
+
+
+def _item_of(tx: Tx, chain_id: int) -> bytes:
+    """How a block holds a transaction: a legacy one is a list itself, a typed one a string."""
+    raw = encode_tx(tx, chain_id)
+    return raw if tx.kind == LEGACY else encode_string(raw)

@@ -1,17 +1,21 @@
 """Transactions in: the same way, mempool and promise as POST /tx. The hash is answered once it is on disk."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 
+from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import SERVER_ERROR, RpcError, refusal
+from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import Params, check_count, data, given, parse_data, parse_quantity
+from cairn.api.rpc.values import Params, check_count, data, given, parse_data, parse_number
 from cairn.api.submitter import Submitter
-from cairn.core.gateway import Admission
-from cairn.domain.errors import InvalidField
+from cairn.core.gateway import Admission, DroppedTx, PendingTx
+from cairn.domain.errors import InvalidField, ShuttingDown
+from cairn.domain.types import TxHash
 
 NOT_FOR_TRANSFERS = {
     "to": NO_CREATION,
@@ -19,11 +23,22 @@ NOT_FOR_TRANSFERS = {
     "accessList": f"access lists are not supported: {NO_CONTRACTS}",
 }
 """What is refused for one of its fields, though the bytes are a transaction of Ethereum's."""
-DEFAULT_WAIT_S = 20.0
-MAX_WAIT_S = 60.0
+DEFAULT_WAIT_MS = 20_000
+MAX_WAIT_MS = 60_000
 """How long a receipt is waited for, as in geth: unless asked otherwise, and at most."""
-NOT_PROCESSED = 4
+NOT_IN_TIME = 4
 """EIP-7966: it is in the mempool, and not in a block in time."""
+NOT_POSSIBLE = 5
+"""EIP-7966: it was in the mempool, and will not be in a block."""
+ADDED = "The transaction was added to the transaction pool"
+
+
+async def _never() -> bool:
+    return False
+
+
+is_caller_gone: ContextVar[Callable[[], Awaitable[bool]]] = ContextVar("is_caller_gone", default=_never)
+"""Asks whether nobody is there any more to take the answer to this call."""
 
 
 class SendingMethods:
@@ -52,21 +67,36 @@ class SendingMethods:
     async def send_raw_transaction_sync(self, params: Params) -> Json:
         """EIP-7966: the receipt, once there is one; also of a transaction that was sent before."""
         check_count(params, 1, 2)
-        limit_ms = given(params, 1)
-        wait_s = DEFAULT_WAIT_S if limit_ms is None else min(parse_quantity(limit_ms, "timeout") / 1000, MAX_WAIT_S)
+        wait_ms = receipt_wait_ms(given(params, 1))
         tx_hash = (await self._admit_raw(params[0])).tx_hash
-        with self._chain.view.watching(tx_hash) as ended:
-            found = await self._chain.find_tx(tx_hash)
-            if not isinstance(found, tuple):
-                await asyncio.wait([ended], timeout=wait_s)
-                found = await self._chain.find_tx(tx_hash)
+        found = await self._await_end(tx_hash, wait_ms / 1000)
         if isinstance(found, tuple):
             return self._reading.receipt_at(*found)
-        raise RpcError(
-            NOT_PROCESSED,
-            f"The transaction was added to the transaction pool but wasn't processed in {wait_s:g}s.",
-            data(tx_hash),
-        )
+        if isinstance(found, PendingTx):
+            message = f"{ADDED} but wasn't processed in {go_duration(wait_ms)}"
+            raise RpcError(NOT_IN_TIME, message, data(tx_hash))
+        if found is None and self._chain.view.phase == "draining":
+            message = "resource unavailable: the node is stopping; it keeps the transaction, and goes on with it later"
+            raise RpcError(RESOURCE_UNAVAILABLE, message, {"code": ShuttingDown.code, "txHash": data(tx_hash)})
+        why = "not known any more" if found is None else found.reason
+        raise RpcError(NOT_POSSIBLE, f"{ADDED} but was dropped from it: {why}", data(tx_hash))
+
+    async def _await_end(self, tx_hash: TxHash, wait_s: float) -> PendingTx | DroppedTx | tuple[int, int] | None:
+        """Where it stands once it is not pending any more, or the time is over, or nobody waits, or the node stops."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        while True:
+            # Watched before the look, so that nothing can happen in between.
+            with self._chain.view.watching(tx_hash) as ended:
+                found = await self._chain.locate(tx_hash)
+                if not isinstance(found, PendingTx):
+                    return found
+                await wait_until(ended, deadline - loop.time(), is_caller_gone.get())
+                if self._chain.view.phase == "draining":
+                    # The core stops too, and may not answer any more.
+                    return self._chain.view.find_location(tx_hash)
+                if not ended.done():
+                    return found
 
     async def _admit_raw(self, text: object) -> Admission:
         raw = parse_data(text, "transaction")
@@ -93,3 +123,17 @@ def _hash_of(admission: Admission) -> str:
     if admission.confirmed or admission.known:
         raise RpcError(SERVER_ERROR, "already known", {"txHash": data(admission.tx_hash)})
     return data(admission.tx_hash)
+
+
+def receipt_wait_ms(limit_ms: object) -> int:
+    """geth takes plain numbers, and 0 as if it were left out; others send a quantity."""
+    asked = 0 if limit_ms is None else parse_number(limit_ms, "timeout")
+    return min(asked, MAX_WAIT_MS) or DEFAULT_WAIT_MS
+
+
+def go_duration(duration_ms: int) -> str:
+    """As Go writes it: 250ms, 1.5s, 1m0s."""
+    if duration_ms < 1_000:
+        return f"{duration_ms}ms"
+    minutes, rest_ms = divmod(duration_ms, 60_000)
+    return f"{minutes}m{rest_ms / 1_000:g}s" if minutes else f"{rest_ms / 1_000:g}s"

@@ -67,6 +67,17 @@ def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
     return int(value, 16)
 
 
+def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:
+    """A quantity, for methods whose callers also write plain numbers, and decimal digits in a string."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(maximum)):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= maximum:
+            raise InvalidParams(f"{what}: {value} is not from 0 to 2^{maximum.bit_length()}-1")
+        return value
+    return parse_quantity(value, what, maximum)
+
+
 def parse_data(value: object, what: str) -> bytes:
     if not isinstance(value, str):
         raise InvalidParams(f"{what}: expected hex bytes in a string")

@@ -15,6 +15,7 @@ from cairn.api.rpc.dispatch import Dispatcher, Handler
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
+from cairn.api.rpc.send_methods import is_caller_gone
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
 from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
@@ -56,6 +57,7 @@ class RpcSocketEndpoint:
         await send({"type": "websocket.accept"})
         address = scope["client"][0] if scope["client"] else ""
         asking_client.set(client_of(address))
+        is_caller_gone.set(connection.is_gone)
         subscriptions = Subscriptions(connection, client_of(address), self._hub, self._heads, self._arrivals)
         counter = CallCounter(self._limiter, address)
         try:

@@ -77,6 +77,10 @@ class EventsProtocol(WebSocketsSansIOProtocol):
     def paused(self) -> bool:
         return self._is_full or self.close_sent or self.transport.is_closing()
 
+    async def is_gone(self) -> bool:
+        """Whether no answer can reach the client any more."""
+        return self.close_sent or self.transport.is_closing()
+
     def on_resume(self, listener: Callable[[], None]) -> None:
         self._resume_listener = listener
 

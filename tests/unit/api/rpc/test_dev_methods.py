@@ -60,6 +60,12 @@ class DevCore(ScriptedGateway):
         self.asked.append(("increase_time", seconds))
         return 1_000 + seconds
 
+    async def set_automine(self, on: bool, alone: bool) -> None:
+        self.asked.append(("set_automine", on, alone))
+
+    async def set_mining_interval(self, seconds: float, alone: bool) -> None:
+        self.asked.append(("set_mining_interval", seconds, alone))
+
     async def set_next_timestamp(self, timestamp: int) -> None:
         self.asked.append(("set_next_timestamp", timestamp))
 
@@ -135,6 +141,19 @@ def test_set_balance(method: str) -> None:
     core = DevCore()
     assert result(core, method, SOMEBODY, "0xde0b6b3a7640000") is True
     assert core.asked == [("set_balance", bytes.fromhex("5a" * 20), 10**18)]
+
+
+def test_switches_have_the_unit_and_the_rule_of_whose_name_is_called() -> None:
+    core = DevCore()
+    for prefix in ("evm", "anvil"):
+        assert result(core, f"{prefix}_setAutomine", False) is True
+        assert result(core, f"{prefix}_setIntervalMining", "0x7d0") is True
+    assert core.asked == [
+        ("set_automine", False, False),
+        ("set_mining_interval", 2, False),
+        ("set_automine", False, True),
+        ("set_mining_interval", 2_000, True),
+    ]
 
 
 def test_time() -> None:
