@@ -52,9 +52,12 @@ class Edge:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         answer = _Answer(send, self._chain_id_header() if self._adds_chain_id else [])
         try:
-            self.hosts.check(scope["headers"], scope["http_version"])
-            answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
-            self._count(scope)
+            try:
+                self.hosts.check(scope["headers"], scope["http_version"])
+                # Before the count: also whoever asks too often may read that.
+                answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
+            finally:
+                self._count(scope)
             if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
                 await answer.send_whole(204, _preflight_headers(headers), b"")
                 return
@@ -76,6 +79,7 @@ class Edge:
             await answer.send_problem(Internal(str(failure)))
 
     def _count(self, scope: Scope) -> None:
+        """Whatever becomes of the request, also if it is refused."""
         client = scope["client"]
         if client is None or scope["path"] in PROBE_PATHS or not self.limiter.limits(client[0]):
             return
@@ -96,8 +100,10 @@ class Edge:
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self.hosts.check(scope["headers"], "1.1")
-            self._count(scope)
+            try:
+                self.hosts.check(scope["headers"], "1.1")
+            finally:
+                self._count(scope)
             if scope["path"] not in (EVENTS_PATH, RPC_PATH):
                 raise PathNotFound(f"events are at {EVENTS_PATH}, and JSON-RPC is at {RPC_PATH}")
         except NodeError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
@@ -193,14 +193,55 @@ def test_loopback_and_probes_are_never_limited() -> None:
     assert {answer.status_code for answer in requests_of("10.0.0.1", "/health", 10)} == {200}
 
 
+@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
+def test_who_is_refused_is_counted_too(headers: dict[str, str]) -> None:
+    async def main() -> list[int]:
+        edge = edge_around(not_reached)
+        transport = httpx.ASGITransport(edge, client=("10.0.0.1", 5))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return [(await http.get("/chain", headers=headers)).status_code for _ in range(4)]
+
+    assert asyncio.run(main()) == [403, 403, 429, 429]
+
+
+def test_a_socket_that_is_refused_is_counted_too() -> None:
+    async def main() -> list[int]:
+        edge, statuses = edge_around(not_reached), []
+
+        async def receive() -> Message:
+            return {"type": "websocket.connect"}
+
+        async def note(message: Message) -> None:
+            if "status" in message:
+                statuses.append(message["status"])
+
+        scope = {
+            "type": "websocket", "path": "/events", "headers": [(b"host", b"evil.example")], "client": ("10.0.0.1", 5)
+        }  # fmt: skip
+        for _ in range(3):
+            await edge(scope, receive, note)
+        return statuses
+
+    assert asyncio.run(main()) == [403, 403, 429]
+
+
+async def not_reached(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("a request that must be refused")
+
+
+def edge_around(app: ASGIApp, on_fatal: Callable[[Fatal], None] | None = None) -> Edge:
+    """Its limits never come back."""
+    view = ChainView(Path("unused"), chain_id=1337, on_fatal=on_fatal)
+    limiter = RateLimiter(LISTED, lambda: 0.0)
+    return Edge(app, view, HostList(LISTED), OriginList(LISTED), limiter, server_adds_chain_id=False)
+
+
 def failing_with(failure: Exception, on_fatal: Callable[[Fatal], None] | None = None) -> httpx.Response:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise failure
 
     async def main() -> httpx.Response:
-        view = ChainView(Path("unused"), chain_id=1337, on_fatal=on_fatal)
-        limiter = RateLimiter(LISTED, lambda: 0.0)
-        edge = Edge(app, view, HostList(LISTED), OriginList(LISTED), limiter, server_adds_chain_id=False)
+        edge = edge_around(app, on_fatal)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(edge), base_url="http://localhost") as http:
             return await http.get("/chain")
 
