@@ -15,6 +15,7 @@ from bench.node import BenchNode, copy_home, make_home
 from bench.prefill import prefill
 from bench.recovery import Recovery, RecoverySampler
 from bench.workload import Submission, bench_genesis, lookup, presign
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE
 
 CONNECTIONS = 64
 DATA_DIR = "data"
@@ -88,6 +89,8 @@ class MainFigures:
     """Accounts that pay each other."""
     strangers: LoadCost
     """Each transfer makes an account."""
+    typed: dict[int, LoadCost]
+    """By the type of the transactions: those that are not legacy."""
     gets: LoadResult
 
     @property
@@ -129,6 +132,11 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     submissions = presign(sizes.load, sizes.accounts)
     part_size = -(-sizes.load // sizes.load_parts)
     to_strangers = presign(part_size, sizes.accounts, first=sizes.load, to_strangers=True)
+    # The nonces go on from load to load.
+    typed = {
+        kind: presign(part_size, sizes.accounts, first=sizes.load + kind * part_size, kind=kind)
+        for kind in (ACCESS_LIST, DYNAMIC_FEE)
+    }
     make_home(scratch / "main", genesis)
     with BenchNode(scratch / "main", sizes.rest_s) as node:
         node.await_quiet()
@@ -142,7 +150,11 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
         gets = look_up(node, submissions)
         tell(f"submitting {len(to_strangers):,} transfers to accounts that the chain has never seen")
         strangers = measure_load(node, to_strangers)
-    return MainFigures(starts, idle, loaded, parts, strangers, gets)
+        typed_costs = {}
+        for kind, transfers in typed.items():
+            tell(f"submitting {len(transfers):,} transfers of type {kind}")
+            typed_costs[kind] = measure_load(node, transfers)
+    return MainFigures(starts, idle, loaded, parts, strangers, typed_costs, gets)
 
 
 def split(submissions: Sequence[Submission], parts: int) -> list[Sequence[Submission]]:

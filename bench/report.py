@@ -47,6 +47,10 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
         Line("cost_ratio", "  ... in recoveries", figures.cost_ratio, "x", MAX_COST_RATIO),
         Line("best_cost_ratio", "  ... in recoveries, the fastest seen", cpu_us / best_recovery_us, "x"),
         Line("strangers_ratio", "  ... in recoveries, each to a new account", figures.strangers.cost_ratio, "x"),
+        *(
+            Line(f"type_{kind}_ratio", f"  ... in recoveries, of type {kind}", cost.cost_ratio, "x", MAX_COST_RATIO)
+            for kind, cost in figures.typed.items()
+        ),
         Line("accepted_per_s", "transactions accepted", posts.per_second, "/s"),
         Line("confirmed_per_s", "transactions confirmed", figures.confirmed_per_s, "/s"),
         Line("post_p50_ms", "POST /tx, p50", posts.percentile_ms(50), "ms"),

@@ -11,7 +11,7 @@ import msgspec
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.genesis import Genesis
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft, Tx, TxHash
 
 CHAIN_ID = 1337
 GAS_PRICE = 10**9
@@ -49,22 +49,24 @@ def bench_genesis(accounts: int) -> Genesis:
     )
 
 
-def presign(count: int, accounts: int, first: int = 0, *, to_strangers: bool = False) -> list[Submission]:
+def presign(
+    count: int, accounts: int, first: int = 0, *, to_strangers: bool = False, kind: int = LEGACY
+) -> list[Submission]:
     """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns.
 
-    They pay each other, or each time somebody whom the chain has never seen.
+    They pay each other, or each time somebody whom the chain has never seen. `kind` is the type of the transactions.
     """
     starts = range(first, first + count, _CHUNK)
-    chunks = [(start, min(_CHUNK, first + count - start), accounts, to_strangers) for start in starts]
+    chunks = [(start, min(_CHUNK, first + count - start), accounts, to_strangers, kind) for start in starts]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         return [submission for chunk in pool.starmap(_presign_chunk, chunks, chunksize=1) for submission in chunk]
 
 
-def _presign_chunk(start: int, count: int, accounts: int, to_strangers: bool) -> list[Submission]:
-    return [_presign_one(index, accounts, to_strangers) for index in range(start, start + count)]
+def _presign_chunk(start: int, count: int, accounts: int, to_strangers: bool, kind: int) -> list[Submission]:
+    return [_presign_one(index, accounts, to_strangers, kind) for index in range(start, start + count)]
 
 
-def sign_transfer(index: int, accounts: int, to_strangers: bool = False) -> Tx:
+def sign_transfer(index: int, accounts: int, to_strangers: bool = False, kind: int = LEGACY) -> Tx:
     """The one at `index` of the sequence."""
     random = Random(index)
     sender, key = account(index % accounts)
@@ -76,22 +78,28 @@ def sign_transfer(index: int, accounts: int, to_strangers: bool = False) -> Tx:
         gas=TRANSFER_GAS,
         gas_price=GAS_PRICE,
         nonce=index // accounts,
+        kind=kind,
+        # What libraries fill in: twice the base fee, and no tip, which all transfers here do without.
+        max_fee=2 * GAS_PRICE if kind == DYNAMIC_FEE else 0,
     )
     return sign_draft(draft, key, CHAIN_ID)
 
 
-def _presign_one(index: int, accounts: int, to_strangers: bool) -> Submission:
-    tx = sign_transfer(index, accounts, to_strangers)
-    body = msgspec.json.encode(
-        {
-            "from": f"0x{tx.sender.hex()}",
-            "to": f"0x{tx.to.hex()}",
-            "value": tx.value,
-            "nonce": tx.nonce,
-            "gas": tx.gas,
-            "signature": f"0x{tx.signature.hex()}",
-        }
-    )
+def _presign_one(index: int, accounts: int, to_strangers: bool, kind: int) -> Submission:
+    tx = sign_transfer(index, accounts, to_strangers, kind)
+    fields: dict[str, str | int] = {
+        "from": f"0x{tx.sender.hex()}",
+        "to": f"0x{tx.to.hex()}",
+        "value": tx.value,
+        "nonce": tx.nonce,
+        "gas": tx.gas,
+        "signature": f"0x{tx.signature.hex()}",
+    }
+    if kind != LEGACY:
+        fields["type"] = kind
+    if kind == DYNAMIC_FEE:
+        fields |= {"maxFeePerGas": tx.max_fee, "maxPriorityFeePerGas": tx.max_tip}
+    body = msgspec.json.encode(fields)
     head = (
         f"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
