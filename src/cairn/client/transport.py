@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from math import inf
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -40,6 +40,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No honest answer comes near it; what is longer is not taken into memory."""
 
 _decode_problem = Decoder(Problem).decode
+_LENIENT: dict[Decoder[Any], Decoder[Any]] = {}
+"""By the decoder that takes integers only; there is one for each kind of answer."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
 """Refusals that are a node's word that it did nothing. A proxy's 502, or a core that was lost, leave that open."""
@@ -130,7 +132,7 @@ class Transport:
 
     def _decoded(self, response: httpx.Response, answer: Decoder[T]) -> T:
         """The answer, with integers also where its amounts are strings."""
-        return decoded(response, answer if self._amounts == "number" else Decoder(answer.type, strict=False))
+        return decoded(response, answer if self._amounts == "number" else lenient(answer))
 
     async def ask(
         self,
@@ -206,6 +208,14 @@ async def _read(response: httpx.Response) -> httpx.Response:
 def path_of(*parts: str | int) -> str:
     """A path of these parts, whatever characters a caller has put into them."""
     return "".join("/" + quote(str(part), safe="") for part in parts)
+
+
+def lenient(answer: Decoder[T]) -> Decoder[T]:
+    """The same answer, which may have digits in a string for an integer. Made once: that takes longer than decoding."""
+    found = _LENIENT.get(answer)
+    if found is None:
+        found = _LENIENT[answer] = Decoder(answer.type, strict=False)
+    return found
 
 
 def decoded(response: httpx.Response, answer: Decoder[T]) -> T:

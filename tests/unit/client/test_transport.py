@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from cairn.client.errors import (
     Starting,
     UnexpectedAnswer,
 )
-from cairn.client.models import ConfirmedTransaction, Probe, Submitted
+from cairn.client.models import AccountState, ConfirmedTransaction, Probe, Submitted
 from tests.support.scripted_server import DRIP, RESET, SILENCE, ScriptedServer, answer, problem, scripted
 from tests.support.virtual_time import run_virtual, virtual_loop
 
@@ -369,6 +370,27 @@ def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
         assert (sent[3]["maxFeePerGas"], sent[3]["maxPriorityFeePerGas"], sent[3]["type"]) == (str(large), "3", 2)
 
     run_virtual(main())
+
+
+def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    class Counted(msgspec.json.Decoder[Any]):
+        def __init__(self, kind: type[Any], *, strict: bool) -> None:
+            made.append(kind)
+            super().__init__(kind, strict=strict)
+
+    monkeypatch.setattr(transport, "Decoder", Counted)
+    monkeypatch.setattr(transport, "_LENIENT", {})
+    address = "0x" + "aa" * 20
+    account = answer(200, {"address": address, "balance": "7", "nonce": 1, "pendingNonce": 2})
+
+    async def main() -> None:
+        async with scripted(*[account] * 3) as server, server.client(timeout_s=5.0, amounts="string") as client:
+            assert [(await client.account(address)).balance for _ in range(3)] == [7, 7, 7]
+
+    run_virtual(main())
+    assert made == [AccountState]
 
 
 def test_another_chain_than_the_one_that_is_meant_is_none() -> None:
