@@ -143,8 +143,16 @@ def decode_tx(raw: bytes, chain_id: int, base_fee: int) -> Tx:
         raise _wrong_chain(v, chain_id)
     signature = r_and_s + bytes((parity,))
     # There is one encoding of each transfer only: what was signed is in these very bytes.
-    sender = recover_sender(keccak256(signing_bytes(LEGACY, raw[places[0] : places[6]], chain_id)), signature)
+    sender = recover_tx_sender(keccak256(signing_bytes(LEGACY, raw[places[0] : places[6]], chain_id)), signature)
     return Tx(TxHash(keccak256(raw)), sender, Address(to), nonce, gas, gas_price, value, signature)
+
+
+def recover_tx_sender(digest: bytes, signature: bytes) -> Address:
+    """Who signed a transaction. Raises `InvalidSignature` in the words of geth."""
+    try:
+        return recover_sender(digest, signature)
+    except InvalidSignature as refused:
+        raise InvalidSignature(f"invalid transaction v, r, s values: {refused.detail}") from None
 
 
 def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
@@ -177,7 +185,7 @@ def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
         raise InvalidSignature(f"invalid transaction v, r, s values: v is {_shown(parity)}, not 0 or 1")
     signature = r_and_s + bytes((parity,))
     tx_hash = TxHash(keccak256(raw))
-    sender = recover_sender(keccak256(signing_bytes(kind, raw[places[0] : places[8 + more]], chain_id)), signature)
+    sender = recover_tx_sender(keccak256(signing_bytes(kind, raw[places[0] : places[8 + more]], chain_id)), signature)
     if not more:
         return Tx(tx_hash, sender, Address(to), nonce, gas, max_fee, value, signature, kind)
     check_caps(max_fee, max_tip)

@@ -46,20 +46,20 @@ def recover_sender(digest: bytes, signature: bytes) -> Address:
     if len(digest) != 32:
         raise ValueError(f"a digest has 32 bytes, not {len(digest)}")
     if len(signature) != 65:
-        raise InvalidSignature(f"invalid transaction v, r, s values: a signature has 65 bytes, not {len(signature)}")
+        raise InvalidSignature(f"a signature has 65 bytes, not {len(signature)}")
     parity = signature[64]
     if parity > 1:
-        raise InvalidSignature(f"invalid transaction v, r, s values: the recovery id is {parity}, not 0 or 1")
+        raise InvalidSignature(f"the recovery id is {parity}, not 0 or 1")
     # With s and n - s both taken, anyone could give a transaction a second hash (EIP-2).
     if signature[32:64] > _HALF_ORDER_BYTES:
-        raise InvalidSignature("invalid transaction v, r, s values: s is in the upper half of the curve order")
+        raise InvalidSignature("s is in the upper half of the curve order")
     # The buffers are new on each call: the library runs without the interpreter lock, so shared ones would race.
     parsed = _new(_SIGNATURE)
     if not _parse(_context, parsed, signature, parity):
-        raise InvalidSignature("invalid transaction v, r, s values: r is not below the curve order")
+        raise InvalidSignature("r is not below the curve order")
     public_key = _new(_PUBLIC_KEY)
     if not _recover(_context, public_key, parsed, digest):
-        raise InvalidSignature("invalid transaction v, r, s values: no key can have made this signature")
+        raise InvalidSignature("no key can have made this signature")
     point = _new(_POINT)
     _serialize(_context, point, _new(_SIZE, 65), public_key, EC_UNCOMPRESSED)
     return Address(_keccak_256(_buffer(point)[1:65]).digest()[12:])

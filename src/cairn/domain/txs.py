@@ -1,7 +1,7 @@
 """Making transactions: from the fields of a submission, and from a draft that this node signs."""
 
-from cairn.domain.codec import encode_unsigned, signed_bytes, signing_bytes
-from cairn.domain.crypto import address_of_key, keccak256, recover_sender, sign_digest
+from cairn.domain.codec import encode_unsigned, recover_tx_sender, signed_bytes, signing_bytes
+from cairn.domain.crypto import address_of_key, keccak256, sign_digest
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.rules import check_caps, effective_price
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Draft, Tx, TxHash
@@ -18,7 +18,7 @@ def build_tx(draft: Draft, signature: bytes, chain_id: int) -> Tx:
         signature = signature[:64] + bytes((signature[64] - 27,))
     kind = draft.kind
     unsigned = encode_unsigned(draft, nonce, chain_id)
-    recovered = recover_sender(keccak256(signing_bytes(kind, unsigned, chain_id)), signature)
+    recovered = recover_tx_sender(keccak256(signing_bytes(kind, unsigned, chain_id)), signature)
     if recovered != draft.sender:
         raise InvalidSignature(
             f"the signature over these fields is by 0x{recovered.hex()}, not by 0x{draft.sender.hex()}"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import msgspec
 import pytest
 
 from cairn.domain import governance
@@ -76,6 +77,13 @@ def test_the_last_validator_stays() -> None:
 def test_one_administrator_counts_once() -> None:
     with pytest.raises(InvalidSignature, match="twice"):
         apply_update(START, ADMINS, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN_ID)
+
+
+def test_a_signature_that_cannot_be_is_not_called_a_transaction_s() -> None:
+    signed = update(validator(3))
+    spoilt = msgspec.structs.replace(signed, signatures=(bytes(32) + b"\xff" * 32 + b"\0",))
+    with pytest.raises(InvalidSignature, match=r"^s is in the upper half of the curve order$"):
+        apply_update(START, ADMINS, spoilt, CHAIN_ID)
 
 
 def test_strangers_and_other_chains_are_refused() -> None:
