@@ -77,11 +77,14 @@ class Sending:
 
     def _confirm(self, chain: Chain) -> None:
         """Ask on standard error: standard output is for what comes of it."""
-        fee = format_amount(TRANSFER_GAS * self._terms(chain).gas_price)
+        terms = self._terms(chain)
+        fee = f"a fee of {format_amount(TRANSFER_GAS * terms.gas_price)}"
+        if terms.max_fee > terms.gas_price:
+            fee += f", {format_amount(TRANSFER_GAS * terms.max_fee)} at most"
         lines = [
             f"from    {self._order.sender}",
             f"to      {self._order.to}",
-            f"amount  {format_amount(self._order.value)}, and a fee of {fee}",
+            f"amount  {format_amount(self._order.value)}, and {fee}",
             f"chain   {chain.chain_id}, at {self._url}",
         ]
         Output(stderr=True).print(*lines, sep="\n")

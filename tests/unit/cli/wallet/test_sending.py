@@ -1,15 +1,23 @@
 """`cairn send` against a node that says something else once the user has agreed; tests/e2e/cli pays at a real one."""
 
+import io
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from cairn.cli.main import app
+from cairn.cli.shared.report import CommandFailed
+from cairn.cli.wallet.parties import Party
+from cairn.cli.wallet.sending import Sending
+from cairn.cli.wallet.transfers import TransferOrder, read_price
+from cairn.client.models import Chain
+from cairn.domain.types import Address
 
 CHAIN: dict[str, Any] = {
     "chainId": 1337,
@@ -93,3 +101,25 @@ def test_what_is_signed_is_what_was_agreed_to(node: FickleNode, nonce: list[str]
         assert CliRunner().invoke(app, command).exit_code != 0
         # A signature for another chain would be good there; at the price that was agreed to, no harm is done.
         assert set(prices(node.posts)) <= (set() if "chainId" in lie else {1})
+
+
+@pytest.mark.parametrize(
+    ("prices", "told"),
+    [
+        ((None, None, None), "amount  7 wei, and a fee of 21,000 wei"),
+        (("3", None, None), "amount  7 wei, and a fee of 63,000 wei"),
+        ((None, "5", "1"), "amount  7 wei, and a fee of 42,000 wei, 105,000 wei at most"),
+        ((None, "2", "9"), "amount  7 wei, and a fee of 42,000 wei"),
+    ],
+)
+def test_the_question_names_the_most_that_can_be_paid(
+    prices: tuple[str | None, str | None, str | None],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    order = TransferOrder(Party(Address(bytes(20))), Party(Address(bytes(20))), 7, None, read_price(*prices))
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    with pytest.raises(CommandFailed, match="nothing was sent"):
+        Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
+    assert told in capsys.readouterr().err.splitlines()
