@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from eth_account import Account as Wallet
+from eth_utils.address import to_checksum_address
 
 from cairn.core import filters
 from cairn.core.gateway import PendingPage
 from cairn.domain.errors import StoreUnavailable
-from cairn.domain.types import MAX_UINT256
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
@@ -370,7 +371,11 @@ def test_the_mempool_as_geth_shows_it(tmp_path: Path) -> None:
         assert of_sender == {part: content[part][sender] for part in content}
         assert await call(node, "txpool_contentFrom", NOBODY) == {"pending": {}, "queued": {}}
         summary = (await call(node, "txpool_inspect"))["pending"][sender]["0"]
-        assert summary == f"{RECIPIENT}: 1 wei + 21000 gas × {GWEI} wei"
+        assert summary == f"{to_checksum_address(RECIPIENT)}: 1 wei + 21000 gas × {GWEI} wei"
+        capped = signed(2, kind=DYNAMIC_FEE, gas_price=GWEI + 5, max_fee=3 * GWEI, max_tip=5)
+        await call(node, "eth_sendRawTransaction", raw(capped))
+        summary = (await call(node, "txpool_inspect"))["pending"][sender]["2"]
+        assert summary.endswith(f": 1 wei + 21000 gas × {3 * GWEI} wei")
 
     run(tmp_path, scenario)
 

@@ -54,7 +54,8 @@ class TxpoolMethods:
         check_count(params, 0, 0)
         return await self._sorted(
             await self._pending(None),
-            lambda tx: f"0x{tx.to.hex()}: {tx.value} wei + {tx.gas} gas × {tx.gas_price} wei",
+            # As geth shows it, whose price of type 2 is the cap.
+            lambda tx: f"{checksum_address(tx.to)}: {tx.value} wei + {tx.gas} gas × {tx.fee_cap} wei",
         )
 
     async def _pending(self, sender: Address | None) -> list[PendingTx]:
