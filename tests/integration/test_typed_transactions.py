@@ -9,7 +9,7 @@ import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
 from eth_utils.crypto import keccak
 
-from cairn.client.models import ConfirmedTransaction, Proof
+from cairn.client.models import ConfirmedTransaction, MempoolItem, Proof
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, run_on_node
@@ -135,13 +135,17 @@ def test_the_node_signs_the_type_that_is_meant(tmp_path: Path) -> None:
             assert (receipt["type"], receipt["effectiveGasPrice"]) == (hex(kind), hex(price)), fields
         refused: tuple[tuple[dict[str, object], str], ...] = (
             ({"gasPrice": "0x1", "maxFeePerGas": "0x1"}, "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas)"),
+            ({"maxFeePerGas": "0x9", "maxPriorityFeePerGas": "0xa"}, "maxFeePerGas (0x9) < maxPriorityFeePerGas (0xa)"),
             ({"type": "0x3"}, "transaction type not supported: type 0x3"),
             ({"blobVersionedHashes": ["0x"]}, "transaction type not supported: type 0x3"),
             ({"authorizationList": [{}]}, "transaction type not supported: type 0x4"),
             ({"accessList": [{"address": RECIPIENT, "storageKeys": []}]}, "access lists are not supported"),
         )
         for fields, message in refused:
-            assert (await refusal(node, "eth_sendTransaction", {**transfer, **fields}))[1].startswith(message)
+            for method in ("eth_sendTransaction", "eth_signTransaction"):
+                asked_for = {**transfer, **fields, "nonce": "0x0", "gas": "0x5208"}
+                code, text = await refusal(node, method, asked_for)
+                assert (code, text[: len(message)]) == (-32000, message)
         unsigned = {"from": SENDER, "to": RECIPIENT, "value": 1, "gas": 21_000, "maxPriorityFeePerGas": 9}
         sent = (await node.post(unsigned)).json()["txHash"]
         assert (await node.read(f"/tx/{sent}"))["maxFeePerGas"] == GWEI + 9
@@ -222,7 +226,13 @@ def test_the_best_tip_is_mined_first(tmp_path: Path) -> None:
             sent = await call(node, "eth_sendRawTransaction", raw_of(wallet_signed(0, terms, sender=sender)))
             hashes[price] = sent
         expected = [hashes[price] for price in sorted(hashes, reverse=True)]
-        assert [item["txHash"] for item in await node.read("/mempool")] == expected
+        listed = await node.read("/mempool")
+        assert [item["txHash"] for item in listed] == expected
+        for item in listed:
+            fields = await node.read(f"/tx/{item['txHash']}")
+            del fields["status"]
+            assert item == fields | {"receivedAt": item["receivedAt"]}
+        assert [item.type for item in msgspec.convert(listed, list[MempoolItem])] == [1, 2, 2, 2]
         node.mine()
         assert (await node.read("/block/1"))["transactions"] == expected
 

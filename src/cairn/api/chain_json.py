@@ -92,6 +92,7 @@ def signed_view(tx: Tx) -> SignedView:
 
 def pending_item(pending: PendingTx) -> PendingItem:
     tx = pending.tx
+    is_dynamic = tx.kind == DYNAMIC_FEE
     return PendingItem(
         txHash=hex_text(tx.hash),
         sender=hex_text(tx.sender),
@@ -101,4 +102,7 @@ def pending_item(pending: PendingTx) -> PendingItem:
         gas=tx.gas,
         gasPrice=tx.gas_price,
         receivedAt=pending.received_at,
+        type=tx.kind or UNSET,
+        maxFeePerGas=tx.max_fee if is_dynamic else UNSET,
+        maxPriorityFeePerGas=tx.max_tip if is_dynamic else UNSET,
     )

@@ -37,6 +37,9 @@ class PendingItem(msgspec.Struct, frozen=True):
     gas: int
     gasPrice: int
     receivedAt: int
+    type: int | msgspec.UnsetType = msgspec.UNSET
+    maxFeePerGas: int | msgspec.UnsetType = msgspec.UNSET
+    maxPriorityFeePerGas: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class HeaderView(msgspec.Struct, frozen=True):

@@ -263,7 +263,14 @@ def schemas(signs_for: Sequence[Address], codes: Sequence[str]) -> Json:
             },
         },
         "TransactionHistory": {"type": "array", "items": ref("ConfirmedTransaction")},
-        "MempoolItem": record("A pending transaction.", txHash=HASH, **TRANSACTION_FIELDS, receivedAt=TIME),
+        "MempoolItem": record(
+            "A pending transaction.",
+            tuple(TYPED_FIELDS),
+            txHash=HASH,
+            **TRANSACTION_FIELDS,
+            **TYPED_FIELDS,
+            receivedAt=TIME,
+        ),
         "Mempool": {"type": "array", "items": ref("MempoolItem")},
         "Block": record(
             "A block and the hashes of its transactions, in their order.",

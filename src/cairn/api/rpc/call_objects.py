@@ -4,7 +4,7 @@ import msgspec
 
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
-from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_quantity
+from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_quantity, quantity
 from cairn.domain.codec import type_not_supported
 from cairn.domain.errors import GasTooLow, InsufficientFunds, InvalidField
 from cairn.domain.rules import effective_price, price_terms
@@ -116,6 +116,9 @@ def draft_to_sign(call: Call, sender: Address, kind: int, base_fee: int) -> Draf
         terms = price_terms(kind, call.gas_price, call.max_fee, call.max_tip, base_fee)
     except InvalidField as refused:
         raise _refused(refused) from None
+    if terms.max_tip > terms.max_fee:
+        message = f"maxFeePerGas ({quantity(terms.max_fee)}) < maxPriorityFeePerGas ({quantity(terms.max_tip)})"
+        raise refusal(message, InvalidField.code)
     gas = TRANSFER_GAS if call.gas is None else call.gas
     return Draft(
         sender, call.to, call.value, gas, terms.gas_price, call.nonce, terms.kind, terms.max_fee, terms.max_tip
