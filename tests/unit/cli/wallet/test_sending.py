@@ -106,10 +106,10 @@ def test_what_is_signed_is_what_was_agreed_to(node: FickleNode, nonce: list[str]
 @pytest.mark.parametrize(
     ("prices", "told"),
     [
-        ((None, None, None), "amount  7 wei, and a fee of 21,000 wei"),
-        (("3", None, None), "amount  7 wei, and a fee of 63,000 wei"),
-        ((None, "5", "1"), "amount  7 wei, and a fee of 42,000 wei, 105,000 wei at most"),
-        ((None, "2", "9"), "amount  7 wei, and a fee of 42,000 wei"),
+        ((None, None, None), "amount  7 wei, and a fee of 21000 wei"),
+        (("3", None, None), "amount  7 wei, and a fee of 63000 wei"),
+        ((None, "5", "1"), "amount  7 wei, and a fee of 42000 wei, 105000 wei at most"),
+        ((None, "2", "9"), "amount  7 wei, and a fee of 42000 wei"),
     ],
 )
 def test_the_question_names_the_most_that_can_be_paid(
