@@ -1,10 +1,34 @@
 """Each refusal of the node, as geth words it."""
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from cairn.api import rpc
 from cairn.api.rpc.errors import WORDING, rpc_error_of
 from cairn.domain import errors
 from cairn.domain.errors import NodeError, TxRejected
+from tests.support.pages import ROOT
+
+
+def worded() -> Iterator[str]:
+    """What each text begins with that is spelled out where a method refuses."""
+    for module in Path(*rpc.__path__).glob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("RpcError", "refusal"):
+                text = node.args[0 if getattr(node.func, "id", None) == "refusal" else 1]
+                first = text.values[0] if isinstance(text, ast.JoinedStr) else text
+                if isinstance(first, ast.Constant):
+                    yield str(first.value).split(":")[0].split(" (have")[0].strip()
+
+
+def test_every_refusal_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "json-rpc.md").read_text()
+    texts = {*worded(), *WORDING.values()}
+    assert len(texts) > 30, "the source is read in another way than it is written"
+    assert sorted(text for text in texts if f"`{text}" not in page) == []
 
 
 def test_every_refusal_of_a_transaction_has_its_wording() -> None:
