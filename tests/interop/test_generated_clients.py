@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.description.pages import encode_openapi
+from cairn.api.description.openapi import encode_openapi
 from tests.interop.conftest import HERE
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S

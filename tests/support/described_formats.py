@@ -6,7 +6,8 @@ from typing import Any
 import schemathesis
 from hypothesis import strategies as st
 
-from cairn.api.description.openapi_schemas import ADDRESS_FORMAT, AMOUNT_FORMAT
+from cairn.api.description.openapi import AMOUNT_FORMAT
+from cairn.api.schemas import ADDRESS_FORMAT
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import MAX_UINT256, Address

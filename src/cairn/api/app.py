@@ -1,4 +1,4 @@
-"""The ASGI application: every route of the public interface, in one table."""
+"""The ASGI application: every route of the public interface."""
 
 import time
 
@@ -6,17 +6,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
-from cairn.api.chain_json import submitted_json
 from cairn.api.chain_view import ChainView
 from cairn.api.description.explorer_files import Explorer
+from cairn.api.description.openapi import encode_openapi
 from cairn.api.description.pages import Pages
 from cairn.api.errors import UpgradeRequired
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
-from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.faucet import Faucet
-from cairn.api.rest.lookups import Lookups, encoded, json_response
+from cairn.api.rest.lookups import Lookups
+from cairn.api.rest.operation import make_routes
 from cairn.api.rest.probes import Probes
+from cairn.api.rest.submit import Submissions
 from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.endpoint import RpcEndpoint
@@ -48,55 +49,17 @@ def make_app(
 def routes(
     gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter, settings: Settings
 ) -> list[BaseRoute]:
-    probes, reads, pages = Probes(gateway, view), Lookups(gateway, view), Pages(view)
-    validators, explorer = ValidatorRoutes(gateway), Explorer(settings.explorer)
+    probes, reads, pages = Probes(gateway, view), Lookups(gateway, view), Pages(view, encode_openapi)
+    validators, faucet, explorer = ValidatorRoutes(gateway), Faucet(gateway, view), Explorer(settings.explorer)
     submissions = Submissions(Submitter(gateway, view), settings)
     rpc_methods = make_methods(gateway, view)
     rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
     return [
-        Route("/health", probes.health),
-        Route("/startup", probes.startup),
-        Route("/ready", probes.ready),
-        Route("/tx", submissions.post_tx, methods=["POST"]),
-        Route("/txs", submissions.post_txs, methods=["POST"]),
-        Route("/tx/{hash}", reads.get_tx),
-        Route("/tx/{hash}/proof", reads.get_proof),
-        Route("/mempool", reads.list_mempool),
-        Route("/block/{hash}", reads.get_block),
-        Route("/blocks", reads.list_blocks),
-        Route("/chain", reads.get_chain),
-        Route("/account/{address}", reads.get_account),
-        Route("/account/{address}/txs", reads.list_account_txs),
-        Route("/validators", validators.serve, methods=["GET", "POST"]),
-        Route("/faucet", Faucet(gateway, view).post, methods=["POST"]),
-        Route(RPC_PATH, rpc.post, methods=["POST"]),
-        Route("/openapi.json", pages.openapi),
-        Route("/asyncapi.json", pages.asyncapi),
-        Route("/docs", pages.docs),
-        Route("/docs/{asset}", pages.asset),
-        Route("/", explorer.page),
-        Route("/explorer/{asset}", explorer.asset),
-        Route("/explorer/views/{asset}", explorer.view_asset),
+        *make_routes(probes, submissions, reads, validators, faucet, rpc, pages, explorer),
         WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
         Route(EVENTS_PATH, say_websocket, include_in_schema=False),
         WebSocketRoute(RPC_PATH, RpcSocketEndpoint(rpc_methods, gateway, view, hub, limiter, settings)),
     ]
-
-
-class Submissions:
-    """POST /tx and POST /txs."""
-
-    def __init__(self, intake: Submitter, settings: Settings) -> None:
-        self._intake = intake
-        self._settings = settings
-
-    async def post_tx(self, request: Request) -> Response:
-        admission = await self._intake.admit(await read_json_body(request, self._settings.max_body_bytes))
-        return json_response(submitted_json(admission.tx_hash, admission.confirmed))
-
-    async def post_txs(self, request: Request) -> Response:
-        body = await read_json_body(request, self._settings.max_batch_body_bytes)
-        return encoded(await self._intake.admit_batch(body))
 
 
 async def say_websocket(request: Request) -> Response:

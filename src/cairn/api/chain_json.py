@@ -3,7 +3,7 @@
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from cairn.api.schemas import BlockSummary, HeaderView, PendingItem, SignedView
+from cairn.api.schemas import BlockSummary, HeaderJson, MempoolItem, SignedTransaction
 from cairn.core.gateway import PendingTx
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, Header, Tx, TxHash
 
@@ -52,8 +52,8 @@ def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes
     ).encode()
 
 
-def header_view(block_hash: BlockHash, header: Header) -> HeaderView:
-    return HeaderView(
+def header_view(block_hash: BlockHash, header: Header) -> HeaderJson:
+    return HeaderJson(
         blockHeight=header.height,
         hash=hex_text(block_hash),
         previousHash=hex_text(header.previous_hash),
@@ -74,9 +74,9 @@ def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
     return BlockSummary(**asdict(header_view(block_hash, header)), transactionCount=count)
 
 
-def signed_view(tx: Tx) -> SignedView:
+def signed_view(tx: Tx) -> SignedTransaction:
     is_dynamic = tx.kind == DYNAMIC_FEE
-    return SignedView(
+    return SignedTransaction(
         sender=hex_text(tx.sender),
         to=hex_text(tx.to),
         value=tx.value,
@@ -90,10 +90,10 @@ def signed_view(tx: Tx) -> SignedView:
     )
 
 
-def pending_item(pending: PendingTx) -> PendingItem:
+def pending_item(pending: PendingTx) -> MempoolItem:
     tx = pending.tx
     is_dynamic = tx.kind == DYNAMIC_FEE
-    return PendingItem(
+    return MempoolItem(
         txHash=hex_text(tx.hash),
         sender=hex_text(tx.sender),
         to=hex_text(tx.to),

@@ -3,14 +3,14 @@
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
-from cairn.api.schemas import Problem
+from cairn.api.schemas import PROBLEM_TYPE, Problem
 from cairn.domain import errors
 from cairn.domain.errors import NodeError, Rejected, TxDropped, Unavailable
 from cairn.domain.types import DropReason
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
-PROBLEM_TYPE = "urn:cairn:problem:"
 
 
 class MalformedRequest(Rejected):
@@ -161,8 +161,8 @@ def problem_of(error: NodeError) -> Problem:
         status=answer.status,
         detail=error.detail,
         code=error.code,
-        field=error.field if isinstance(error, errors.InvalidField) else None,
-        reason=error.reason if isinstance(error, DroppedForReason) else None,
+        field=error.field if isinstance(error, errors.InvalidField) else UNSET,
+        reason=error.reason if isinstance(error, DroppedForReason) else UNSET,
     )
 
 

@@ -2,10 +2,13 @@
 
 import json
 
-from msgspec.structs import asdict
+import msgspec
+import pytest
+from msgspec.structs import asdict, replace
 
 from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
-from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
+from cairn.api.schemas import BlockJson, ConfirmedTransaction, PendingTransaction, Submitted
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
 
 TX = Tx(
     hash=TxHash(b"\xaa" * 32),
@@ -70,6 +73,19 @@ def test_block() -> None:
         name: getattr(header, name) for name in header.__struct_fields__
     }
     assert json.loads(block_json(BLOCK_HASH, HEADER, b""))["transactions"] == []
+
+
+@pytest.mark.parametrize("kind", [LEGACY, DYNAMIC_FEE])
+def test_what_is_written_by_hand_is_what_is_described(kind: int) -> None:
+    """Each field that the type has, and no other: what is read into the type and written again is the same."""
+    tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29)
+    for text, described in (
+        (submitted_json(TX.hash, confirmed=False), Submitted),
+        (pending_json(tx), PendingTransaction),
+        (confirmed_json(tx, 7, 3, BLOCK_HASH), ConfirmedTransaction),
+        (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), BlockJson),
+    ):
+        assert json.loads(msgspec.json.encode(msgspec.json.decode(text, type=described))) == json.loads(text)
 
 
 def test_block_summary_counts_from_the_gas() -> None:

@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 from cairn.api.amount_forms import FORMS
-from cairn.api.description.openapi import INTERFACE_VERSION
+from cairn.api.schemas import INTERFACE_VERSION
 from cairn.domain.types import MAX_UINT64, DropReason
 
 Schema = dict[str, Any]

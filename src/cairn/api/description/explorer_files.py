@@ -7,6 +7,8 @@ from starlette.responses import Response
 
 from cairn.api.description.pages import page_response
 from cairn.api.errors import PathNotFound
+from cairn.api.rest.operation import Operation, file_answer
+from cairn.api.rest.parameters import Parameter, text_of
 from cairn.explorer import STATIC_DIRECTORY
 
 PAGE = "index.html"
@@ -36,13 +38,31 @@ class Explorer:
     def __init__(self, is_on: bool) -> None:
         self._is_on = is_on
 
-    async def page(self, request: Request) -> Response:
+    @Operation("GET /", "description", file_answer("HTML.", "text/html"), 404)
+    async def get_explorer(self, request: Request) -> Response:
+        """The explorer, a page that shows the chain. 404 where it is switched off."""
         return self._serve(request, PAGE)
 
-    async def asset(self, request: Request) -> Response:
+    @Operation(
+        "GET /explorer/{asset}",
+        "description",
+        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|css|html|svg)$"), "api.js"),
+        file_answer("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml"),
+        404,
+    )
+    async def get_explorer_asset(self, request: Request) -> Response:
+        """What the explorer needs. 404 where it is switched off."""
         return self._serve(request, request.path_params["asset"])
 
-    async def view_asset(self, request: Request) -> Response:
+    @Operation(
+        "GET /explorer/views/{asset}",
+        "description",
+        Parameter("asset", "Name of the file.", text_of(r"^[a-z]+\.js$"), "block.js"),
+        file_answer("The file.", "text/javascript"),
+        404,
+    )
+    async def get_explorer_view(self, request: Request) -> Response:
+        """A view of the explorer. 404 where it is switched off."""
         return self._serve(request, f"views/{request.path_params['asset']}")
 
     def _serve(self, request: Request, name: str) -> Response:

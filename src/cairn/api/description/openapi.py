@@ -1,117 +1,65 @@
 """The OpenAPI document: what is served, no more and no less."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from cairn.api.amount_forms import FORMS
-from cairn.api.description.openapi_schemas import ADDRESS_IN, RECIPIENT, ref, schemas
+import msgspec
+
+from cairn.api.description.explorer_files import Explorer
+from cairn.api.description.json_schemas import Json, Schemas
+from cairn.api.description.pages import Pages
 from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
-from cairn.api.rest.parameters import DEFAULT_LIMIT, MAX_LIMIT, MAX_WAIT_S
+from cairn.api.rest.faucet import Faucet
+from cairn.api.rest.lookups import Lookups
+from cairn.api.rest.operation import JSON, Answer, Operation, operations_of
+from cairn.api.rest.parameters import Parameter
+from cairn.api.rest.probes import Probes
+from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
+from cairn.api.rest.submit import Submissions
+from cairn.api.rest.validators import ValidatorRoutes
+from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.envelope_schemas import rpc_schemas
-from cairn.domain.types import Address
+from cairn.api.schemas import CHECKSUMMED, INTERFACE_VERSION, Problem, Submitted
+from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
+from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
 
-Json = dict[str, Any]
-
-INTERFACE_VERSION = "1.0.0"
-JSON = "application/json"
+AMOUNT_FORMAT = "uint256"
 
 DESCRIPTION = """The public interface of a Cairn node. Every failure is `application/problem+json` with a stable `code`.
 Amounts and heights are JSON integers, exact at any size. Where numbers are doubles, send amounts as strings of digits
 and ask for them with `?amounts=string`; generated clients for Go and TypeScript need it.
 Every GET is answered to HEAD too. Events are on the WebSocket `/events`, described by `/asyncapi.json`."""
 
+HANDLERS = (Probes, Submissions, Lookups, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
+
 NOT_OF_AN_OPERATION = (405, 426)
 """What is answered to a request that is none of the operations: another method, a plain request to /events."""
 
 COMMON_STATUSES = (400, 403, 408, 429, 431, 500, 503)
 """What any request can meet before its own path matters: bad HTTP, another host, a rate or a connection limit."""
+STATUSES_OF_A_BODY = (413, 415)
 
-
-def codes_of(status: int) -> list[str]:
-    return sorted({error.code for error, answer in ANSWERS.items() if answer.status == status})
-
-
-def header(name: str) -> Json:
-    return {"$ref": f"#/components/headers/{name}"}
-
-
-def answer(description: str, schema: str, *headers: str, media_type: str = JSON) -> Json:
-    """A response; each header is named as sent."""
-    return {
-        "description": description,
-        "headers": {name: header(name) for name in ("X-Chain-Id", "Cache-Control", *headers)},
-        "content": {media_type: {"schema": ref(schema)}},
-    }
-
-
-def problem_response(status: int) -> Json:
-    titles = sorted({answer.title for answer in ANSWERS.values() if answer.status == status})
-    extra = {405: ["Allow"], 429: ["Retry-After"], 503: ["Retry-After"]}.get(status, [])
-    described = answer(". ".join(titles) + ".", "Problem", *extra, media_type=PROBLEM_MEDIA_TYPE)
-    described["description"] += " Codes: " + ", ".join(codes_of(status)) + "."
-    return described
-
-
-def operation(
-    operation_id: str,
-    summary: str,
-    description: str,
-    tag: str,
-    responses: dict[int, Json],
-    problems: Iterable[int] = (),
-    **more: Any,
-) -> Json:
-    """`problems` come on top of the common ones."""
-    every = {str(status): {"$ref": f"#/components/responses/{status}"} for status in (*COMMON_STATUSES, *problems)}
-    every |= {str(status): response for status, response in responses.items()}
-    return {
-        "operationId": operation_id,
-        "summary": summary,
-        "description": description,
-        "tags": [tag],
-        **more,
-        "responses": dict(sorted(every.items())),
-    }
-
-
-def probe(operation_id: str, summary: str, description: str, good: str, bad: str | None, schema: str = "Probe") -> Json:
-    responses = {200: answer(good, schema)}
-    if bad is not None:
-        failing = answer(bad, schema)
-        failing["content"][PROBLEM_MEDIA_TYPE] = {"schema": ref("Problem")}
-        responses[503] = failing
-    return operation(operation_id, summary, description, "probes", responses)
-
-
-def path_parameter(name: str, description: str, schema: Json, example: str) -> Json:
-    return {
-        "name": name, "in": "path", "required": True, "description": description, "schema": schema, "example": example
-    }  # fmt: skip
-
-
-def query_parameter(name: str, about: str, **schema: Any) -> Json:
-    return {"name": name, "in": "query", "required": False, "description": about, "schema": schema}
-
-
-def body_of(schema: str) -> Json:
-    return {"required": True, "content": {JSON: {"schema": ref(schema)}}}
-
-
-HASH_IN = {"type": "string", "pattern": "^0x[0-9a-fA-F]{64}$"}
-TX_HASH = path_parameter("hash", "Hash of the transaction.", HASH_IN, "0x" + "5c" * 32)
-BLOCK_NAME = path_parameter(
-    "hash",
-    "Hash of the block, or its height, or `latest`.",
-    {"type": "string", "pattern": "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]*|latest)$"},
-    "latest",
-)
-PROOF_CHECK = (
-    "To check it: start from SHA-256(0x00, txHash); with each sibling, lowest first, go on to SHA-256(0x01, left, "
-    "right), where the sibling is left when the index on that level is odd; the last node of an odd level moves up as "
-    "it is. The result is the header's transactionsRoot, and the header's hash is the block's. docs/formats.md has "
-    "every step and an example."
-)
-ACCOUNT = path_parameter("address", "Address of the account.", ADDRESS_IN, RECIPIENT)
+TAGS = {
+    "transactions": "Submit, look up, list, prove.",
+    "blocks": "Blocks and the chain.",
+    "accounts": "Balances, nonces, history.",
+    "validators": "Of a network: an extension of the interface.",
+    "dev": "Of a dev chain: an extension of the interface.",
+    "json-rpc": "What Ethereum's wallets and libraries speak.",
+    "probes": "Alive, started, ready.",
+    "description": "The interface's own description.",
+}
+HEADERS = {
+    "X-Chain-Id": ("The chain that this node is of (EIP-155).", {"type": "integer", "minimum": 1}),
+    "X-Total-Count": ("How many items there are on all pages together.", {"type": "integer", "minimum": 0}),
+    "Link": ('The next page (RFC 8288), `rel="next"`; absent on the last one.', {"type": "string"}),
+    "ETag": ("Names this very content.", {"type": "string"}),
+    "Cache-Control": ("How long it may be kept.", {"type": "string"}),
+    "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
+    "Allow": ("The methods that the path takes.", {"type": "string"}),
+}
+HEADERS_OF_ALL = ("X-Chain-Id", "Cache-Control")
+HEADERS_OF_PROBLEMS = {405: ("Allow",), 429: ("Retry-After",), 503: ("Retry-After",)}
 IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
@@ -119,396 +67,150 @@ IF_NONE_MATCH = {
     "description": "ETags that the client holds; 304 when the block's is among them.",
     "schema": {"type": "string"},
 }
-AMOUNTS = query_parameter(
-    "amounts",
-    "`string` gives amounts as strings of decimal digits, for clients whose numbers are doubles.",
-    type="string",
-    enum=list(FORMS),
-    default="number",
-)
-LIMIT = query_parameter(
-    "limit", "Items on a page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
-)
+LINK_TO_TRANSACTION = {
+    "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
+}
+SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 
 
-def cursor(pattern: str, example: str) -> Json:
-    return query_parameter(
-        "after", "Where the page before ended; taken from its Link header.", type="string", pattern=pattern,
-        examples=[example],
-    )  # fmt: skip
+def codes_of(status: int) -> list[str]:
+    return sorted({error.code for error, answer in ANSWERS.items() if answer.status == status})
 
 
-def paths() -> Json:
-    return {
-        **probe_paths(),
-        **transaction_paths(),
-        **block_paths(),
-        **account_paths(),
-        **validator_paths(),
-        **faucet_paths(),
-        **rpc_paths(),
-        **description_paths(),
-        **explorer_paths(),
-    }
+def camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
-def probe_paths() -> Json:
-    return {
-        "/health": {
-            "get": probe(
-                "getHealth", "Is the service alive?", "Touches nothing: it tells that the process answers.", "It is.",
-                None,
-            )
-        },
-        "/startup": {
-            "get": probe(
-                "getStartup", "Has the service finished initialising?",
-                "The server listens before the store is open; until then this probe fails.", "It has.",
-                "The store is not open and checked yet, or the mempool is not back.",
-            )
-        },
-        "/ready": {
-            "get": probe(
-                "getReady", "Can the node accept requests?",
-                "Writes to the store and reads it back, and asks the mempool. The answer names the part that fails.",
-                "A write and read of every part succeeded.",
-                "The node starts or stops, or the named part fails.", "Readiness",
-            )
-        },
-    }  # fmt: skip
+class Description:
+    """Of the operations, with the schemas that they need."""
 
+    def __init__(self) -> None:
+        self.schemas = Schemas()
 
-def transaction_paths() -> Json:
-    accepted = answer("It is valid, admitted and on disk.", "Submitted")
-    # Where its hash leads.
-    accepted["links"] = {
-        "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
-    }
-    return {
-        "/tx": {
-            "post": operation(
-                "submitTransaction",
-                "Submit a transaction.",
-                "200 means valid, admitted and on disk. Sent again, it is the same transaction with the same hash.",
-                "transactions",
-                {200: accepted},
-                [409, 413, 415, 422],
-                requestBody=body_of("Submission"),
-            )
-        },
-        "/txs": {
-            "post": operation(
-                "submitTransactions",
-                "Submit up to 100 transactions at once.",
-                "Each is taken or refused by itself, and they are looked at in their order.",
-                "transactions",
-                {200: answer("One result or problem for each, in order.", "BatchResult")},
-                [413, 415],
-                requestBody=body_of("SubmissionBatch"),
-            )
-        },
-        "/tx/{hash}": {
-            "get": operation(
-                "getTransaction",
-                "Look up a transaction and its status.",
-                "A transaction that left the mempool without a block is 404 TX_DROPPED, with the reason.",
-                "transactions",
-                {200: answer("The transaction.", "Transaction")},
-                [404],
-                parameters=[
-                    TX_HASH,
-                    query_parameter(
-                        "wait",
-                        "Answer as soon as it is confirmed, at the latest after these seconds; an unknown may come.",
-                        type="number",
-                        minimum=0,
-                        maximum=MAX_WAIT_S,
-                        examples=[1],
-                    ),
-                    AMOUNTS,
-                ],
-            )
-        },
-        "/tx/{hash}/proof": {
-            "get": operation(
-                "getProof",
-                "Prove that a block holds a transaction.",
-                PROOF_CHECK,
-                "transactions",
-                {200: answer("The Merkle path and the header that it leads to.", "Proof")},
-                [404],
-                parameters=[TX_HASH, AMOUNTS],
-            )
-        },
-        "/mempool": {
-            "get": operation(
-                "listMempool",
-                "List the pending transactions in the order in which they will be mined.",
-                "Those that wait for a missing nonce come last.",
-                "transactions",
-                {200: answer("A page of them.", "Mempool", "Link", "X-Total-Count")},
-                parameters=[
-                    LIMIT,
-                    cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1"),
-                    query_parameter("from", "Only those of this sender, by nonce.", **ADDRESS_IN),
-                    AMOUNTS,
-                ],
-            )
-        },
-    }
+    def paths(self) -> Json:
+        found: Json = {}
+        for cls in HANDLERS:
+            for operation in operations_of(cls):
+                found.setdefault(operation.path, {})[operation.method.lower()] = self._operation(operation)
+        return found
 
-
-def block_paths() -> Json:
-    found = answer("The block.", "Block", "ETag")
-    unchanged = {
-        "description": "The client has it.",
-        "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
-    }
-    return {
-        "/block/{hash}": {
-            "get": operation(
-                "getBlock",
-                "Look up a block.",
-                "By its hash it never changes and may be kept for ever, except on a dev chain, which can be reverted.",
-                "blocks",
-                {200: found, 304: unchanged},
-                [404],
-                parameters=[BLOCK_NAME, AMOUNTS, IF_NONE_MATCH],
-            )
-        },
-        "/blocks": {
-            "get": operation(
-                "listBlocks",
-                "List the blocks, newest first.",
-                "Down to the oldest that this node keeps, page by page.",
-                "blocks",
-                {200: answer("A page of them.", "Blocks", "Link", "X-Total-Count")},
-                parameters=[LIMIT, cursor("^(0|[1-9][0-9]{0,18})$", "1"), AMOUNTS],
-            )
-        },
-        "/chain": {
-            "get": operation(
-                "getChain",
-                "The chain's parameters and where it stands.",
-                "The chain id and gas price to sign with, the newest block, and how full the mempool is.",
-                "blocks",
-                {200: answer("The chain's rules, newest block and mempool.", "Chain")},
-                parameters=[AMOUNTS],
-            )
-        },
-    }
-
-
-def account_paths() -> Json:
-    return {
-        "/account/{address}": {
-            "get": operation(
-                "getAccount",
-                "Look up an account.",
-                "Any address is one; an account that was never used has nothing.",
-                "accounts",
-                {200: answer("The account as the newest block left it.", "Account")},
-                parameters=[ACCOUNT, AMOUNTS],
-            )
-        },
-        "/account/{address}/txs": {
-            "get": operation(
-                "listAccountTransactions",
-                "List the confirmed transactions that an account sent or received, newest first.",
-                "Of the blocks that this node keeps, page by page.",
-                "accounts",
-                {200: answer("A page of them.", "TransactionHistory", "Link")},
-                parameters=[ACCOUNT, LIMIT, cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0"), AMOUNTS],
-            )
-        },
-    }
-
-
-def validator_paths() -> Json:
-    return {
-        "/validators": {
-            "get": operation(
-                "listValidators",
-                "Who makes the blocks, and who may change that.",
-                "On networks only; a chain without validators has 404.",
-                "validators",
-                {200: answer("The validators as of the newest block.", "Validators")},
-                [404],
-                parameters=[AMOUNTS],
-            ),
-            "post": operation(
-                "updateValidators",
-                "Submit a signed change of the validators.",
-                "It has happened once the listed sequence is above it.",
-                "validators",
-                {202: answer("This node has checked it and handed it on.", "UpdateSubmitted")},
-                [404, 413, 415, 422],
-                requestBody=body_of("ValidatorUpdate"),
-            ),
+    def _operation(self, operation: Operation) -> Json:
+        parameters = [self._parameter(operation, parameter) for parameter in operation.parameters]
+        answers = list(operation.answers)
+        if "ETag" in answers[0].headers:
+            parameters.append(IF_NONE_MATCH)
+            answers.append(Answer("The client has it.", headers=("ETag",), status=304))
+        problems = (*COMMON_STATUSES, *operation.problems, *(STATUSES_OF_A_BODY if operation.body else ()))
+        responses: Json = {str(status): {"$ref": f"#/components/responses/{status}"} for status in problems}
+        responses |= {str(answer.status): self._answer(answer) for answer in answers}
+        described: Json = {
+            "operationId": camel_case(operation.name),
+            "summary": operation.summary,
+            "description": " ".join(operation.description.split()),
+            "tags": [operation.tag],
+            "responses": dict(sorted(responses.items())),
         }
-    }
+        if parameters:
+            described["parameters"] = parameters
+        if operation.body:
+            described["requestBody"] = {"required": True} | self._content(operation.body, JSON)
+        return described
 
-
-def rpc_paths() -> Json:
-    nothing = {
-        "description": "All were notifications.",
-        "headers": {name: header(name) for name in ("X-Chain-Id", "Cache-Control")},
-    }
-    return {
-        "/rpc": {
-            "post": operation(
-                "callRpc",
-                "Ethereum's JSON-RPC, for wallets and libraries.",
-                "A call, or a batch of them. WebSocket is spoken here too; docs/json-rpc.md has the methods.",
-                "json-rpc",
-                {
-                    200: answer("The answer, or the answers in any order. Also failures: see `error`.", "RpcAnswers"),
-                    204: nothing,
-                },
-                [413, 415],
-                requestBody=body_of("RpcMessage"),
-            )
+    def _answer(self, answer: Answer) -> Json:
+        described: Json = {
+            "description": answer.description,
+            "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in (*HEADERS_OF_ALL, *answer.headers)},
         }
-    }
+        if answer.body is not None:
+            described |= self._content(answer.body, *answer.media_types)
+        if answer.status in COMMON_STATUSES:
+            described["content"] |= self._content(Problem, PROBLEM_MEDIA_TYPE)["content"]
+        if answer.body is Submitted:
+            described["links"] = LINK_TO_TRANSACTION
+        return described
+
+    def problem(self, status: int) -> Json:
+        titles = sorted({answer.title for answer in ANSWERS.values() if answer.status == status})
+        description = ". ".join(titles) + ". Codes: " + ", ".join(codes_of(status)) + "."
+        extra = HEADERS_OF_PROBLEMS.get(status, ())
+        return self._answer(Answer(description, Problem, extra, (PROBLEM_MEDIA_TYPE,), status))
+
+    def _content(self, body: Any, *media_types: str) -> Json:
+        return {"content": {media_type: {"schema": self.schemas.of(body)} for media_type in media_types}}
+
+    def _parameter(self, operation: Operation, parameter: Parameter) -> Json:
+        in_path = operation.has_in_path(parameter)
+        described = {
+            "name": parameter.name,
+            "in": "path" if in_path else "query",
+            "required": in_path,
+            "description": parameter.description,
+            "schema": self.schemas.of(parameter.type),
+        }
+        return described | ({"example": parameter.example} if parameter.example else {})
 
 
-TEXT: Json = {"type": "string"}
-
-
-def kept(description: str, *media_types: str, schema: Json = TEXT) -> Json:
-    """A document that a client keeps, and asks each time whether it is still the same."""
+def amount_within(description: str, least: int, most: int, **digits: str) -> Json:
+    """An integer, or a string of its decimal digits."""
     return {
         "description": description,
-        "headers": {name: header(name) for name in ("X-Chain-Id", "ETag", "Cache-Control")},
-        "content": {media_type: {"schema": schema} for media_type in media_types},
+        "oneOf": [{"type": "integer", "minimum": least, "maximum": most}, {"type": "string", **digits}],
     }
 
 
-def page(
-    operation_id: str, summary: str, description: str, ok: Json, *problems: int, asset: Json | None = None
-) -> Json:
-    """`asset` is the parameter that names a part of the page."""
-    unchanged = {name: value for name, value in kept("The client has it.").items() if name != "content"}
-    parameters = [IF_NONE_MATCH] if asset is None else [asset, IF_NONE_MATCH]
+def described_schemas() -> Json:
+    """Those that no type of ours has."""
+    amount = amount_within(
+        "In wei, exact at any size up to 2^256-1: an integer, or a string of its decimal digits. Both are taken. "
+        "Answers have integers, or strings with `?amounts=string`. An integer that is written with a fraction or an "
+        f"exponent is taken up to 2^53 = {MAX_EXACT_DOUBLE}.",
+        0,
+        MAX_UINT256,
+        format=AMOUNT_FORMAT,
+        # Of 78 digits a pattern cannot say which are too many.
+        pattern=f"^[0-9]{{1,{MAX_AMOUNT_DIGITS}}}$",
+    )
+    given = amount_within("Wei, from 1 to 1,000 coins.", 1, FAUCET_MOST, pattern="^([1-9][0-9]{0,20}|10{21})$")
     return {
-        "get": operation(
-            operation_id,
-            summary,
-            description,
-            "description",
-            {200: ok, 304: unchanged},
-            problems,
-            parameters=parameters,
-        )
-    }
-
-
-def faucet_paths() -> Json:
-    given = answer("The transfer is admitted and on disk.", "Submitted")
-    given["links"] = {
-        "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
-    }
-    return {
-        "/faucet": {
-            "post": operation(
-                "askFaucet",
-                "Ask for coins, on a dev chain.",
-                "Any other chain has 404 NOT_A_DEV_CHAIN.",
-                "dev",
-                {200: given},
-                [404, 413, 415, 422],
-                requestBody=body_of("FaucetRequest"),
-            )
-        }
-    }
-
-
-def description_paths() -> Json:
-    asset = path_parameter(
-        "asset", "Name of the asset.", {"type": "string", "enum": ["swagger-ui.css", "swagger-ui.js", "start.js"]},
-        "start.js",
-    )  # fmt: skip
-    assets = kept("The asset.", "text/css", "text/javascript")
-    document: Json = {"type": "object", "additionalProperties": True}
-    return {
-        "/openapi.json": page(
-            "getOpenApi", "This document.", "What this node serves, for people and for generators of clients.",
-            kept("OpenAPI 3.1.", JSON, schema=document),
-        ),
-        "/asyncapi.json": page(
-            "getAsyncApi", "The events' document.", "Every message of the WebSocket `/events`.",
-            kept("AsyncAPI 3.0.", JSON, schema=document),
-        ),
-        "/docs": page(
-            "getDocs", "A page to browse this document.", "For people; it needs nothing from elsewhere.",
-            kept("HTML.", "text/html"),
-        ),
-        "/docs/{asset}": page(
-            "getDocsAsset", "What the page needs.", "Scripts and styles of `/docs`.", assets, 404, asset=asset
-        ),
-    }  # fmt: skip
-
-
-def explorer_paths() -> Json:
-    def named(pattern: str, example: str) -> Json:
-        return path_parameter("asset", "Name of the file.", {"type": "string", "pattern": pattern}, example)
-
-    files = kept("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml")
-    return {
-        "/": page(
-            "getExplorer", "The explorer, a page that shows the chain.", "404 where it is switched off.",
-            kept("HTML.", "text/html"), 404,
-        ),
-        "/explorer/{asset}": page(
-            "getExplorerAsset", "What the explorer needs.", "404 where it is switched off.", files, 404,
-            asset=named(r"^[a-z0-9]+\.(js|css|html|svg)$", "api.js"),
-        ),
-        "/explorer/views/{asset}": page(
-            "getExplorerView", "A view of the explorer.", "404 where it is switched off.",
-            kept("The file.", "text/javascript"), 404, asset=named(r"^[a-z]+\.js$", "block.js"),
-        ),
-    }  # fmt: skip
-
-
-def components(signs_for: Sequence[Address]) -> Json:
-    every_status = sorted({answer.status for answer in ANSWERS.values()})
-    return {
-        "schemas": schemas(signs_for, sorted({error.code for error in ANSWERS})) | rpc_schemas(),
-        "responses": {str(status): problem_response(status) for status in every_status},
-        "headers": {
-            "X-Chain-Id": {
-                "description": "The chain that this node is of (EIP-155).",
-                "required": True,
-                "schema": {"type": "integer", "minimum": 1},
-            },
-            "X-Total-Count": {
-                "description": "How many items there are on all pages together.",
-                "required": True,
-                "schema": {"type": "integer", "minimum": 0},
-            },
-            "Link": {
-                "description": 'The next page (RFC 8288), `rel="next"`; absent on the last one.',
-                "required": False,
-                "schema": {"type": "string"},
-            },
-            "ETag": {"description": "Names this very content.", "required": True, "schema": {"type": "string"}},
-            "Cache-Control": {
-                "description": "How long it may be kept.", "required": True, "schema": {"type": "string"}
-            },
-            "Retry-After": {
-                "description": "Seconds after which to try again.",
-                "required": True,
-                "schema": {"type": "integer", "minimum": 1},
-            },
-            "Allow": {
-                "description": "The methods that the path takes.", "required": True, "schema": {"type": "string"}
-            },
+        "Amount": amount | {"examples": ["10000000000000000000001"]},
+        # No `default`: clients that are generated with one of this size do not compile.
+        "FaucetAmount": given | {"x-usual": FAUCET_DEFAULT},
+        "ProblemCode": {
+            "type": "string",
+            "description": "What went wrong, for programs: a code never changes its meaning.",
+            "enum": sorted({error.code for error in ANSWERS}),
         },
-    }  # fmt: skip
+    } | rpc_schemas()
+
+
+def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
+    """What the examples send is taken; without a signature only from accounts whose keys the node holds."""
+    schemas["FaucetRequest"]["examples"] = [{"address": CHECKSUMMED}]
+    submission = schemas["Submission"]
+    example = {"from": SENDER, "to": CHECKSUMMED.lower(), "value": 10, "nonce": 0, "gas": TRANSFER_GAS}
+    submission["examples"] = [example | {"signature": "0x" + "11" * 65}]
+    submission["x-signs-for"] = ["0x" + address.hex() for address in signs_for]
+    if not signs_for:
+        submission["required"].append("signature")
+        return
+    submission["properties"]["signature"]["description"] += (
+        " May be left out for the accounts of this dev chain, whose keys the node holds."
+    )
+    submission["examples"].append(
+        {"from": submission["x-signs-for"][0], "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS}
+    )
 
 
 def openapi_document(signs_for: Sequence[Address]) -> Json:
     """`signs_for` are the accounts that need no signature: those of a dev chain, none elsewhere."""
+    description = Description()
+    paths = description.paths()
+    responses = {
+        str(status): description.problem(status) for status in sorted({each.status for each in ANSWERS.values()})
+    }
+    schemas = description.schemas.make_components() | described_schemas()
+    add_examples(schemas, signs_for)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -519,19 +221,21 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [
-            {"name": "transactions", "description": "Submit, look up, list, prove."},
-            {"name": "blocks", "description": "Blocks and the chain."},
-            {"name": "accounts", "description": "Balances, nonces, history."},
-            {"name": "validators", "description": "Of a network: an extension of the interface."},
-            {"name": "dev", "description": "Of a dev chain: an extension of the interface."},
-            {"name": "json-rpc", "description": "What Ethereum's wallets and libraries speak."},
-            {"name": "probes", "description": "Alive, started, ready."},
-            {"name": "description", "description": "The interface's own description."},
-        ],
-        "paths": paths(),
+        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
+        "paths": paths,
         "x-other-requests": {
             str(status): {"$ref": f"#/components/responses/{status}"} for status in NOT_OF_AN_OPERATION
         },
-        "components": components(signs_for),
+        "components": {
+            "schemas": schemas,
+            "responses": responses,
+            "headers": {
+                name: {"description": about, "required": name != "Link", "schema": schema}
+                for name, (about, schema) in HEADERS.items()
+            },
+        },
     }
+
+
+def encode_openapi(signs_for: Sequence[Address]) -> bytes:
+    return msgspec.json.encode(openapi_document(signs_for))

@@ -2,18 +2,21 @@
 
 import hashlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_view import ChainView
 from cairn.api.description.asyncapi import asyncapi_document
-from cairn.api.description.openapi import openapi_document
 from cairn.api.errors import PathNotFound
 from cairn.api.rest.lookups import REVALIDATE, cached_response
+from cairn.api.rest.operation import Answer, Operation, file_answer
+from cairn.api.rest.parameters import Parameter
 from cairn.domain.types import Address
 
 ASSET_PACKAGE = "offapi"
@@ -51,33 +54,50 @@ PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+AnyObject = Annotated[dict[str, Any], Meta(extra_json_schema={"additionalProperties": True})]
+
 _encode = msgspec.json.Encoder().encode
 
 
 class Pages:
-    def __init__(self, view: ChainView) -> None:
+    def __init__(self, view: ChainView, encode_openapi: Callable[[Sequence[Address]], bytes]) -> None:
         self._view = view
+        self._encode_openapi = encode_openapi
         self._openapi: tuple[list[Address], bytes] | None = None
         self._asyncapi: bytes | None = None
 
-    async def openapi(self, request: Request) -> Response:
+    @Operation("GET /openapi.json", "description", Answer("OpenAPI 3.1.", AnyObject, ("ETag",)))
+    async def get_open_api(self, request: Request) -> Response:
+        """This document. What this node serves, for people and for generators of clients."""
         # Which accounts may leave the signature out is part of the description, and known once the core is up.
         signs_for = self._view.info.signs_for if self._view.info else []
         if self._openapi is None or self._openapi[0] != signs_for:
-            self._openapi = (signs_for, encode_openapi(signs_for))
+            self._openapi = (signs_for, self._encode_openapi(signs_for))
         return page_response(request, self._openapi[1], "application/json")
 
-    async def asyncapi(self, request: Request) -> Response:
+    @Operation("GET /asyncapi.json", "description", Answer("AsyncAPI 3.0.", AnyObject, ("ETag",)))
+    async def get_async_api(self, request: Request) -> Response:
+        """The events' document. Every message of the WebSocket `/events`."""
         if self._asyncapi is None:
             self._asyncapi = _encode(asyncapi_document())
         return page_response(request, self._asyncapi, "application/json")
 
-    async def docs(self, request: Request) -> Response:
+    @Operation("GET /docs", "description", file_answer("HTML.", "text/html"))
+    async def get_docs(self, request: Request) -> Response:
+        """A page to browse this document. For people; it needs nothing from elsewhere."""
         response = page_response(request, PAGE, "text/html; charset=utf-8")
         response.headers.update(PAGE_HEADERS)
         return response
 
-    async def asset(self, request: Request) -> Response:
+    @Operation(
+        "GET /docs/{asset}",
+        "description",
+        Parameter("asset", "Name of the asset.", Literal["start.js", "swagger-ui.css", "swagger-ui.js"], "start.js"),
+        file_answer("The asset.", "text/css", "text/javascript"),
+        404,
+    )
+    async def get_docs_asset(self, request: Request) -> Response:
+        """What the page needs. Scripts and styles of `/docs`."""
         name = request.path_params["asset"]
         if name == "start.js":
             return page_response(request, START_SCRIPT, "text/javascript; charset=utf-8")
@@ -86,10 +106,6 @@ class Pages:
         file, media_type = ASSETS[name]
         # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
         return page_response(request, asset_path(file).read_bytes(), media_type)
-
-
-def encode_openapi(signs_for: Sequence[Address]) -> bytes:
-    return _encode(openapi_document(signs_for))
 
 
 def asset_path(file: str) -> Path:

@@ -121,7 +121,7 @@ class EventsEndpoint:
             status=problem.status,
             detail=problem.detail,
             code=problem.code,
-            field=problem.field or UNSET,
+            field=problem.field,
             id=request_id,
         )
         self._hub.reply(subscriber, encode_frame(error))

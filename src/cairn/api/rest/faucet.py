@@ -1,6 +1,5 @@
 """POST /faucet: coins for whoever asks, on a dev chain."""
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,7 +8,9 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.commands import decode_message
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import json_response
+from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
+from cairn.api.schemas import FaucetRequest, Submitted
 from cairn.core.gateway import CoreGateway, not_dev_chain
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
@@ -19,40 +20,37 @@ MAX_BODY_BYTES = 4_096
 MAX_AMOUNT_DIGITS = 78
 
 
-class FaucetRequest(msgspec.Struct, frozen=True):
-    address: Address
-    amount: int | None
-    """In wei; None means the faucet's own."""
-
-
 class Faucet:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self._gateway = gateway
         self._view = view
 
-    async def post(self, request: Request) -> Response:
+    @Operation(
+        "POST /faucet", "dev", Answer("The transfer is admitted and on disk.", Submitted), 404, 422, body=FaucetRequest
+    )
+    async def ask_faucet(self, request: Request) -> Response:
+        """Ask for coins, on a dev chain. Any other chain has 404 NOT_A_DEV_CHAIN."""
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, MAX_BODY_BYTES)
         if not self._view.get_info().signs_for:
             raise not_dev_chain()
-        asked = parse_request(body)
-        admission = await self._gateway.faucet(asked.address, asked.amount)
+        admission = await self._gateway.faucet(*parse_request(body))
         return json_response(submitted_json(admission.tx_hash, admission.confirmed))
 
 
-def parse_request(body: bytes) -> FaucetRequest:
-    """Raises `MalformedJson` or `InvalidField`."""
+def parse_request(body: bytes) -> tuple[Address, int | None]:
+    """Who is to get how much wei; None means the faucet's own. Raises `MalformedJson` or `InvalidField`."""
     try:
         fields = decode_message(body.decode())
     except UnicodeDecodeError:
         raise MalformedJson("the body is not UTF-8") from None
     for name in fields:
-        if name not in ("address", "amount"):
+        if name not in FaucetRequest.__struct_fields__:
             raise InvalidField(name[:80], "is neither address nor amount")
     if not isinstance(fields.get("address"), str):
         raise InvalidField("address", "expected a string, 0x and 40 hexadecimal digits")
     amount = _parse_amount(fields["amount"]) if "amount" in fields else None
-    return FaucetRequest(parse_address(fields["address"], "address"), amount)
+    return parse_address(fields["address"], "address"), amount
 
 
 def _parse_amount(value: object) -> int:

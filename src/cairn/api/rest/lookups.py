@@ -13,21 +13,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
+from cairn.api import schemas
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
+from cairn.api.rest.operation import Answer, Operation, page_answer
 from cairn.api.rest.parameters import (
+    ACCOUNT,
+    AMOUNTS,
+    BLOCK_CURSOR,
+    BLOCK_NAME,
+    HISTORY_CURSOR,
+    LIMIT,
+    MEMPOOL_CURSOR,
+    SENDER,
+    TX_HASH,
+    WAIT,
     find_number,
     height_after,
     limit_of,
     parse_hash,
-    parse_query,
     position_after,
     sender_of,
     wait_of,
 )
-from cairn.api.schemas import AccountView, ChainSummary, HeadView, MempoolView, ProofView, RevertView
 from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.crypto import parse_address
@@ -59,8 +69,14 @@ class Lookups:
 
     # Transactions.
 
-    async def get_tx(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "wait", "amounts")
+    @Operation(
+        "GET /tx/{hash}", "transactions", TX_HASH, WAIT, AMOUNTS, Answer("The transaction.", schemas.Transaction), 404
+    )
+    async def get_transaction(self, request: Request, query: Mapping[str, str]) -> Response:
+        """Look up a transaction and its status.
+
+        A transaction that left the mempool without a block is 404 TX_DROPPED, with the reason.
+        """
         wait_s, form = wait_of(query), amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         # Watched before the first look, so that nothing can happen in between.
@@ -118,8 +134,23 @@ class Lookups:
             "the oldest that this node keeps: an earlier one may hold it"
         )
 
-    async def get_proof(self, request: Request) -> Response:
-        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+    @Operation(
+        "GET /tx/{hash}/proof",
+        "transactions",
+        TX_HASH,
+        AMOUNTS,
+        Answer("The Merkle path and the header that it leads to.", schemas.Proof),
+        404,
+    )
+    async def get_proof(self, request: Request, query: Mapping[str, str]) -> Response:
+        """Prove that a block holds a transaction.
+
+        To check it: start from SHA-256(0x00, txHash); with each sibling, lowest first, go on to SHA-256(0x01, left,
+        right), where the sibling is left when the index on that level is odd; the last node of an odd level moves up as
+        it is. The result is the header's transactionsRoot, and the header's hash is the block's. docs/formats.md has
+        every step and an example.
+        """
+        form = amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         _, is_pending = await self._look_up(tx_hash)
         location = self._view.find_location(tx_hash)
@@ -129,7 +160,7 @@ class Lookups:
         header = self._view.get_header(height)
         count = header[1].gas_used // TRANSFER_GAS
         return encoded(
-            ProofView(
+            schemas.Proof(
                 txHash=hex_text(tx_hash),
                 transaction=signed_view(self._view.tx_at(height, position)),
                 transactionIndex=position,
@@ -140,8 +171,12 @@ class Lookups:
             form,
         )
 
-    async def list_mempool(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after", "from", "amounts")
+    @Operation("GET /mempool", "transactions", LIMIT, MEMPOOL_CURSOR, SENDER, AMOUNTS, page_answer(schemas.Mempool))
+    async def list_mempool(self, request: Request, query: Mapping[str, str]) -> Response:
+        """List the pending transactions in the order in which they will be mined.
+
+        Those that wait for a missing nonce come last.
+        """
         limit, sender, form = limit_of(query), sender_of(query), amounts_of(query)
         self._view.get_info()
         page = await self._gateway.list_pending(limit, query.get("after"), sender)
@@ -151,8 +186,15 @@ class Lookups:
 
     # Blocks.
 
-    async def get_block(self, request: Request) -> Response:
-        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+    @Operation(
+        "GET /block/{hash}", "blocks", BLOCK_NAME, AMOUNTS, Answer("The block.", schemas.BlockJson, ("ETag",)), 404
+    )
+    async def get_block(self, request: Request, query: Mapping[str, str]) -> Response:
+        """Look up a block.
+
+        By its hash it never changes and may be kept for ever, except on a dev chain, which can be reverted.
+        """
+        form = amounts_of(query)
         named = request.path_params["hash"]
         self._view.get_info()
         if named == "latest":
@@ -190,8 +232,9 @@ class Lookups:
         etag = hex_text(self._view.block_hash(height))
         return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
-    async def list_blocks(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
+    @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks))
+    async def list_blocks(self, request: Request, query: Mapping[str, str]) -> Response:
+        """List the blocks, newest first. Down to the oldest that this node keeps, page by page."""
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
         self._view.get_info()
         await self._view.reach_head()
@@ -205,15 +248,23 @@ class Lookups:
 
     # Accounts and the chain.
 
-    async def get_account(self, request: Request) -> Response:
-        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+    @Operation(
+        "GET /account/{address}",
+        "accounts",
+        ACCOUNT,
+        AMOUNTS,
+        Answer("The account as the newest block left it.", schemas.AccountJson),
+    )
+    async def get_account(self, request: Request, query: Mapping[str, str]) -> Response:
+        """Look up an account. Any address is one; an account that was never used has nothing."""
+        form = amounts_of(query)
         address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         pending_nonce = await self._gateway.next_nonce(address)
         await self._view.reach_head()
         account = self._view.account(address)
         return encoded(
-            AccountView(
+            schemas.AccountJson(
                 address=hex_text(address),
                 balance=account.balance,
                 nonce=account.nonce,
@@ -223,8 +274,20 @@ class Lookups:
             form,
         )
 
-    async def list_account_txs(self, request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], "limit", "after", "amounts")
+    @Operation(
+        "GET /account/{address}/txs",
+        "accounts",
+        ACCOUNT,
+        LIMIT,
+        HISTORY_CURSOR,
+        AMOUNTS,
+        Answer("A page of them.", schemas.TransactionHistory, ("Link",)),
+    )
+    async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
+        """List the confirmed transactions that an account sent or received, newest first.
+
+        Of the blocks that this node keeps, page by page.
+        """
         limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
@@ -245,23 +308,30 @@ class Lookups:
         path = f"/account/{hex_text(address)}/txs"
         return json_response(form(b"[" + b",".join(items) + b"]"), next_link(path, query, cursor))
 
-    async def get_chain(self, request: Request) -> Response:
-        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+    @Operation(
+        "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, newest block and mempool.", schemas.ChainJson)
+    )
+    async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
+        """The chain's parameters and where it stands.
+
+        The chain id and gas price to sign with, the newest block, and how full the mempool is.
+        """
+        form = amounts_of(query)
         self._view.get_info()
         status = await self._gateway.status()
         await self._view.reach_head()
         info = self._view.get_info()
         block_hash, header = self._view.get_header(self._view.height)
         return encoded(
-            ChainSummary(
+            schemas.ChainJson(
                 chainId=info.chain_id,
                 gasPrice=info.gas_price,
                 blockGasLimit=info.block_gas_limit,
                 engine=info.engine,
                 version=cairn.__version__,
-                head=HeadView(header.height, hex_text(block_hash), header.timestamp),
-                mempool=MempoolView(status.pending, status.queued, status.limit),
-                lastRevert=RevertView(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
+                head=schemas.ChainHead(header.height, hex_text(block_hash), header.timestamp),
+                mempool=schemas.MempoolLevel(status.pending, status.queued, status.limit),
+                lastRevert=schemas.LastRevert(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
             ),
             form,
         )

@@ -2,8 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from msgspec import Meta
+
+from cairn.api.amount_forms import FORMS
+from cairn.api.schemas import CHECKSUMMED, AnyAddressText, AnyHashText
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
 from cairn.domain.types import MAX_UINT64, Address
@@ -12,6 +17,49 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
 MAX_WAIT_S = 60
 MAX_NUMBER_CHARACTERS = 40
+
+
+class Parameter(NamedTuple):
+    """Of the path, if that has its name in braces, else of the query."""
+
+    name: str
+    description: str
+    type: Any
+    example: str | None = None
+
+
+def text_of(pattern: str, **schema: Any) -> Any:
+    return Annotated[str, Meta(pattern=pattern, extra_json_schema=schema)]
+
+
+TX_HASH = Parameter("hash", "Hash of the transaction.", AnyHashText, "0x" + "5c" * 32)
+BLOCK_PATTERN = "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]*|latest)$"
+BLOCK_NAME = Parameter("hash", "Hash of the block, or its height, or `latest`.", text_of(BLOCK_PATTERN), "latest")
+ACCOUNT = Parameter("address", "Address of the account.", AnyAddressText, CHECKSUMMED.lower())
+SENDER = Parameter("from", "Only those of this sender, by nonce.", AnyAddressText)
+WAIT = Parameter(
+    "wait",
+    "Answer as soon as it is confirmed, at the latest after these seconds; an unknown may come.",
+    Annotated[float, Meta(ge=0, le=MAX_WAIT_S, examples=[1])],
+)
+AMOUNTS = Parameter(
+    "amounts",
+    "`string` gives amounts as strings of decimal digits, for clients whose numbers are doubles.",
+    Annotated[str, Meta(extra_json_schema={"enum": list(FORMS), "default": "number"})],
+)
+LIMIT = Parameter(
+    "limit", "Items on a page.", Annotated[int, Meta(ge=1, le=MAX_LIMIT, extra_json_schema={"default": DEFAULT_LIMIT})]
+)
+
+
+def _cursor(pattern: str, example: str) -> Parameter:
+    about = "Where the page before ended; taken from its Link header."
+    return Parameter("after", about, text_of(pattern, examples=[example]))
+
+
+MEMPOOL_CURSOR = _cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1")
+BLOCK_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})$", "1")
+HISTORY_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0")
 
 HEX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_view import ChainView
-from cairn.api.schemas import CheckResults, ProbeStatus, Readiness
+from cairn.api.rest.operation import Answer, Operation
+from cairn.api.schemas import Probe, Readiness, ReadinessChecks
 from cairn.core.gateway import Checks, CoreGateway
 from cairn.countdown import Countdown
 from cairn.domain.errors import NodeError
@@ -28,20 +29,41 @@ class Probes:
         self._checking: asyncio.Task[Checks] | None = None
         self._started_at = 0.0
 
-    async def health(self, request: Request) -> Response:
-        """Touches nothing: this process runs its event loop, or there would be no answer."""
-        return _answer(200, ProbeStatus("alive"))
+    @Operation("GET /health", "probes", Answer("It is.", Probe))
+    async def get_health(self, request: Request) -> Response:
+        """Is the service alive? Touches nothing: it tells that the process answers."""
+        return _answer(200, Probe("alive"))
 
-    async def startup(self, request: Request) -> Response:
+    @Operation(
+        "GET /startup",
+        "probes",
+        Answer("It has.", Probe),
+        Answer("The store is not open and checked yet, or the mempool is not back.", Probe, status=503),
+    )
+    async def get_startup(self, request: Request) -> Response:
+        """Has the service finished initialising?
+
+        The server listens before the store is open; until then this probe fails.
+        """
         view = self._view
         if view.phase == "starting" or view.info is None:
-            return _answer(503, ProbeStatus("starting"))
-        return _answer(200, ProbeStatus("started"))
+            return _answer(503, Probe("starting"))
+        return _answer(200, Probe("started"))
 
-    async def ready(self, request: Request) -> Response:
+    @Operation(
+        "GET /ready",
+        "probes",
+        Answer("A write and read of every part succeeded.", Readiness),
+        Answer("The node starts or stops, or the named part fails.", Readiness, status=503),
+    )
+    async def get_ready(self, request: Request) -> Response:
+        """Can the node accept requests?
+
+        Writes to the store and reads it back, and asks the mempool. The answer names the part that fails.
+        """
         view = self._view
         if view.phase in ("starting", "draining"):
-            return _answer(503, Readiness(view.phase, CheckResults(view.reason, view.reason)))
+            return _answer(503, Readiness(view.phase, ReadinessChecks(view.reason, view.reason)))
         checks = await self._checked()
         store, mempool = checks.store, checks.mempool
         if store == "ok" and view.height < 0:
@@ -49,7 +71,7 @@ class Probes:
         # The check's answer comes behind every change of phase, so the phase that is read now is the newer one.
         is_ready = view.phase == "ready" and store == mempool == "ok"
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
-        return _answer(200 if is_ready else 503, Readiness(status, CheckResults(store, mempool)))
+        return _answer(200 if is_ready else 503, Readiness(status, ReadinessChecks(store, mempool)))
 
     async def _checked(self) -> Checks:
         """A real write and read of every part, shared by all who ask within a second."""

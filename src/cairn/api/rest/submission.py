@@ -9,8 +9,9 @@ import json
 import re
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from cairn.api.schemas import MAX_BATCH, SubmissionJson
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.rules import price_terms
@@ -20,11 +21,8 @@ SIGNATURE_BYTES = 65
 MAX_EXACT_DOUBLE = 2**53
 """Up to here a double holds every whole number."""
 MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
-MAX_BATCH = 100
 
-FIELDS = (
-    "from", "to", "value", "nonce", "gas", "gasPrice", "type", "maxFeePerGas", "maxPriorityFeePerGas", "signature",
-)  # fmt: skip
+FIELDS = SubmissionJson.__struct_encode_fields__
 REQUIRED = ("from", "to", "value", "gas")
 
 _MAX_KNOWN_ADDRESSES = 10_000
@@ -36,22 +34,7 @@ class Submission(Draft, frozen=True):
     signature: bytes | None = None
 
 
-class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The usual spelling: numbers without fraction or exponent."""
-
-    sender: str = msgspec.field(name="from")
-    to: str
-    value: int | str
-    gas: int
-    nonce: int | UnsetType = UNSET
-    gas_price: int | str | UnsetType = msgspec.field(name="gasPrice", default=UNSET)
-    signature: str | UnsetType = UNSET
-    type: int | UnsetType = UNSET
-    max_fee: int | str | UnsetType = msgspec.field(name="maxFeePerGas", default=UNSET)
-    max_tip: int | str | UnsetType = msgspec.field(name="maxPriorityFeePerGas", default=UNSET)
-
-
-_decode_plain = msgspec.json.Decoder(_Plain).decode
+_decode_plain = msgspec.json.Decoder(SubmissionJson).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 # Lenient in all that only the item's own reading may judge; numbers of any length are left as they are.
 _scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
@@ -70,9 +53,9 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
         plain = _decode_plain(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _read_slowly(body, base_fee)
-    if not (plain.type is plain.max_fee is plain.max_tip is UNSET):
+    if not (plain.type is plain.maxFeePerGas is plain.maxPriorityFeePerGas is UNSET):
         return _read_typed(plain, body, base_fee)
-    value, nonce, price, signature = plain.value, plain.nonce, plain.gas_price, plain.signature
+    value, nonce, price, signature = plain.value, plain.nonce, plain.gasPrice, plain.signature
     # Each field brings two quotes and each text two more: any other count is a field given twice.
     quotes = 12
     if signature is not UNSET:
@@ -104,10 +87,16 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
     )
 
 
-def _read_typed(plain: _Plain, body: bytes, base_fee: int) -> Submission:
+def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission:
     """The plain case of a transaction that names its type, or what only one type has."""
     value, signature = plain.value, plain.signature
-    kind, nonce, price, max_fee, max_tip = plain.type, plain.nonce, plain.gas_price, plain.max_fee, plain.max_tip
+    kind, nonce, price, max_fee, max_tip = (
+        plain.type,
+        plain.nonce,
+        plain.gasPrice,
+        plain.maxFeePerGas,
+        plain.maxPriorityFeePerGas,
+    )
     # As above. An amount that is a text, or beyond 64 bits, is read slowly.
     quotes = 12 if signature is UNSET else 16
     for number in (kind, nonce, price, max_fee, max_tip):

@@ -1,5 +1,7 @@
 """The validators of a network, and updates of them: an extension of the interface for operators."""
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,8 +10,9 @@ from cairn.api.amount_forms import amounts_of
 from cairn.api.chain_json import hex_text
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded
-from cairn.api.rest.parameters import parse_query
-from cairn.api.schemas import UpdateSubmitted, ValidatorsView, ValidatorView
+from cairn.api.rest.operation import Answer, Operation
+from cairn.api.rest.parameters import AMOUNTS
+from cairn.api.schemas import UpdateSubmitted, ValidatorJson, Validators, ValidatorUpdateJson
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.errors import UpdateRefused
 from cairn.domain.governance import MAX_UPDATE_BYTES
@@ -27,15 +30,24 @@ class ValidatorRoutes:
     def __init__(self, gateway: CoreGateway) -> None:
         self._gateway = gateway
 
-    async def serve(self, request: Request) -> Response:
-        return await (self._update(request) if request.method == "POST" else self._list(request))
-
-    async def _list(self, request: Request) -> Response:
-        form = amounts_of(parse_query(request.scope["query_string"], "amounts"))
+    @Operation(
+        "GET /validators", "validators", AMOUNTS, Answer("The validators as of the newest block.", Validators), 404
+    )
+    async def list_validators(self, request: Request, query: Mapping[str, str]) -> Response:
+        """Who makes the blocks, and who may change that. On networks only; a chain without validators has 404."""
+        form = amounts_of(query)
         return encoded(view_of(await self._gateway.validators()), form)
 
-    async def _update(self, request: Request) -> Response:
-        """Answered once this node's checks are passed and its engine has it; only a block makes it happen."""
+    @Operation(
+        "POST /validators",
+        "validators",
+        Answer("This node has checked it and handed it on.", UpdateSubmitted, status=202),
+        404,
+        422,
+        body=ValidatorUpdateJson,
+    )
+    async def update_validators(self, request: Request) -> Response:
+        """Submit a signed change of the validators. It has happened once the listed sequence is above it."""
         body = await read_json_body(request, MAX_BODY_BYTES)
         current = await self._gateway.validators()
         chain_id, update = parse_update_text(body)
@@ -45,16 +57,16 @@ class ValidatorRoutes:
         return Response(_encode(UpdateSubmitted("submitted", update.sequence)), 202, media_type="application/json")
 
 
-def view_of(current: ValidatorSet) -> ValidatorsView:
+def view_of(current: ValidatorSet) -> Validators:
     governance, admins = current.governance, current.admins
-    return ValidatorsView(
+    return Validators(
         chainId=current.chain_id,
         blockHeight=current.height,
         sequence=governance.sequence,
         threshold=admins.threshold if admins else 0,
         admins=[hex_text(address) for address in admins.addresses] if admins else [],
         validators=[
-            ValidatorView(
+            ValidatorJson(
                 address=validator.engine_address.hex().upper(),
                 publicKey=encode_public_key(validator.public_key),
                 power=validator.power,

@@ -4,9 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
+from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.send_methods import is_caller_gone
+from cairn.api.schemas import described
 from cairn.api.server.access import CallCounter, RateLimiter, client_of
 from cairn.config import Settings
 
@@ -17,7 +19,18 @@ class RpcEndpoint:
         self._limiter = limiter
         self._settings = settings
 
-    async def post(self, request: Request) -> Response:
+    @Operation(
+        "POST /rpc",
+        "json-rpc",
+        Answer("The answer, or the answers in any order. Also failures: see `error`.", described("RpcAnswers")),
+        Answer("All were notifications.", status=204),
+        body=described("RpcMessage"),
+    )
+    async def call_rpc(self, request: Request) -> Response:
+        """Ethereum's JSON-RPC, for wallets and libraries.
+
+        A call, or a batch of them. WebSocket is spoken here too; docs/json-rpc.md has the methods.
+        """
         body = await read_json_body(request, self._settings.max_body_bytes)
         client = request.client.host if request.client else ""
         asking_client.set(client_of(client))

@@ -6,17 +6,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
 from cairn.api.app import routes
 from cairn.api.chain_view import ChainView
-from cairn.api.description.openapi import openapi_document
-from cairn.api.description.pages import encode_openapi
+from cairn.api.description.openapi import encode_openapi, openapi_document
 from cairn.api.errors import ANSWERS, problem_of
 from cairn.api.events.hub import EventHub
-from cairn.api.rest.submission import FIELDS, REQUIRED, parse_submission
+from cairn.api.rest.submission import REQUIRED, parse_submission
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.domain.errors import InvalidField, NodeError
@@ -69,9 +69,7 @@ def test_every_problem_fits_its_schema() -> None:
         for name in ("allowed", "reason"):
             setattr(failure, name, "evicted")
         body = problem_of(failure)
-        problems.validate(
-            {name: getattr(body, name) for name in body.__struct_fields__ if getattr(body, name) is not None}
-        )
+        problems.validate(msgspec.to_builtins(body))
 
 
 def test_examples_are_valid_and_taken() -> None:
@@ -98,10 +96,8 @@ def test_an_amount_is_all_that_is_taken_and_no_more() -> None:
         assert not amounts.is_valid(refused), refused
 
 
-def test_submission_schema_names_the_fields_that_are_read() -> None:
-    submission = DOCUMENT["components"]["schemas"]["Submission"]
-    assert set(submission["properties"]) == set(FIELDS)
-    assert set(submission["required"]) == set(REQUIRED)
+def test_on_a_dev_chain_the_signature_may_be_left_out() -> None:
+    assert set(DOCUMENT["components"]["schemas"]["Submission"]["required"]) == set(REQUIRED)
 
 
 def test_without_keys_the_signature_is_always_required() -> None:

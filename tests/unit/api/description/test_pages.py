@@ -12,7 +12,8 @@ import pytest
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.description import pages
-from cairn.api.description.pages import ASSETS, asset_path, encode_openapi
+from cairn.api.description.openapi import encode_openapi
+from cairn.api.description.pages import ASSETS, asset_path
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS

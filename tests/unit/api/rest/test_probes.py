@@ -42,26 +42,26 @@ def ask(probe: Callable[[Request], Awaitable[Response]]) -> tuple[int, Any]:
 def ask_ready(view: ChainView, checks: Checks | NodeError = ALL_OK) -> tuple[int, Any]:
     gateway = ScriptedGateway()
     gateway.checks = checks
-    return ask(Probes(gateway, view).ready)
+    return ask(Probes(gateway, view).get_ready)
 
 
 @pytest.mark.parametrize("phase", ["starting", "ready", "unavailable", "draining"])
 def test_health_in_every_phase(phase: Phase) -> None:
     gateway = ScriptedGateway()
-    assert ask(Probes(gateway, view_in(phase)).health) == (200, {"status": "alive"})
+    assert ask(Probes(gateway, view_in(phase)).get_health) == (200, {"status": "alive"})
     assert gateway.checked == 0
 
 
 def test_startup() -> None:
-    assert ask(Probes(ScriptedGateway(), view_in("starting")).startup) == (503, {"status": "starting"})
+    assert ask(Probes(ScriptedGateway(), view_in("starting")).get_startup) == (503, {"status": "starting"})
     for phase in ("ready", "unavailable", "draining"):
-        assert ask(Probes(ScriptedGateway(), view_in(phase)).startup) == (200, {"status": "started"})
+        assert ask(Probes(ScriptedGateway(), view_in(phase)).get_startup) == (200, {"status": "started"})
 
 
 def test_startup_of_a_store_that_never_opened() -> None:
     view = view_in("unavailable", "no space")
     view.info = None
-    assert ask(Probes(ScriptedGateway(), view).startup)[0] == 503
+    assert ask(Probes(ScriptedGateway(), view).get_startup)[0] == 503
 
 
 def test_ready() -> None:
@@ -96,7 +96,7 @@ def test_a_worker_that_cannot_read_yet() -> None:
 def test_a_stuck_core_is_named_in_time() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = CHECK_TIMEOUT_S + 1
-    status, body = ask(Probes(gateway, view_in("ready")).ready)
+    status, body = ask(Probes(gateway, view_in("ready")).get_ready)
     assert status == 503
     assert "did not answer" in body["checks"]["store"]
     assert "did not answer" in body["checks"]["mempool"]
@@ -107,7 +107,7 @@ def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
     gateway.check_delay_s = CHECK_TIMEOUT_S + 1
 
     async def main() -> Response:
-        asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).ready(REQUEST))
+        asking = asyncio.ensure_future(Probes(gateway, view_in("ready")).get_ready(REQUEST))
         await asyncio.sleep(0.5)
         virtual_loop().spend(CHECK_TIMEOUT_S)
         return await asking
@@ -118,7 +118,7 @@ def test_a_pause_of_the_worker_is_no_silence_of_the_core() -> None:
 def test_a_core_that_is_busy_with_a_full_block_is_ready() -> None:
     gateway = ScriptedGateway()
     gateway.check_delay_s = 1.2
-    assert ask(Probes(gateway, view_in("ready")).ready)[0] == 200
+    assert ask(Probes(gateway, view_in("ready")).get_ready)[0] == 200
 
 
 def test_a_phase_that_changes_during_the_check_counts() -> None:
@@ -126,7 +126,7 @@ def test_a_phase_that_changes_during_the_check_counts() -> None:
     gateway.check_delay_s = 1.0
 
     async def main() -> Response:
-        asking = asyncio.ensure_future(Probes(gateway, view).ready(REQUEST))
+        asking = asyncio.ensure_future(Probes(gateway, view).get_ready(REQUEST))
         await asyncio.sleep(0.5)
         view.on_phase("draining", "stopping")
         return await asking
@@ -140,12 +140,12 @@ def test_one_check_serves_all_who_ask_within_a_second() -> None:
 
     async def main() -> None:
         served = Probes(gateway, view_in("ready"))
-        await asyncio.gather(*(served.ready(REQUEST) for _ in range(20)))
+        await asyncio.gather(*(served.get_ready(REQUEST) for _ in range(20)))
         await asyncio.sleep(CHECK_LIFETIME_S / 2)
-        await served.ready(REQUEST)
+        await served.get_ready(REQUEST)
         assert gateway.checked == 1
         await asyncio.sleep(CHECK_LIFETIME_S / 2)
-        await served.ready(REQUEST)
+        await served.get_ready(REQUEST)
         assert gateway.checked == 2
 
     run_virtual(main())

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cairn.api.rest import submission
-from cairn.api.rest.submission import MAX_BATCH, Submission, parse_submission, split_batch
+from cairn.api.rest.submission import Submission, parse_submission, split_batch
+from cairn.api.schemas import MAX_BATCH
 from cairn.domain.errors import InvalidField, MalformedJson, NodeError
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
 

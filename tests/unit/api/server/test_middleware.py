@@ -157,6 +157,7 @@ def test_paths_that_do_not_exist(path: str) -> None:
         ("DELETE", "/tx/0x12", "GET, HEAD"),
         ("OPTIONS", "/health", "GET, HEAD"),
         ("PATCH", "/block/latest", "GET, HEAD"),
+        ("DELETE", "/validators", "GET, HEAD, POST"),
     ],
 )
 def test_methods_that_are_not_served(method: str, path: str, allowed: str) -> None:
