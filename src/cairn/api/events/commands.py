@@ -2,38 +2,89 @@
 
 import json
 from collections import Counter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from cairn.api.amount_forms import amounts_of
-from cairn.api.events.messages import RequestId
+from cairn.api.amount_forms import FORMS, amounts_of
+from cairn.api.events.messages import GivenId, RequestId
 from cairn.api.rest.parameters import find_number, parse_hash
 from cairn.api.rest.submission import MAX_EXACT_DOUBLE
+from cairn.api.schemas import ANY_HASH, AnyHashText, about
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
 from cairn.domain.types import MAX_UINT64, TxHash
 
-
-class Blocks(msgspec.Struct, frozen=True):
-    """Every new block; from `from_height` on, when it is given."""
-
-    from_height: int | None = None
-
-
-class Confirmation(msgspec.Struct, frozen=True):
-    """What becomes of one transaction."""
-
-    tx_hash: TxHash
+FromHeight = Annotated[
+    int | UnsetType,
+    about(
+        "Replay from here; a height that does not exist yet is waited for. Without it, from now on.",
+        minimum=0,
+        maximum=MAX_UINT64,
+    ),
+]
 
 
-Target = Blocks | Confirmation
+class SubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="newBlock"):
+    """Be told of every new block. Sent again with another fromHeight, it moves the socket there."""
+
+    action: Literal["subscribe"] = "subscribe"
+    from_height: FromHeight = UNSET
+    id: GivenId = UNSET
 
 
-class Command(msgspec.Struct, frozen=True):
-    action: Literal["subscribe", "unsubscribe"]
-    target: Target
+class UnsubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="newBlock"):
+    """Be told of no more blocks."""
+
+    action: Literal["unsubscribe"] = "unsubscribe"
+    id: GivenId = UNSET
+
+
+class FollowTransaction(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
+):
+    """Be told how one transaction ends; it may be one that the node has not seen yet. A socket follows at most 1,000 at
+    once, unless configured otherwise; beyond that the answer is the error FOLLOW_LIMIT.
+    """
+
+    action: Literal["subscribe"] = "subscribe"
+    tx_hash: AnyHashText
+    id: GivenId = UNSET
+
+
+class UnfollowTransaction(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
+):
+    """Be told nothing more of one transaction."""
+
+    action: Literal["unsubscribe"] = "unsubscribe"
+    tx_hash: AnyHashText
+    id: GivenId = UNSET
+
+
+Subscription = SubscribeBlocks | FollowTransaction
+Command = Subscription | UnsubscribeBlocks | UnfollowTransaction
+
+COMMANDS: dict[tuple[str, str], type[Command]] = {
+    ("subscribe", "newBlock"): SubscribeBlocks,
+    ("unsubscribe", "newBlock"): UnsubscribeBlocks,
+    ("subscribe", "txConfirmed"): FollowTransaction,
+    ("unsubscribe", "txConfirmed"): UnfollowTransaction,
+}
+
+
+class EventsQuery(msgspec.Struct, kw_only=True):
+    """What the URL may say, for the description."""
+
+    newBlock: Annotated[Literal["", "true"] | UnsetType, about("Present: be told of every new block.")] = UNSET
+    fromHeight: FromHeight = UNSET
+    txConfirmed: Annotated[
+        str | UnsetType, about("Follow this transaction; may be given several times.", pattern=ANY_HASH)
+    ] = UNSET
+    amounts: Annotated[
+        str | UnsetType, about("How amounts are written, as on REST. No event holds one today.", enum=list(FORMS))
+    ] = UNSET
 
 
 def decode_message(text: str) -> dict[str, Any]:
@@ -74,18 +125,17 @@ def parse_command(message: dict[str, Any]) -> Command:
     """What the message asks for. Raises `InvalidField` or `InvalidHash`."""
     action = _one_of(message, "action", "subscribe", "unsubscribe")
     event = _one_of(message, "event", "newBlock", "txConfirmed")
-    extra = "txHash" if event == "txConfirmed" else "fromHeight" if action == "subscribe" else ""
+    command = COMMANDS[action, event]
     for name in message:
-        if name not in ("action", "event", "id", extra):
+        if name != "event" and name not in command.__struct_encode_fields__:
             raise InvalidField(name[:80], f"is not a field of {action} {event}")
-    target: Target
-    if event == "newBlock":
-        target = Blocks(parse_height(message["fromHeight"]) if "fromHeight" in message else None)
-    elif "txHash" not in message:
-        raise InvalidField("txHash", "is missing")
-    else:
-        target = Confirmation(parse_tx_hash(message["txHash"]))
-    return Command("unsubscribe" if action == "unsubscribe" else "subscribe", target)
+    if event == "txConfirmed":
+        if "txHash" not in message:
+            raise InvalidField("txHash", "is missing")
+        parse_tx_hash(message["txHash"])
+    if "fromHeight" in message:
+        message = message | {"fromHeight": parse_height(message["fromHeight"])}
+    return msgspec.convert(message, command)
 
 
 def _one_of(message: dict[str, Any], name: str, *choices: str) -> str:
@@ -112,11 +162,11 @@ def parse_tx_hash(given: object) -> TxHash:
     return TxHash(parse_hash(given, "transaction"))
 
 
-def parse_targets(query_string: bytes) -> list[Target]:
+def parse_subscriptions(query_string: bytes) -> list[Subscription]:
     """The subscriptions on the URL, in their order. Raises `InvalidQuery` or `InvalidHash`."""
     wants_blocks = False
-    from_height: int | None = None
-    followed: list[Target] = []
+    from_height: int | UnsetType = UNSET
+    followed: list[Subscription] = []
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
@@ -127,22 +177,22 @@ def parse_targets(query_string: bytes) -> list[Target]:
                 raise InvalidQuery("newBlock takes no value")
             wants_blocks = True
         elif name == "fromHeight":
-            if from_height is not None:
+            if from_height is not UNSET:
                 raise InvalidQuery("fromHeight is given twice")
             from_height = _query_height(value)
         elif name == "txConfirmed":
-            followed.append(Confirmation(parse_tx_hash(value)))
+            parse_tx_hash(value)
+            followed.append(FollowTransaction(tx_hash=value))
         elif name == "amounts":
             # No event holds an amount, but a client may ask for all that it reads in one form.
             amounts_of({name: value})
         else:
-            raise InvalidQuery(
-                f"{name[:80]!a} is not a parameter of this path; known: newBlock, fromHeight, txConfirmed, amounts"
-            )
-    if from_height is not None and not wants_blocks:
+            known = ", ".join(EventsQuery.__struct_fields__)
+            raise InvalidQuery(f"{name[:80]!a} is not a parameter of this path; known: {known}")
+    if from_height is not UNSET and not wants_blocks:
         raise InvalidQuery("fromHeight needs newBlock beside it")
     # Blocks come first: a followed transaction that the replay passes is then told after its block.
-    return [Blocks(from_height), *followed] if wants_blocks else followed
+    return [SubscribeBlocks(from_height=from_height), *followed] if wants_blocks else followed
 
 
 def _query_height(text: str) -> int:

@@ -1,63 +1,108 @@
 """What the node says on `/events`, message by message, and the WebSocket frames that carry it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
-from cairn.domain.types import DropReason
+from cairn.api.errors import problem_of
+from cairn.api.schemas import HashText, Height, about
+from cairn.domain.errors import NodeError
+from cairn.domain.types import MAX_UINT64, DropReason
+
+_encoder = msgspec.json.Encoder()
 
 RequestId = str | int | float
-"""Chosen by the client, given back in the answer; the node makes nothing of it."""
-Subscription = Literal["newBlock", "txConfirmed"]
+GivenId = Annotated[
+    RequestId | UnsetType, about("Chosen by the client and given back in the answer.", type=["string", "number"])
+]
 
 
 class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
-    block_height: int
-    hash: str
+    """A block has been mined and is on disk."""
+
+    block_height: Height
+    hash: HashText
 
 
 class TxConfirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txConfirmed"):
-    tx_hash: str
-    block_height: int
+    """A followed transaction is in a block, for ever."""
+
+    tx_hash: HashText
+    block_height: Height
 
 
 class TxDropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    tx_hash: str
+    """A followed transaction has left the mempool without being confirmed."""
+
+    tx_hash: HashText
     reason: DropReason
 
 
 class Subscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="subscribed"):
-    subscription: Subscription
-    from_height: int | UnsetType = UNSET
-    """The first height whose newBlock this socket gets: none from there on is left out."""
-    tx_hash: str | UnsetType = UNSET
-    id: RequestId | UnsetType = UNSET
+    """The subscription holds; whatever it brings comes after this message."""
+
+
+class BlocksSubscribed(Subscribed, frozen=True, kw_only=True):
+    subscription: Literal["newBlock"] = "newBlock"
+    from_height: Annotated[int, about("The first height that this socket is told of.", minimum=0, maximum=MAX_UINT64)]
+    id: GivenId = UNSET
+
+
+class TxSubscribed(Subscribed, frozen=True, kw_only=True):
+    subscription: Literal["txConfirmed"] = "txConfirmed"
+    tx_hash: HashText
+    id: GivenId = UNSET
 
 
 class Unsubscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="unsubscribed"):
-    subscription: Subscription
-    tx_hash: str | UnsetType = UNSET
-    id: RequestId | UnsetType = UNSET
+    """The subscription has ended; it brings nothing after this message."""
+
+
+class BlocksUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
+    subscription: Literal["newBlock"] = "newBlock"
+    id: GivenId = UNSET
+
+
+class TxUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
+    subscription: Literal["txConfirmed"] = "txConfirmed"
+    tx_hash: HashText
+    id: GivenId = UNSET
+
+
+ERROR_CODES = (
+    "MALFORMED_JSON", "INVALID_FIELD", "INVALID_HASH", "UNSUPPORTED_MEDIA_TYPE", "FOLLOW_LIMIT", "STARTING",
+    "SHUTTING_DOWN", "STORE_UNAVAILABLE",
+)  # fmt: skip
 
 
 class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
-    """A problem's fields [RFC 9457]. The socket stays open."""
+    """The message was not taken, and nothing has changed. A problem's fields (RFC 9457)."""
 
-    type: str
+    type: Annotated[str, Meta(extra_json_schema={"format": "uri"})]
     title: str
-    status: int
+    status: Annotated[int, Meta(ge=400, le=599)]
     detail: str
-    code: str
-    field: str | UnsetType = UNSET
-    """The field that INVALID_FIELD is about."""
-    id: RequestId | UnsetType = UNSET
+    code: Annotated[str, Meta(extra_json_schema={"enum": list(ERROR_CODES)})]
+    field: Annotated[str | UnsetType, about("The field that INVALID_FIELD is about.")] = UNSET
+    id: GivenId = UNSET
 
 
 ServerMessage = NewBlock | TxConfirmed | TxDropped | Subscribed | Unsubscribed | ErrorMessage
 
-_encoder = msgspec.json.Encoder()
+
+def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET) -> ErrorMessage:
+    problem = problem_of(refused)
+    return ErrorMessage(
+        type=problem.type,
+        title=problem.title,
+        status=problem.status,
+        detail=problem.detail,
+        code=problem.code,
+        field=problem.field,
+        id=request_id,
+    )
 
 
 def encode_frame(message: ServerMessage) -> bytes:

@@ -8,20 +8,32 @@ from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem, problem_of
+from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem
 from cairn.api.events.commands import (
-    Blocks,
     Command,
-    Confirmation,
-    Target,
+    FollowTransaction,
+    SubscribeBlocks,
+    Subscription,
+    UnfollowTransaction,
+    UnsubscribeBlocks,
     decode_message,
     id_of,
     parse_command,
-    parse_targets,
+    parse_subscriptions,
+    parse_tx_hash,
 )
 from cairn.api.events.follow_status import FollowStatus
 from cairn.api.events.hub import EventHub
-from cairn.api.events.messages import ErrorMessage, RequestId, Subscribed, Unsubscribed, encode_frame
+from cairn.api.events.messages import (
+    BlocksSubscribed,
+    BlocksUnsubscribed,
+    RequestId,
+    ServerMessage,
+    TxSubscribed,
+    TxUnsubscribed,
+    encode_frame,
+    error_message,
+)
 from cairn.api.events.subscriber import Subscriber
 from cairn.api.server.access import OriginList, client_of, find_origin
 from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
@@ -48,7 +60,7 @@ class EventsEndpoint:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
         await receive()
         try:
-            targets = self._admit(scope, connection)
+            subscriptions = self._admit(scope, connection)
         except NodeError as refused:
             await refuse(send, refused)
             return
@@ -56,8 +68,8 @@ class EventsEndpoint:
         await send({"type": "websocket.accept"})
         subscriber = self._hub.attach(connection, client_of(scope["client"][0]) if scope["client"] else "")
         try:
-            for target in targets:
-                self._attempt(subscriber, Command("subscribe", target), UNSET)
+            for subscription in subscriptions:
+                self._attempt(subscriber, subscription)
             await self._listen(subscriber, connection, receive)
         except Fatal as failure:
             self._hub.fail(failure)
@@ -68,19 +80,19 @@ class EventsEndpoint:
         finally:
             self._hub.detach(subscriber)
 
-    def _admit(self, scope: Scope, connection: EventsProtocol) -> list[Target]:
+    def _admit(self, scope: Scope, connection: EventsProtocol) -> list[Subscription]:
         """The subscriptions on the URL. Raises the reason against this client."""
         if connection.refusal is not None:
             raise connection.refusal
         check_page(scope, self._origins)
-        targets = parse_targets(scope["query_string"])
-        if sum(isinstance(target, Confirmation) for target in targets) > self._settings.ws_max_followed:
+        subscriptions = parse_subscriptions(scope["query_string"])
+        if sum(isinstance(each, FollowTransaction) for each in subscriptions) > self._settings.ws_max_followed:
             raise FollowLimit(f"a socket follows at most {self._settings.ws_max_followed} transactions at once")
         if self._hub.is_closing:
             raise ShuttingDown("the node is stopping")
         if not self._hub.is_open:
             raise Starting("the store is not open yet")
-        return targets
+        return subscriptions
 
     async def _listen(self, subscriber: Subscriber, connection: EventsProtocol, receive: Receive) -> None:
         for handled in count(1):
@@ -105,44 +117,34 @@ class EventsEndpoint:
         except Rejected as refused:
             self._report(subscriber, refused, request_id)
         else:
-            self._attempt(subscriber, command, request_id)
+            self._attempt(subscriber, command)
 
-    def _attempt(self, subscriber: Subscriber, command: Command, request_id: RequestId | UnsetType) -> None:
+    def _attempt(self, subscriber: Subscriber, command: Command) -> None:
         try:
-            self._perform(subscriber, command, request_id)
+            self._perform(subscriber, command)
         except (Rejected, Unavailable) as refused:
-            self._report(subscriber, refused, request_id)
+            self._report(subscriber, refused, command.id)
 
     def _report(self, subscriber: Subscriber, refused: NodeError, request_id: RequestId | UnsetType) -> None:
-        problem = problem_of(refused)
-        error = ErrorMessage(
-            type=problem.type,
-            title=problem.title,
-            status=problem.status,
-            detail=problem.detail,
-            code=problem.code,
-            field=problem.field,
-            id=request_id,
-        )
-        self._hub.reply(subscriber, encode_frame(error))
+        self._hub.reply(subscriber, encode_frame(error_message(refused, request_id)))
 
-    def _perform(self, subscriber: Subscriber, command: Command, request_id: RequestId | UnsetType) -> None:
+    def _perform(self, subscriber: Subscriber, command: Command) -> None:
         """Do as asked and say so; the answer is written before any event that follows from it."""
-        hub, target = self._hub, command.target
-        answer: Subscribed | Unsubscribed
-        match command.action, target:
-            case "subscribe", Blocks():
-                height = hub.subscribe_blocks(subscriber, target.from_height)
-                answer = Subscribed(subscription="newBlock", from_height=height, id=request_id)
-            case "unsubscribe", Blocks():
+        hub = self._hub
+        answer: ServerMessage
+        match command:
+            case SubscribeBlocks(from_height=wanted):
+                height = hub.subscribe_blocks(subscriber, None if wanted is UNSET else wanted)
+                answer = BlocksSubscribed(from_height=height, id=command.id)
+            case UnsubscribeBlocks():
                 hub.unsubscribe_blocks(subscriber)
-                answer = Unsubscribed(subscription="newBlock", id=request_id)
-            case "subscribe", Confirmation():
-                hub.follow(subscriber, target.tx_hash)
-                answer = Subscribed(subscription="txConfirmed", tx_hash="0x" + target.tx_hash.hex(), id=request_id)
-            case "unsubscribe", Confirmation():
-                hub.unfollow(subscriber, target.tx_hash)
-                answer = Unsubscribed(subscription="txConfirmed", tx_hash="0x" + target.tx_hash.hex(), id=request_id)
+                answer = BlocksUnsubscribed(id=command.id)
+            case FollowTransaction(tx_hash=text):
+                hub.follow(subscriber, parse_tx_hash(text))
+                answer = TxSubscribed(tx_hash=text.lower(), id=command.id)
+            case UnfollowTransaction(tx_hash=text):
+                hub.unfollow(subscriber, parse_tx_hash(text))
+                answer = TxUnsubscribed(tx_hash=text.lower(), id=command.id)
         hub.reply(subscriber, encode_frame(answer))
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from cairn.api.description.asyncapi import asyncapi_document
+from cairn.api.description.asyncapi import ANSWERS, EVENTS, asyncapi_document
 from cairn.api.events.commands import parse_command
 from cairn.api.events.messages import ServerMessage
 
@@ -44,16 +44,21 @@ def test_schemas_and_examples(name: str) -> None:
         jsonschema.validate(example["payload"], payload)
 
 
-@pytest.mark.parametrize("message_type", get_args(ServerMessage), ids=lambda cls: str(cls.__name__))
-def test_every_message_of_the_node_is_described(message_type: type[msgspec.Struct]) -> None:
-    event = message_type.__struct_config__.tag
-    payload = MESSAGES[str(event)]["payload"]
-    fields: set[str] = set()
-    for variant in payload.get("oneOf", [payload]):
-        assert variant["additionalProperties"] is False
-        assert variant["properties"]["event"] == {"const": event}
-        fields |= variant["properties"].keys()
-    assert fields == {"event", *message_type.__struct_encode_fields__}
+def test_every_message_of_the_node_is_described_and_no_other() -> None:
+    described = {type(example) for examples in (ANSWERS | EVENTS).values() for example in examples}
+    assert described == {kind for cls in get_args(ServerMessage) for kind in (cls.__subclasses__() or [cls])}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_field_too_many_or_too_few_is_no_such_message(name: str) -> None:
+    payloads = jsonschema.Draft7Validator(MESSAGES[name]["payload"])
+    may_be_left_out = {"id"} | ({"fromHeight"} if name == "subscribeBlocks" else set())
+    for example in MESSAGES[name]["examples"]:
+        said = example["payload"]
+        assert not payloads.is_valid(said | {"other": 1})
+        for left_out in said:
+            rest = {field: value for field, value in said.items() if field != left_out}
+            assert payloads.is_valid(rest) == (left_out in may_be_left_out)
 
 
 def test_every_request_that_is_described_is_taken() -> None:

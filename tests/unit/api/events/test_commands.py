@@ -6,12 +6,21 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from cairn.api.events.commands import Blocks, Command, Confirmation, decode_message, id_of, parse_command, parse_targets
+from cairn.api.events.commands import (
+    Command,
+    FollowTransaction,
+    SubscribeBlocks,
+    UnfollowTransaction,
+    UnsubscribeBlocks,
+    decode_message,
+    id_of,
+    parse_command,
+    parse_subscriptions,
+)
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
-from cairn.domain.types import MAX_UINT64, TxHash
+from cairn.domain.types import MAX_UINT64
 
 HASH = "0x" + "aB" * 32
-TX = TxHash(b"\xab" * 32)
 
 
 def ask(**fields: Any) -> Command:
@@ -19,16 +28,18 @@ def ask(**fields: Any) -> Command:
 
 
 def test_the_four_requests() -> None:
-    assert ask(action="subscribe", event="newBlock") == Command("subscribe", Blocks())
-    assert ask(action="subscribe", event="newBlock", fromHeight=3) == Command("subscribe", Blocks(3))
-    assert ask(action="unsubscribe", event="newBlock") == Command("unsubscribe", Blocks())
-    assert ask(action="subscribe", event="txConfirmed", txHash=HASH) == Command("subscribe", Confirmation(TX))
-    assert ask(action="unsubscribe", event="txConfirmed", txHash=HASH) == Command("unsubscribe", Confirmation(TX))
+    assert ask(action="subscribe", event="newBlock") == SubscribeBlocks()
+    assert ask(action="subscribe", event="newBlock", fromHeight=3) == SubscribeBlocks(from_height=3)
+    assert ask(action="unsubscribe", event="newBlock") == UnsubscribeBlocks()
+    assert ask(action="subscribe", event="txConfirmed", txHash=HASH) == FollowTransaction(tx_hash=HASH)
+    assert ask(action="unsubscribe", event="txConfirmed", txHash=HASH, id=2**70) == UnfollowTransaction(
+        tx_hash=HASH, id=2**70
+    )
 
 
 @pytest.mark.parametrize("height", [0, MAX_UINT64, 10.0])
 def test_heights_that_are_taken(height: float) -> None:
-    assert ask(action="subscribe", event="newBlock", fromHeight=height).target == Blocks(int(height))
+    assert ask(action="subscribe", event="newBlock", fromHeight=height) == SubscribeBlocks(from_height=int(height))
 
 
 @pytest.mark.parametrize("height", [-1, MAX_UINT64 + 1, 1.5, 1e300, "3", True, None, [3]])
@@ -105,14 +116,18 @@ def test_ids() -> None:
 
 
 def test_subscriptions_on_the_url() -> None:
-    assert parse_targets(b"") == []
-    assert parse_targets(b"newBlock") == [Blocks()]
-    assert parse_targets(b"newBlock=&fromHeight=7") == [Blocks(7)]
-    assert parse_targets(b"newBlock=true") == [Blocks()]
-    assert parse_targets(b"amounts=string&newBlock&fromHeight=7") == [Blocks(7)]
-    assert parse_targets(b"newBlock&amounts=number") == [Blocks()]
+    assert parse_subscriptions(b"") == []
+    assert parse_subscriptions(b"newBlock") == [SubscribeBlocks()]
+    assert parse_subscriptions(b"newBlock=&fromHeight=7") == [SubscribeBlocks(from_height=7)]
+    assert parse_subscriptions(b"newBlock=true") == [SubscribeBlocks()]
+    assert parse_subscriptions(b"amounts=string&newBlock&fromHeight=7") == [SubscribeBlocks(from_height=7)]
+    assert parse_subscriptions(b"newBlock&amounts=number") == [SubscribeBlocks()]
     both = f"txConfirmed={HASH}&newBlock&fromHeight=0&txConfirmed=0x{'00' * 32}".encode()
-    assert parse_targets(both) == [Blocks(0), Confirmation(TX), Confirmation(TxHash(bytes(32)))]
+    assert parse_subscriptions(both) == [
+        SubscribeBlocks(from_height=0),
+        FollowTransaction(tx_hash=HASH),
+        FollowTransaction(tx_hash="0x" + "00" * 32),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +149,9 @@ def test_subscriptions_on_the_url() -> None:
 )
 def test_urls_out_of_shape(query: bytes) -> None:
     with pytest.raises(InvalidQuery):
-        parse_targets(query)
+        parse_subscriptions(query)
 
 
 def test_a_hash_on_the_url_out_of_shape() -> None:
     with pytest.raises(InvalidHash):
-        parse_targets(b"txConfirmed=0x12")
+        parse_subscriptions(b"txConfirmed=0x12")

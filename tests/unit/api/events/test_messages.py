@@ -3,13 +3,13 @@
 import json
 
 from cairn.api.events.messages import (
+    BlocksSubscribed,
     ErrorMessage,
     NewBlock,
     ServerMessage,
-    Subscribed,
     TxConfirmed,
     TxDropped,
-    Unsubscribed,
+    TxUnsubscribed,
     encode_frame,
 )
 
@@ -39,12 +39,12 @@ def test_events_have_exactly_their_fields() -> None:
 
 
 def test_answers_leave_out_what_does_not_apply() -> None:
-    assert json.loads(payload(Subscribed(subscription="newBlock", from_height=0))) == {
+    assert json.loads(payload(BlocksSubscribed(from_height=0))) == {
         "event": "subscribed",
         "subscription": "newBlock",
         "fromHeight": 0,
     }
-    assert json.loads(payload(Unsubscribed(subscription="txConfirmed", tx_hash=HASH, id=2**70))) == {
+    assert json.loads(payload(TxUnsubscribed(tx_hash=HASH, id=2**70))) == {
         "event": "unsubscribed",
         "subscription": "txConfirmed",
         "txHash": HASH,
