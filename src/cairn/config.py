@@ -35,87 +35,94 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    host: str = setting("127.0.0.1", "Address to listen on. Loopback unless you mean otherwise.")
-    port: int = setting(8645, "Port to listen on; 0 takes any free one.", least=0, most=65_535)
+    host: str = setting("127.0.0.1", "Address to listen on. The default is reached from this machine only.")
+    port: int = setting(8645, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
     workers: int = setting(
         max(1, min(4, (os.cpu_count() or 1) - 1)),
-        "API processes. Unless set, one for each processor but the one that the core keeps busy, four at most.",
+        "Number of API workers. Unless set, one less than there are processors, at least 1 and at most 4.",
         least=1,
         most=256,
     )
 
     block_time_s: float = setting(
         1.0,
-        "Seconds between blocks when there is something to include; 0 makes one at once after each submission.",
+        "Seconds between blocks when there is something to include; 0 makes a block at once after each submission.",
         least=0,
         most=86_400,
     )
-    empty_blocks: bool = setting(False, "Make a block every block time even when there is nothing to include.")
+    empty_blocks: bool = setting(False, "Make a block every block time, even when there is nothing to include.")
     proposer: Address = setting(ZERO_ADDRESS, "Account that receives the fees of the blocks that this node makes.")
 
     engine: str = setting(
         "embedded",
-        "Who makes the blocks: embedded, this node alone, or cometbft, the validators that genesis names.",
+        "What makes the blocks: embedded (this node alone) or cometbft (the validators that genesis names).",
         one_of=("embedded", "cometbft"),
     )
     cometbft_binary: str = setting(
-        "", "The cometbft program; empty takes the one that `make cometbft` built, else the first on the PATH."
+        "", "Path of the cometbft program; empty means the one that `make cometbft` built, else the first on PATH."
     )
-    cometbft_home: str = setting("", "Home directory of this node's CometBFT; empty is cometbft/ in the node's home.")
+    cometbft_home: str = setting(
+        "", "Home directory of this node's CometBFT; empty means cometbft/ in the node's home directory."
+    )
     cometbft_rpc: str = setting(
-        "", "Where CometBFT answers RPC, as tcp://127.0.0.1:26657 or unix:///path; empty is as its config.toml says."
+        "",
+        "Address of CometBFT's RPC, as tcp://127.0.0.1:26657 or unix:///path; empty means the one in its config.toml.",
     )
     cometbft_attach: bool = setting(
-        False, 'Start no CometBFT: the operator runs it, with proxy_app = "unix://" and the path of abci_socket.'
+        False, 'Do not start CometBFT: the operator runs it, with proxy_app = "unix://" and the path of abci_socket.'
     )
-    abci_socket: str = setting("", "Unix socket on which CometBFT reaches this node; empty is a private one.")
+    abci_socket: str = setting("", "Unix socket on which CometBFT connects to this node; empty means a private one.")
     halt_after_s: float = setting(
-        15.0, "Seconds without a new block after which /ready is 503; more than CometBFT lets pass when idle.", least=1
+        15.0,
+        "Seconds without a new block after which /ready is 503; more than CometBFT's interval of empty blocks.",
+        least=1,
     )
     snapshot_interval: int = setting(
-        0, "Blocks between two snapshots of the state, from which new nodes can start; 0 takes none.", least=0
+        0, "Blocks between two state snapshots, from which new nodes can start; 0 takes none.", least=0
     )
-    retain_blocks: int = setting(0, "Newest blocks to keep; 0 keeps all of them.", least=0)
+    retain_blocks: int = setting(0, "How many of the newest blocks to keep; 0 keeps all.", least=0)
 
-    mempool_size: int = setting(100_000, "Transactions that the mempool holds at most.", least=1)
+    mempool_size: int = setting(100_000, "Most transactions in the mempool.", least=1)
     mempool_per_sender: int = setting(
-        10_000, "Transactions of one sender that the mempool holds at most; a tenth of its size unless set.", least=1
+        10_000, "Most transactions of one sender in the mempool; a tenth of mempool_size unless set.", least=1
     )
-    mempool_nonce_gap: int = setting(64, "How far ahead of a sender's next nonce a transaction may be.", least=0)
+    mempool_nonce_gap: int = setting(64, "How far ahead of its sender's next nonce a transaction may be.", least=0)
     mempool_lifetime_s: int = setting(
-        10_800, "Seconds, counted while the node is up, that a transaction may wait for a missing nonce.", least=1
+        10_800,
+        "Seconds, counted while the node runs, after which a transaction that waits for a missing nonce expires.",
+        least=1,
     )
 
     max_body_bytes: int = setting(128 * 1024, "Largest request body.", least=1)
     max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.", least=1)
-    header_timeout_s: float = setting(10.0, "Seconds that a client has to send a whole request.", least=0.1)
+    header_timeout_s: float = setting(10.0, "Seconds within which a client must send a whole request.", least=0.1)
     first_byte_timeout_s: float = setting(
         5.0, "Seconds that a new connection may stay silent before it is closed.", least=0.1
     )
     idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.", least=0.1)
     max_connections: int = setting(
         10_000,
-        "Connections at once; each worker takes an equal share. Beyond it idle ones make room; probes are served.",
+        "Most connections at once; each worker takes an equal share. Idle ones are closed to make room for new ones.",
         least=1,
     )
     max_connections_per_client: int = setting(
         1_000,
-        "Connections at once of one client address; each worker takes an equal share and refuses more. 0 is no limit, "
-        "and loopback is never limited.",
+        "Most connections at once from one client address; each worker takes an equal share. 0 is no limit. "
+        "Loopback is never limited.",
         least=0,
     )
     rate_limit_per_s: float = setting(
         200.0,
-        "Requests a second, per worker, that one client address may make; 0 is no limit. Loopback is never limited.",
+        "Requests per second and worker that one client address may make; 0 is no limit. Loopback is never limited.",
         least=0,
     )
     rate_limit_burst: int = setting(
-        400, "Requests, per worker, that a client may make at once before the rate limit counts.", least=1
+        400, "Requests per worker that a client may make at once before the rate limit applies.", least=1
     )
 
-    explorer: bool = setting(True, "Serve the explorer, a page that shows the chain, at /.")
+    explorer: bool = setting(True, "Serve the explorer, a web page that shows the chain, at /.")
     allowed_hosts: tuple[str, ...] = setting(
-        (), "Host names, besides loopback ones and the listening address, that requests may name; '*' allows all."
+        (), "Host names that requests may use besides loopback names and the listening address; '*' allows all."
     )
     cors_origins: tuple[str, ...] = setting(
         (), "Origins of web pages that may use the node from a browser; '*' allows all."
@@ -124,10 +131,10 @@ class Settings:
     tls_key: str = setting("", "PEM file of the TLS private key.")
 
     ws_max_message_bytes: int = setting(16 * 1024, "Largest message that a WebSocket client may send.", least=1_024)
-    ws_max_followed: int = setting(1_000, "Transactions that one socket may follow at once.", least=1)
+    ws_max_followed: int = setting(1_000, "Most transactions that one WebSocket may follow at once.", least=1)
     ws_ping_interval_s: float = setting(30.0, "Seconds between pings to a WebSocket client.", least=0.1)
     ws_buffer_bytes: int = setting(
-        64 * 1024, "Bytes that may wait for a slow WebSocket client before it must catch up.", least=1_024
+        64 * 1024, "Bytes buffered for a slow WebSocket client before sending to it pauses.", least=1_024
     )
     ws_stall_timeout_s: float = setting(
         10.0, "Seconds that a WebSocket client may leave a full buffer unread.", least=0.1
@@ -135,7 +142,7 @@ class Settings:
 
     drain_delay_s: float = setting(
         0.0,
-        "Seconds that reads are still served at a stop, once /ready is 503 and submissions are refused.",
+        "Seconds at a stop during which reads are still served, with /ready at 503 and submissions refused.",
         least=0,
         most=3_600,
     )

@@ -33,7 +33,7 @@ http {{
 
 def documented(port: int, node: str, location: str = "") -> str:
     """The page's configuration for this port and node; `location` is one more than it has."""
-    [block] = Page("docs/production.md").section("A proxy").code("nginx")
+    [block] = Page("docs/production.md").section("Put a proxy in front").code("nginx")
     for shown, here in (
         ("listen 443 ssl;", f"listen 127.0.0.1:{port};"),
         (DOCUMENTED_ADDRESS, node.removeprefix("http://")),
