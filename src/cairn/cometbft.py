@@ -101,7 +101,7 @@ def find_binary(settings: Settings) -> Path:
         return CHECKOUT_BINARY
     found = shutil.which(wanted or "cometbft")
     if found is None:
-        where = f"{wanted} is no program" if wanted else "there is no cometbft on the PATH"
+        where = f"{wanted} is not a program" if wanted else "there is no cometbft on the PATH"
         raise InvalidConfig(f"{where}: `make cometbft` builds one in a checkout; see docs/cometbft.md")
     # Started from another directory later, a relative path would lead elsewhere.
     return Path(found).absolute()

@@ -66,7 +66,7 @@ def test_a_key_that_is_not_there_is_named(path: str) -> None:
 def test_the_named_program_is_found(tmp_path: Path) -> None:
     path = program(tmp_path, "exit 0")
     assert find_binary(Settings(cometbft_binary=str(path))) == path
-    with pytest.raises(InvalidConfig, match="nothing-here is no program: `make cometbft`"):
+    with pytest.raises(InvalidConfig, match="nothing-here is not a program: `make cometbft`"):
         find_binary(Settings(cometbft_binary=str(tmp_path / "nothing-here")))
 
 

@@ -27,7 +27,7 @@ class MethodNotAllowed(Rejected):
     code = "METHOD_NOT_ALLOWED"
 
     def __init__(self, method: str, allowed: str) -> None:
-        super().__init__(f"{method} is not served here; {allowed} is")
+        super().__init__(f"{method} is not allowed here; use {allowed}")
         self.allowed = allowed
 
 
@@ -97,11 +97,11 @@ class Answer(NamedTuple):
 
 ANSWERS: dict[type[NodeError], Answer] = {
     errors.MalformedJson: Answer(400, "Not JSON"),
-    errors.InvalidField: Answer(400, "A field is missing, unknown or out of shape"),
+    errors.InvalidField: Answer(400, "A field is missing, unknown or malformed"),
     errors.InvalidHash: Answer(400, "Not a hash"),
-    errors.InvalidQuery: Answer(400, "A query parameter is unknown or out of shape"),
-    MalformedRequest: Answer(400, "The request is not HTTP as it should be"),
-    ForbiddenHost: Answer(403, "The request names another host"),
+    errors.InvalidQuery: Answer(400, "A query parameter is unknown or malformed"),
+    MalformedRequest: Answer(400, "The request is not valid HTTP"),
+    ForbiddenHost: Answer(403, "The Host header is not allowed"),
     ForbiddenOrigin: Answer(403, "The web page's origin is not allowed"),
     errors.TxNotKept: Answer(404, "No such transaction in the blocks that are kept"),
     errors.TxNotFound: Answer(404, "No such transaction"),
@@ -110,24 +110,24 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.NotFound: Answer(404, "Not found"),
     errors.NotDevChain: Answer(404, "This is not a dev chain"),
     PathNotFound: Answer(404, "No such path"),
-    MethodNotAllowed: Answer(405, "The path does not take this method"),
+    MethodNotAllowed: Answer(405, "The path does not accept this method"),
     RequestTimeout: Answer(408, "The request took too long to arrive"),
-    errors.NonceTooLow: Answer(409, "The nonce is used"),
+    errors.NonceTooLow: Answer(409, "The nonce is already used"),
     errors.ReplacementUnderpriced: Answer(409, "The replacement pays too little"),
     BodyTooLarge: Answer(413, "The body is too large"),
     UnsupportedMediaType: Answer(415, "The body is not declared as JSON"),
     errors.InvalidSignature: Answer(422, "The signature is not the sender's"),
     errors.InsufficientFunds: Answer(422, "The sender cannot pay"),
-    errors.GasTooLow: Answer(422, "The gas does not suffice for a transfer"),
-    errors.GasTooHigh: Answer(422, "The gas is more than a block has"),
+    errors.GasTooLow: Answer(422, "The gas is too low for a transfer"),
+    errors.GasTooHigh: Answer(422, "The gas is above the block gas limit"),
     errors.GasPriceTooLow: Answer(422, "The gas price is below the chain's"),
     errors.NonceTooHigh: Answer(422, "The nonce is too far ahead"),
     errors.UpdateRefused: Answer(422, "The validator update is refused"),
-    UpgradeRequired: Answer(426, "This path speaks WebSocket"),
+    UpgradeRequired: Answer(426, "This path needs a WebSocket"),
     RateLimited: Answer(429, "Too many requests", retry_after_s=1),
     errors.SenderLimit: Answer(429, "The sender has too many pending transactions", retry_after_s=5),
-    FollowLimit: Answer(429, "The socket follows too many transactions", retry_after_s=1),
-    HeadersTooLarge: Answer(431, "The request's head is too large"),
+    FollowLimit: Answer(429, "The WebSocket follows too many transactions", retry_after_s=1),
+    HeadersTooLarge: Answer(431, "The request's headers are too large"),
     Internal: Answer(500, "The node failed on this request"),
     errors.Starting: Answer(503, "The node is starting", retry_after_s=1),
     errors.ShuttingDown: Answer(503, "The node is shutting down", retry_after_s=5),

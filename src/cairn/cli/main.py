@@ -38,8 +38,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A blockchain node with a plain REST and WebSocket interface.\n\n"
-    "`cairn dev` runs a chain to try; `cairn send dev0 dev1 1coin` pays on it, and `cairn watch` looks on.",
+    help="A blockchain node for moving money on a chain of your own.\n\n"
+    "`cairn dev` runs a dev chain, `cairn send dev0 dev1 1coin` pays on it, and `cairn watch` shows its blocks.",
     epilog=EXIT_CODES,
 )
 
@@ -66,18 +66,19 @@ def cairn(
 @with_settings
 def dev(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Keep the chain here. Without it, it lives in a temporary directory.")
+        Path | None,
+        typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
     ] = None,
     **flags: Any,
 ) -> None:
-    """Run a chain for development: ten funded accounts that the node itself signs for."""
+    """Run a dev chain: ten funded accounts that the node signs for."""
     note_stops()
     with reported_errors():
         settings = load_settings(environ=os.environ, flags=flags_given(flags))
         if settings.engine != "embedded":
             raise InvalidConfig("a dev chain makes its blocks itself; `cairn testnet` runs a network")
         if not is_loopback(settings.host):
-            warn(f"{settings.host} is not loopback: whoever reaches this port can spend all ten accounts")
+            warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all ten accounts")
         with dev_directory(data_dir) as (path, described):
             genesis = dev_genesis()
             banner = partial(print_dev_banner, genesis, settings, described)
@@ -111,11 +112,11 @@ def run(
 def init(
     directory: Annotated[Path, typer.Argument(help="The home directory to make.", show_default=False)],
     chain_id: Annotated[
-        int | None, typer.Option(help="Unlike that of any other chain; a random one unless given.", metavar="N")
+        int | None, typer.Option(help="A number that no other chain uses; random unless given.", metavar="N")
     ] = None,
     gas_price: Annotated[int, typer.Option(help="Least price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
     block_gas_limit: Annotated[
-        int, typer.Option(help="Gas of one block at most; a transfer takes 21,000.", metavar="N")
+        int, typer.Option(help="Most gas in one block; a transfer uses 21,000.", metavar="N")
     ] = 10_000 * TRANSFER_GAS,
     alloc: Annotated[
         list[str] | None,
@@ -144,7 +145,7 @@ def init(
 def discard_pending(
     data_dir: Annotated[Path, typer.Argument(help="The data directory of a node that is stopped.", show_default=False)],
 ) -> None:
-    """Give up a damaged journal: keep the chain, and lose what was accepted and is not confirmed."""
+    """Discard a damaged journal: keeps the chain, and loses what was accepted and is not confirmed."""
     with reported_errors():
         try:
             aside = discard_journal(data_dir)

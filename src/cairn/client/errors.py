@@ -58,7 +58,7 @@ class OutcomeUnknown(ClientError):
     """
 
     def __init__(self, tx_hash: str) -> None:
-        super().__init__(f"whether {tx_hash} was made is not known: its answer was lost, and its nonce is used")
+        super().__init__(f"it is not known whether {tx_hash} was made: its answer was lost, and its nonce is used")
         self.tx_hash = tx_hash
 
 
@@ -139,7 +139,7 @@ class MalformedJson(Rejected):
 
 
 class InvalidField(Rejected):
-    """A field is missing, unknown or out of shape; `field` names it. Also raised before anything is sent."""
+    """A field is missing, unknown or malformed; `field` names it. Also raised before anything is sent."""
 
     code = "INVALID_FIELD"
 

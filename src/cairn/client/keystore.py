@@ -51,7 +51,7 @@ def _read(keystore: str | Mapping[str, Any]) -> dict[str, Any]:
                 return lowered
     except (ValueError, RecursionError):
         pass
-    raise InvalidKeystore("is no keystore file of version 3")
+    raise InvalidKeystore("is not a keystore file of version 3")
 
 
 def _lowered(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _check_work(document: dict[str, Any]) -> None:
     except (KeyError, TypeError):
         is_sound = False
     if not is_sound:
-        raise InvalidKeystore("is no keystore file of version 3")
+        raise InvalidKeystore("is not a keystore file of version 3")
     if kdf == "pbkdf2" and numbers[0] > MAX_PBKDF2_ROUNDS:
         raise InvalidKeystore(
             f"asks for {numbers[0]} rounds to be unlocked; more than {MAX_PBKDF2_ROUNDS} are not taken"

@@ -249,7 +249,9 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidProof(f"the proof is of transaction {signed}, not of {tx_hash}")
         if self.header.gas_used != TRANSFER_GAS * self.transaction_count:
             # The path alone does not say how many there are: trees of several sizes have the same one.
-            raise InvalidProof(f"a block of {self.transaction_count} transactions uses no {self.header.gas_used} gas")
+            raise InvalidProof(
+                f"a block of {self.transaction_count} transactions does not use {self.header.gas_used} gas"
+            )
         if not verify_inclusion(leaf, self.transaction_index, self.transaction_count, siblings, root):
             raise InvalidProof(f"the path does not lead from {self.tx_hash} to the block's transactions root")
         if computed != self.header.hash:

@@ -183,7 +183,7 @@ def _check_signatures(update: ValidatorUpdate, admins: Admins, chain_id: int) ->
             raise InvalidSignature(f"0x{signer.hex()} is no administrator of this chain")
         signers.add(signer)
     if len(signers) < admins.threshold:
-        raise UpdateRefused(f"{len(signers)} administrators have signed; {admins.threshold} must")
+        raise UpdateRefused(f"{len(signers)} of {admins.threshold} required administrators have signed")
 
 
 def encode_governance(governance: Governance) -> bytes:

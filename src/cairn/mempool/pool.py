@@ -185,7 +185,7 @@ class Mempool:
         limits = self._limits
         lane.check_place(tx, old, limits.price_bump_percent, limits.nonce_gap if nonce_gap is None else nonce_gap)
         if old is None and len(lane) >= limits.per_sender:
-            raise SenderLimit(f"{limits.per_sender} transactions of this sender are pending, as many as are held")
+            raise SenderLimit(f"the sender has {limits.per_sender} transactions in the mempool, which is the most")
         lane.check_funds(tx, old)
 
     def _make_room(self, lane: SenderLane, newcomer: Entry) -> Drop:
@@ -200,7 +200,7 @@ class Mempool:
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
             why = "waits for a missing nonce" if queued else "pays no more than the last"
-            raise MempoolFull(f"{self._limits.size} transactions are pending, and this one {why}")
+            raise MempoolFull(f"the mempool is full with {self._limits.size} transactions, and this one {why}")
         return self._drop(victim, "evicted")
 
     # What goes out.

@@ -186,7 +186,7 @@ def test_one_that_is_not_confirmed_in_time_is_named(idle_user: User) -> None:
     assert (result.returncode, result.stdout) == (6, "")
     assert (error["exitCode"], error["code"]) == (6, "TIMED_OUT")
     assert idle_user.json("tx", error["txHash"])["status"] == "pending"
-    assert f"`cairn tx {error['txHash']} --wait 60` waits on" in error["detail"]
+    assert f"`cairn tx {error['txHash']} --wait 60` waits longer" in error["detail"]
 
 
 def test_one_behind_missing_nonces_says_which(idle_user: User) -> None:
@@ -197,7 +197,7 @@ def test_one_behind_missing_nonces_says_which(idle_user: User) -> None:
     warning, error = result.stderr.splitlines()
     assert warning.startswith("cairn: warning: nonces 0 to 3, 5 are missing before nonce 6: ")
     assert "is still pending after 0.2 s: nonces 0 to 3, 5 are missing, and no block can take it" in error
-    assert "waits on" not in error
+    assert "waits longer" not in error
     listed = idle_user.invoke("mempool", "--from", "dev7").stdout.splitlines()
     assert [line.split()[4:6] for line in listed[1:]] == [["4", "queued"], ["6", "queued"]]
     [first, _] = idle_user.json("mempool", "--from", "dev7")

@@ -79,7 +79,7 @@ def test_problem_document() -> None:
     assert dict(headers) == {b"content-type": b"application/problem+json"}
     assert json.loads(body) == {
         "type": "urn:cairn:problem:INVALID_FIELD",
-        "title": "A field is missing, unknown or out of shape",
+        "title": "A field is missing, unknown or malformed",
         "status": 400,
         "detail": "value: must be a whole number",
         "code": "INVALID_FIELD",

@@ -47,7 +47,7 @@ def test_more_work_than_wallets_ask_for_is_refused_before_it_is_done(document: d
 
 def test_the_spelling_of_a_name_hides_no_work() -> None:
     document = changed("scrypt", N=2**40)
-    with pytest.raises(InvalidKeystore, match="is no keystore"):
+    with pytest.raises(InvalidKeystore, match="is not a keystore"):
         unlock(document, PASSWORD)
     del document["crypto"]["kdfparams"]["n"]
     with pytest.raises(InvalidKeystore, match="asks for"):

@@ -59,7 +59,7 @@ def test_a_validator_is_added_changed_and_removed() -> None:
     ("refused", "why"),
     [
         (update(validator(3), sequence=1), "sequence"),
-        (update(validator(3), keys=KEYS[:1]), "1 administrators have signed; 2 must"),
+        (update(validator(3), keys=KEYS[:1]), "1 of 2 required administrators have signed"),
         (update(validator(9, power=0)), "that there is not"),
     ],
 )

@@ -11,7 +11,7 @@ PANEL = "Look"
 
 app = typer.Typer()
 
-Limit = Annotated[int, typer.Option(help="How many to show at most.", metavar="N", min=1)]
+Limit = Annotated[int, typer.Option(help="Most items to show.", metavar="N", min=1)]
 
 
 @app.command(rich_help_panel=PANEL)
@@ -19,13 +19,13 @@ def tx(
     tx_hash: Annotated[str, typer.Argument(help="The transaction's hash.", metavar="HASH", show_default=False)],
     wait: Annotated[
         float | None,
-        typer.Option(help="Wait until it is confirmed, so many seconds at most.", metavar="SECONDS", min=0),
+        typer.Option(help="Wait until it is confirmed, for at most this many seconds.", metavar="SECONDS", min=0),
     ] = None,
     proof: Annotated[bool, typer.Option("--proof", help="Prove that its block holds it, and check the proof.")] = False,
     trusted_block: Annotated[
         str | None,
         typer.Option(
-            help="The hash of its block as you know it, from another node or from earlier: the proof must lead there.",
+            help="Hash of its block that you trust, from another node or from earlier; the proof must match it.",
             metavar="HASH",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def block(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show a block and its transactions; the newest one without a hash or a height."""
+    """Show a block and its transactions; the latest one unless named."""
     from cairn.cli.look.display import Lookups
 
     with reported_errors(as_json):
@@ -73,7 +73,7 @@ def account(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show what an account holds and where its nonce stands."""
+    """Show an account's balance and nonce."""
     from cairn.cli.look.display import Lookups
 
     with reported_errors(as_json):
@@ -88,14 +88,16 @@ def account(
 def mempool(
     sender: Annotated[
         str | None,
-        typer.Option("--from", help="Only what this account sends.", metavar="ACCOUNT", autocompletion=complete_party),
+        typer.Option(
+            "--from", help="Only transactions from this account.", metavar="ACCOUNT", autocompletion=complete_party
+        ),
     ] = None,
     limit: Limit = 20,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """List the pending transactions in the order of mining; last the queued, which wait for a missing nonce."""
+    """List pending transactions in mining order, then the queued ones, which wait for a missing nonce."""
     from cairn.cli.look.display import Lookups
 
     with reported_errors(as_json):
@@ -104,7 +106,7 @@ def mempool(
 
 @app.command(rich_help_panel=PANEL)
 def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
-    """Show the chain: its rules, its newest block, and how full the mempool is."""
+    """Show the chain: its rules, its latest block, and how full the mempool is."""
     from cairn.cli.look.display import Lookups
 
     with reported_errors(as_json):
@@ -114,13 +116,13 @@ def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=PANEL)
 def watch(
     from_height: Annotated[
-        int | None, typer.Option(help="Begin with this block rather than with the newest.", metavar="N", min=0)
+        int | None, typer.Option(help="Start with this block instead of the latest.", metavar="N", min=0)
     ] = None,
     keys: KeysDirectory = None,
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Watch blocks arrive and the mempool fill, until Ctrl-C. Waits for a node that goes away, and misses no block.
+    """Show blocks and the mempool live, until Ctrl-C. Waits for a node that is away, and skips no block.
 
     At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
     """

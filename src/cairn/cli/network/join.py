@@ -38,7 +38,10 @@ def join(
         ),
     ],
     host: Annotated[
-        str, typer.Option(help="Where the others reach this node; this machine only unless given.", metavar="HOST")
+        str,
+        typer.Option(
+            help="Address at which other nodes reach this one; this machine only unless given.", metavar="HOST"
+        ),
     ] = LOOPBACK,
     base_port: Annotated[
         int, typer.Option(help="First of the node's ports: API, then p2p, then CometBFT's RPC.", metavar="N")
@@ -46,16 +49,19 @@ def join(
     state_sync: Annotated[
         str | None,
         typer.Option(
-            help="Start from a snapshot, verified by what the CometBFT at this RPC address says now: trust it. "
-            "Further addresses give a second opinion.",
+            help="Start from a state snapshot. The CometBFT at this RPC address, which you trust, names the block; "
+            "further ones must agree.",
             metavar="HOST:PORT,...",
         ),
     ] = None,
     cometbft_binary: Annotated[
-        str, typer.Option(help="The cometbft program; found unless given.", metavar="TEXT", show_default=False)
+        str,
+        typer.Option(
+            help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False
+        ),
     ] = "",
 ) -> None:
-    """Make the home of a full node that joins a network: all it needs is the network's genesis and a peer."""
+    """Make the home directory of a full node that joins a network. Needs the network's genesis and a peer."""
     with reported_errors():
         chain = read_genesis(genesis)
         others = split_peers(peers)
@@ -81,7 +87,7 @@ def read_genesis(path: Path) -> Genesis:
     except NodeError as error:
         raise InvalidConfig(f"{path}: {error.detail}") from None
     if not genesis.validators:
-        raise InvalidConfig(f"{path} names no validators: it is no network's")
+        raise InvalidConfig(f"{path} names no validators, so it is not the genesis of a network")
     return genesis
 
 

@@ -70,7 +70,7 @@ class RemoteNetwork:
             return found[0]
         validator = self.find(choose_key(home, public_key))
         if validator is None:
-            raise InvalidConfig("it is no validator of this network")
+            raise InvalidConfig("this is not a validator of the network")
         return validator
 
     def change(self, wanted: Validator, key_files: Sequence[Path], out: Path | None, timeout_s: float) -> None:
@@ -98,7 +98,9 @@ class RemoteNetwork:
         wanted = update.validator
         found = self.find(wanted.public_key)
         if found != (wanted if wanted.power else None):
-            raise CommandFailed(f"refused: update {update.sequence} of this chain was another one")
+            raise CommandFailed(
+                f"refused: another update has the sequence number {update.sequence}; make this one again"
+            )
         print(f"Done: {describe(wanted)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
         print_validators(self)
 

@@ -27,7 +27,9 @@ _MANY = "May be repeated."
 
 
 def make_testnet(
-    directory: Annotated[Path, typer.Argument(help="The directory for the nodes' homes.", show_default=False)],
+    directory: Annotated[
+        Path, typer.Argument(help="The directory for the nodes' home directories.", show_default=False)
+    ],
     validators: Annotated[
         int, typer.Option(help="Nodes that make blocks.", metavar="N", min=1, max=MOST_VALIDATORS)
     ] = 4,
@@ -36,13 +38,13 @@ def make_testnet(
     ] = 0,
     hosts: Annotated[
         str | None,
-        typer.Option(help="Where the nodes run, validators first; this machine unless given.", metavar="HOST,HOST,..."),
+        typer.Option(help="Hosts of the nodes, validators first; this machine unless given.", metavar="HOST,HOST,..."),
     ] = None,
     base_port: Annotated[
         int, typer.Option(help="First port of a host's first node: API, then p2p, then CometBFT's RPC.", metavar="N")
     ] = 8650,
     chain_id: Annotated[
-        int | None, typer.Option(help="Unless given, that of a dev chain, or a random one with --alloc.", metavar="N")
+        int | None, typer.Option(help="A dev chain's unless given; a random one with --alloc.", metavar="N")
     ] = None,
     alloc: Annotated[
         list[str] | None,
@@ -54,27 +56,34 @@ def make_testnet(
     admin: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Whose key may change the validators; three dev accounts unless given. {_MANY}", metavar="ADDRESS"
+            help=f"Administrator, who may change the validators; three dev accounts unless given. {_MANY}",
+            metavar="ADDRESS",
         ),
     ] = None,
     threshold: Annotated[
-        int | None, typer.Option(help="How many of them must sign; more than half unless given.", metavar="N")
+        int | None, typer.Option(help="How many administrators must sign; more than half unless given.", metavar="N")
     ] = None,
     fee_recipient: Annotated[
         list[str] | None,
         typer.Option(
-            help="Account for the fees of a validator's blocks: one for all, or one each. Burnt unless given.",
+            help="Account for the fees of a validator's blocks: one for all, or one each. Without it they are lost.",
             metavar="ADDRESS",
         ),
     ] = None,
     cometbft_binary: Annotated[
-        str, typer.Option(help="The cometbft program; found unless given.", metavar="TEXT", show_default=False)
+        str,
+        typer.Option(
+            help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False
+        ),
     ] = "",
     run: Annotated[
-        bool, typer.Option("--run", help="Run all of its nodes here, with a live table. Makes it first if need be.")
+        bool,
+        typer.Option(
+            "--run", help="Run all nodes on this machine, with a live table. Makes the network first if needed."
+        ),
     ] = False,
 ) -> None:
-    """Make the homes of a network on CometBFT, on this machine or on several; with --run, also run it."""
+    """Make the home directories of a network, on this machine or on several; with --run, also run it."""
     with reported_errors():
         if not (run and directory.is_dir() and any(directory.iterdir())):
             binary = find_binary(Settings(cometbft_binary=cometbft_binary))
@@ -142,5 +151,5 @@ def describe(directory: Path, genesis: Genesis, sites: Sequence[Site], validator
         warn(
             "THE KEYS OF THE DEV ACCOUNTS ARE PUBLIC: anybody who reaches this network can spend their balances"
             + (" and, as administrators, take it over" if public & set(admins.addresses) else "")
-            + ". For play and tests only; --alloc and --admin name your own"
+            + ". Use it for tests only; --alloc and --admin name your own accounts"
         )

@@ -14,24 +14,28 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.governance import Validator
 from cairn.domain.types import ZERO_ADDRESS
 
-app = typer.Typer(no_args_is_help=True, help="Who makes a network's blocks, and changes of that.")
+app = typer.Typer(no_args_is_help=True, help="Show and change a network's validators.")
 
 KeyFiles = Annotated[
     list[Path] | None,
-    typer.Option("--key-file", help="An administrator's key, in hex, that only its owner may read. May be repeated."),
+    typer.Option(
+        "--key-file", help="File with an administrator's key in hex, readable by its owner only. May be repeated."
+    ),
 ]
 OutFile = Annotated[
     Path | None, typer.Option("--out", help="Write the update here, for others to sign, instead of submitting it.")
 ]
 TimeoutS = Annotated[float, typer.Option("--timeout", help="Seconds to wait until the update is in a block.", min=1)]
-HomeOf = Annotated[Path | None, typer.Option("--home", help="Home of the validator's node: its key is read there.")]
+HomeOf = Annotated[
+    Path | None, typer.Option("--home", help="Home directory of the validator's node, to read its key from.")
+]
 PublicKey = Annotated[
     str | None, typer.Option("--public-key", help="The validator's Ed25519 key, in base64.", metavar="KEY")
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The validator's name.", metavar="NAME")]
-Power = Annotated[int | None, typer.Option("--power", help="How much its vote counts.", metavar="N", min=1)]
+Power = Annotated[int | None, typer.Option("--power", help="Weight of its vote.", metavar="N", min=1)]
 FeeRecipient = Annotated[
-    str | None, typer.Option("--fee-recipient", help="Account for the fees of its blocks.", metavar="ADDRESS")
+    str | None, typer.Option("--fee-recipient", help="Account that receives the fees of its blocks.", metavar="ADDRESS")
 ]
 
 
@@ -56,7 +60,7 @@ def add(
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:
-    """Add a validator. Have its node run and be ready first: the network waits for the votes of its validators."""
+    """Add a validator. Its node must run and be ready first, because the network waits for its vote."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
@@ -81,7 +85,10 @@ def update(
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:
-    """Change a validator's power, fee recipient or name. It is meant by its key, or by its name without one."""
+    """Change a validator's power, fee recipient or name.
+
+    Identify the validator by --home or --public-key; --name is then its new name. Or identify it by --name alone.
+    """
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
@@ -106,7 +113,7 @@ def remove(
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:
-    """Remove a validator, by its home, key or name. Its node goes on as a full node."""
+    """Remove a validator. Its node continues as a full node."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
@@ -135,7 +142,7 @@ def submit(
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
 ) -> None:
-    """Submit an update from a file, and wait until it has happened."""
+    """Submit an update from a file, and wait until it is in a block."""
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():

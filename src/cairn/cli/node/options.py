@@ -71,8 +71,8 @@ def complete_party(incomplete: str) -> list[str]:
 
 
 DEFAULT_NODE = "http://127.0.0.1:8645"
-NodeUrl = Annotated[str, typer.Option("--node", help="The node to ask.", metavar="URL", envvar="CAIRN_NODE")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the node's interface has it, for scripts.")]
+NodeUrl = Annotated[str, typer.Option("--node", help="URL of the node.", metavar="URL", envvar="CAIRN_NODE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts, with the API's field names.")]
 KeysDirectory = Annotated[
     Path | None,
     typer.Option(
@@ -85,7 +85,7 @@ KeysDirectory = Annotated[
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
-        help="Take the password from the first line of this file. Asked for without it and without CAIRN_PASSWORD.",
+        help="Read the password from the first line of this file; else from CAIRN_PASSWORD, else you are asked.",
         metavar="FILE",
         show_default=False,
     ),

@@ -15,11 +15,11 @@ PATIENCE_S = 10.0
 """How long a node that has answered once may be busy, or away, before a command gives up."""
 
 _NEXT_STEPS = {
-    "INSUFFICIENT_FUNDS": "`cairn account` shows the balance, of which pending transfers take their part",
-    "NONCE_TOO_LOW": "leave --nonce out to take the next one",
-    "NONCE_TOO_HIGH": "leave --nonce out to take the next one",
+    "INSUFFICIENT_FUNDS": "`cairn account` shows the balance; pending transfers already reserve a part of it",
+    "NONCE_TOO_LOW": "leave --nonce out to use the next one",
+    "NONCE_TOO_HIGH": "leave --nonce out to use the next one",
     "REPLACEMENT_UNDERPRICED": "to replace that transfer, raise --gas-price by 10 % at least; else leave --nonce out",
-    "GAS_PRICE_TOO_LOW": "leave --gas-price out to pay the chain's own",
+    "GAS_PRICE_TOO_LOW": "leave --gas-price out to pay the chain's gas price",
     "SENDER_LIMIT": "wait until some of the account's transfers are confirmed",
     "RATE_LIMITED": "try again in a moment",
     "FORBIDDEN_HOST": "the node's `allowed_hosts` setting must name this host",
@@ -60,12 +60,12 @@ def explained_errors(url: str) -> Iterator[None]:
     try:
         yield
     except errors.ConfirmationTimeout as error:
-        advice = f"the node keeps it, and `cairn tx {error.tx_hash} --wait 60` waits on"
+        advice = f"the node keeps it; `cairn tx {error.tx_hash} --wait 60` waits longer"
         raise TimedOut(f"{error}; {advice}", tx_hash=error.tx_hash) from None
     except errors.NodeUnreachable as error:
         raise Unreachable(_no_answer(url, error), "NODE_UNREACHABLE", error.tx_hash) from None
     except errors.OutcomeUnknown as error:
-        advice = f"before paying again, `cairn tx {error.tx_hash}` at a node that keeps every block tells"
+        advice = f"before you pay again, run `cairn tx {error.tx_hash}` at a node that keeps all blocks"
         raise Unreachable(f"{error}; {advice}", "OUTCOME_UNKNOWN", error.tx_hash) from None
     except errors.UnexpectedAnswer as error:
         raise Unreachable(f"{error}; check --node") from None
@@ -82,8 +82,8 @@ def explained_errors(url: str) -> Iterator[None]:
 def _no_answer(url: str, error: errors.NodeUnreachable) -> str:
     if error.tx_hash is not None:
         return (
-            f"{url} stopped answering, so whether it took the transfer is not known; "
-            f"once it answers, `cairn tx {error.tx_hash}` tells"
+            f"{url} stopped answering, so it is not known whether it accepted the transfer; "
+            f"once it answers, `cairn tx {error.tx_hash}` shows it"
         )
     return f"{error}. Is it running? `cairn dev` starts a node; --node URL or CAIRN_NODE names another"
 

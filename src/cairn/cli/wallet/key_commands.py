@@ -25,14 +25,14 @@ from cairn.domain.errors import InvalidConfig
 FIRST_PATH = "m/44'/60'/0'/0/0"
 KEY_BYTES = 32
 
-app = typer.Typer(no_args_is_help=True, help="Encrypted keys on this machine: make, take in, list, sign.")
+app = typer.Typer(no_args_is_help=True, help="Encrypted keys on this machine: make, import, list, sign.")
 
-NewName = Annotated[str, typer.Argument(help="What to call the key.", metavar="NAME", show_default=False)]
+NewName = Annotated[str, typer.Argument(help="Name of the key.", metavar="NAME", show_default=False)]
 
 
 @app.command()
 def new(name: NewName, keys: KeysDirectory = None, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
-    """Make a key, and keep it encrypted with a password."""
+    """Make a key and store it, encrypted with a password."""
     with reported_errors(as_json):
         keystore = keystore_in(keys)
         keystore.check_new(name)
@@ -47,21 +47,23 @@ def import_key(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="Holds a private key in hex, a keystore file (version 3), or the words of a mnemonic. "
-            "Standard input, or a hidden prompt, without one.",
+            help="File with a private key in hex, a keystore (version 3), or the words of a mnemonic. "
+            "Without it, standard input or a hidden prompt is read.",
             metavar="[FILE]",
             show_default=False,
         ),
     ] = None,
-    path: Annotated[str, typer.Option(help="Which account of a mnemonic.", metavar="PATH")] = FIRST_PATH,
-    force: Annotated[bool, typer.Option("--force", help="Also a key that is here under another name.")] = False,
+    path: Annotated[
+        str, typer.Option(help="Derivation path of the account, for a mnemonic.", metavar="PATH")
+    ] = FIRST_PATH,
+    force: Annotated[bool, typer.Option("--force", help="Store the key even if it exists under another name.")] = False,
     keys: KeysDirectory = None,
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take in a key that you have: from a private key, a keystore file of any wallet, or a mnemonic's words.
+    """Import a key: a private key, a keystore file of any wallet, or the words of a mnemonic.
 
-    A keystore file keeps its password. Secrets are never arguments: those can be seen by others and stay in histories.
+    A keystore file keeps its password. Secrets are never arguments: other users can see those, and shells record them.
     """
     with reported_errors(as_json):
         keystore = keystore_in(keys)
@@ -131,7 +133,7 @@ def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[byt
         try:
             return unlock(json.loads(secret), password, "the keystore file"), password
         except ValueError:
-            raise InvalidConfig("the keystore file is no JSON") from None
+            raise InvalidConfig("the keystore file is not JSON") from None
     return key_from_words(secret, path) if len(secret.split()) > 1 else parse_key(secret), None
 
 
@@ -139,7 +141,7 @@ def check_unknown(keystore: Keystore, key: bytes) -> None:
     """Raises `InvalidConfig` for a key that is here: with two names for one account, either hides the other."""
     known = keystore.find_by_address(address_of_key(key))
     if known is not None:
-        raise InvalidConfig(f"this is the key of {known.name} already; --force takes it in once more")
+        raise InvalidConfig(f"this key already exists as {known.name}; pass --force to store it under another name")
 
 
 def parse_key(text: str) -> bytes:
@@ -149,7 +151,9 @@ def parse_key(text: str) -> bytes:
         key = b""
     if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < CURVE_ORDER:
         # Never with its content: that may be a key after all.
-        raise InvalidConfig("that is no private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)")
+        raise InvalidConfig(
+            "this is not a private key (64 hexadecimal digits), keystore file (JSON) or mnemonic (words)"
+        )
     return key
 
 

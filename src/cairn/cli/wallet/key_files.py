@@ -61,7 +61,7 @@ class Keystore:
             try:
                 found.append(self.get(name))
             except (InvalidConfig, NotFound) as error:
-                warn(f"left out: {error}")
+                warn(f"skipped: {error}")
         return found
 
     def get(self, name: str) -> StoredKey:
@@ -82,11 +82,11 @@ class Keystore:
     def check_new(self, name: str) -> None:
         """Raises `InvalidConfig` unless a key of this name can be added; before anybody types a password."""
         if not _is_name(name):
-            raise InvalidConfig(f"{name!r} is no name for a key: letters, digits, '.', '_' and '-', 64 at most")
+            raise InvalidConfig(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-', at most 64")
         if _is_dev_name(name) or name.startswith("0x"):
             raise InvalidConfig(f"{name} would be taken for {'an address' if name[0] == '0' else 'a dev account'}")
         if self._path_of(name).exists():
-            raise InvalidConfig(f"there is a key {name} already, and none is ever overwritten: {self._path_of(name)}")
+            raise InvalidConfig(f"the key {name} already exists, and is never overwritten: {self._path_of(name)}")
 
     def add(self, name: str, document: dict[str, Any]) -> StoredKey:
         """Write a key so that it is either there whole, and on disk, or not at all."""
@@ -124,7 +124,7 @@ class Keystore:
         names = self.names()
         if names:
             return f"there are: {', '.join(names)}"
-        return "`cairn keys new NAME` makes one, `cairn keys import NAME` takes one that you have"
+        return "`cairn keys new NAME` makes one, `cairn keys import NAME` imports one"
 
 
 def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
@@ -135,5 +135,5 @@ def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
         # In lower case: wallets differ about the 0x and about the checksum.
         address = parse_address("0x" + spelled.removeprefix("0x").lower(), "address")
     except (ValueError, KeyError, TypeError, InvalidField):
-        raise InvalidConfig(f"{label} is no keystore file (version 3) that names its address") from None
+        raise InvalidConfig(f"{label} is not a keystore file (version 3) with an address") from None
     return address, document

@@ -36,7 +36,7 @@ class Party:
         if self.stored is None:
             if self.is_public:
                 return _PUBLIC[self.address]
-            raise NotFound(f"no stored key is of {self}; `cairn keys list` shows those that are here")
+            raise NotFound(f"there is no stored key for {self}; `cairn keys list` shows the stored ones")
         # Brings in the wallet library: only when a key is unlocked.
         from cairn.cli.wallet.vault import unlock
 

@@ -46,7 +46,7 @@ def read_secret(file: Path | None, prompt: str) -> str:
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
 
 
 def _first_line(file: Path) -> str:
@@ -54,4 +54,4 @@ def _first_line(file: Path) -> str:
         with file.open() as lines:
             return lines.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None

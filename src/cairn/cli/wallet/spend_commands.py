@@ -38,17 +38,19 @@ Recipient = Annotated[
     ),
 ]
 Amount = Annotated[str, typer.Argument(help="1.5coins, 20gwei, or whole wei.", metavar="AMOUNT", show_default=False)]
-Nonce = Annotated[int | None, typer.Option(help="The account's next one unless given.", metavar="N", min=0)]
+Nonce = Annotated[
+    int | None, typer.Option(help="Nonce of the transaction; the account's next one unless given.", metavar="N", min=0)
+]
 GasPrice = Annotated[
-    str | None, typer.Option(help="For a unit of gas, such as 2gwei; the chain's own unless given.", metavar="AMOUNT")
+    str | None, typer.Option(help="Price of a unit of gas, such as 2gwei; the chain's unless given.", metavar="AMOUNT")
 ]
 MaxFee = Annotated[
     str | None,
-    typer.Option(help="The most for a unit of gas, such as 3gwei: a type 2 transaction (EIP-1559).", metavar="AMOUNT"),
+    typer.Option(help="Most to pay for a unit of gas, such as 3gwei; makes it type 2 (EIP-1559).", metavar="AMOUNT"),
 ]
 Tip = Annotated[
     str | None,
-    typer.Option(help="Above the chain's price of a unit of gas: blocks take it sooner.", metavar="AMOUNT"),
+    typer.Option(help="Paid above the chain's gas price, to be mined earlier.", metavar="AMOUNT"),
 ]
 
 
@@ -71,7 +73,7 @@ def send(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Pay somebody: sign here, submit, and wait until a block holds it.
+    """Pay: sign on this machine, submit, and wait until a block holds the transaction.
 
     The key never leaves this machine. At a terminal you are asked before anything is sent.
     """
@@ -93,7 +95,7 @@ def sign(
     max_fee: MaxFee = None,
     tip: Tip = None,
     chain_id: Annotated[
-        int | None, typer.Option(help="The chain that it is for; the node's unless given.", metavar="N", min=1)
+        int | None, typer.Option(help="Chain id to sign for; the node's unless given.", metavar="N", min=1)
     ] = None,
     keys: KeysDirectory = None,
     password_file: PasswordFile = None,

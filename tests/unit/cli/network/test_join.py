@@ -128,5 +128,5 @@ def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) ->
     genesis.write_text("{}")
     assert "chainId: missing" in CliRunner().invoke(app, args).stderr
     genesis.write_bytes(encode_genesis(dev_genesis()))
-    assert "names no validators: it is no network's" in CliRunner().invoke(app, args).stderr
+    assert "names no validators, so it is not the genesis of a network" in CliRunner().invoke(app, args).stderr
     assert not home.exists()

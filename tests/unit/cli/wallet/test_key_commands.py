@@ -68,7 +68,7 @@ def test_a_key_that_is_here_gets_a_second_name_only_by_force(own_keys: Path) -> 
     # Before a password is asked for: none is given.
     again = run("import", "karl", stdin=KEY)
     assert (again.exit_code, again.stdout) == (2, "")
-    assert again.stderr == "cairn: this is the key of carl already; --force takes it in once more\n"
+    assert again.stderr == "cairn: this key already exists as carl; pass --force to store it under another name\n"
     assert not (own_keys / "karl.json").exists()
     assert made(run("import", "karl", "--force", "--json", stdin=KEY, env=PASSWORD))["address"] == FIRST
 
@@ -139,7 +139,7 @@ def test_a_signature_is_what_wallets_make(text: str, signer: str) -> None:
     ("key", "exit_code", "message"),
     [
         ("nobody", 4, "there is no key nobody in"),
-        (checksum_address(DEV_KEYS[1][0]).lower().replace("7", "8"), 4, "no stored key is of 0x"),
+        (checksum_address(DEV_KEYS[1][0]).lower().replace("7", "8"), 4, "there is no stored key for 0x"),
         ("0x12", 2, "KEY: an address is 0x and 40 hexadecimal digits"),
         ("dev10", 2, "KEY: the dev accounts are dev0 to dev9"),
     ],

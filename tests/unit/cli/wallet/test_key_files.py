@@ -82,8 +82,8 @@ def test_a_file_that_is_no_key_is_named_and_hides_no_other(
     keystore.add("alice", DOCUMENT)
     (tmp_path / "bad.json").write_bytes(text)
     assert [key.name for key in keystore.load_all()] == ["alice"]
-    assert "bad.json is no keystore file" in capsys.readouterr().err
-    with pytest.raises(InvalidConfig, match="bad.json is no keystore file"):
+    assert "bad.json is not a keystore file" in capsys.readouterr().err
+    with pytest.raises(InvalidConfig, match="bad.json is not a keystore file"):
         keystore.get("bad")
 
 

@@ -79,12 +79,12 @@ def test_a_wrong_password_is_told_from_a_wrong_file() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("version",), 1, "is no keystore file of version 3"),
-        (("version",), 4, "is no keystore file of version 3"),
+        (("version",), 1, "is not a keystore file of version 3"),
+        (("version",), 4, "is not a keystore file of version 3"),
         (("address",), "00" * 20, "names the address 0x0{40}, but holds the key of 0xf39F"),
-        (("crypto",), None, "is no keystore file of version 3"),
-        (("crypto", "kdf"), "md5", "is no keystore file of version 3"),
-        (("crypto", "kdfparams"), {}, "is no keystore file of version 3"),
+        (("crypto",), None, "is not a keystore file of version 3"),
+        (("crypto", "kdf"), "md5", "is not a keystore file of version 3"),
+        (("crypto", "kdfparams"), {}, "is not a keystore file of version 3"),
         (("crypto", "kdfparams", "n"), 2**40, "asks for 1073741824 MiB"),
         (("crypto", "ciphertext"), "zz", "cannot be unlocked"),
     ],
