@@ -19,7 +19,7 @@ _is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch
 
 
 class SignedTransfer(Transfer, frozen=True, kw_only=True):
-    """A transfer that any node of its chain takes, from anyone who has it, exactly once."""
+    """A signed transfer. Anybody may submit it, to any node of its chain, and it is paid once."""
 
     signature: str
 
@@ -33,7 +33,7 @@ class SignedTransfer(Transfer, frozen=True, kw_only=True):
 
 
 class Account:
-    """A local key. It signs; what it holds and where it stands only a node knows."""
+    """A private key on this machine, which signs. Its balance and nonce are known to the node only."""
 
     __slots__ = ("_address", "_key")
 
@@ -56,7 +56,7 @@ class Account:
     def from_keystore(cls, keystore: str | Mapping[str, Any], password: str) -> Self:
         """From an encrypted keystore (V3, as wallets, geth and `cairn keys` write it). Raises `ValueError`.
 
-        The decryption takes about a second, on purpose; a file that asks for much more than wallets do is refused, and
+        Decryption takes about a second, by design. A file that asks for far more work than wallets do is refused, and
         so is one that names the address of another key.
         """
         # It brings a hundred modules that whoever has the key at hand does not need.
@@ -66,24 +66,24 @@ class Account:
 
     @classmethod
     def create(cls) -> Self:
-        """A new key that nobody else has; write down `key` or lose all that is paid to it."""
+        """A new random key. Store `key`: without it, whatever is paid to the account is lost."""
         return cls((1 + secrets.randbelow(CURVE_ORDER - 1)).to_bytes(32, "big"))
 
     @classmethod
     def dev(cls, index: int) -> Self:
-        """One of the ten accounts of a dev chain, whose keys everybody knows."""
+        """One of the ten accounts of a dev chain, whose keys are public."""
         if not 0 <= index < len(DEV_KEYS):
             raise ValueError(f"a dev chain has the accounts 0 to {len(DEV_KEYS) - 1}, not {index}")
         return cls(DEV_KEYS[index][1])
 
     @property
     def address(self) -> str:
-        """In the spelling with a checksum (EIP-55)."""
+        """The address with a checksum (EIP-55)."""
         return checksum_address(self._address)
 
     @property
     def key(self) -> str:
-        """The secret itself, as `from_key` takes it."""
+        """The private key, as `from_key` takes it."""
         return "0x" + self._key.hex()
 
     def sign(

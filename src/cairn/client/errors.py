@@ -36,8 +36,8 @@ class ClientError(Exception):
 class NodeUnreachable(ClientError):
     """No answer within the time allowed.
 
-    What was asked for may have happened all the same. Asking again is safe for everything that is signed: the same
-    transaction cannot be applied twice.
+    The request may have been carried out all the same. Sending a signed transaction again is safe: it cannot be applied
+    twice.
     """
 
     def __init__(self, detail: str, *, was_sent: bool) -> None:
@@ -45,16 +45,16 @@ class NodeUnreachable(ClientError):
         self.was_sent = was_sent
         """False when the request certainly never reached the node."""
         self.tx_hash: str | None = None
-        """The transaction whose submission has no answer, where it is known: look it up."""
+        """Hash of the transaction whose submission was not answered, if it is known: look it up."""
         self.submission: Mapping[str, Any] | None = None
-        """What was to be submitted, where it was signed here: `submit` it again, and it happens once."""
+        """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
 
 
 class OutcomeUnknown(ClientError):
-    """The answer to a payment was lost; its nonce is used by now, and the node does not know by what.
+    """The answer to a payment was lost, its nonce is used, and the node does not know by which transaction.
 
-    That may be the payment itself, in a block that the node does not keep any more: look `tx_hash` up at a node that
-    keeps all of them before paying again.
+    It may be the payment itself, in a block that the node no longer keeps. Before you pay again, look `tx_hash` up at a
+    node that keeps all blocks.
     """
 
     def __init__(self, tx_hash: str) -> None:
@@ -63,11 +63,11 @@ class OutcomeUnknown(ClientError):
 
 
 class UnexpectedAnswer(ClientError):
-    """Something answers at this address, but not as a node does: in another form, or about something else."""
+    """The answer does not fit the request, or is not one of a Cairn node."""
 
 
 class ConfirmationTimeout(ClientError, TimeoutError):
-    """The transaction is still pending. It is kept by the node and may be confirmed later."""
+    """The transaction is still pending. The node keeps it, and it may be confirmed later."""
 
     def __init__(self, tx_hash: str, timeout_s: float) -> None:
         super().__init__(f"{tx_hash} is still pending after {timeout_s:g} s")
@@ -75,19 +75,19 @@ class ConfirmationTimeout(ClientError, TimeoutError):
 
 
 class ChainChanged(ClientError):
-    """The node's chain is not the one that was followed: a dev chain that was started anew or set back."""
+    """The node has another chain than the one that was followed: a dev chain that was started again or reverted."""
 
 
 class ChainReverted(ChainChanged):
-    """A dev chain went back to a snapshot (`evm_revert`): what was told of the blocks above `height` is void.
+    """A dev chain was reverted to a snapshot (`evm_revert`): the blocks above `height` are gone.
 
-    Forget it, and follow the chain again from `height` + 1.
+    Discard what you know of them, and follow the chain again from `height` + 1.
     """
 
     def __init__(self, height: int) -> None:
         super().__init__(f"the chain was reverted to block {height}")
         self.height = height
-        """The newest block that is still there."""
+        """Height of the newest block that is left."""
 
 
 class InvalidProof(ClientError):
@@ -111,20 +111,20 @@ class ApiError(ClientError):
         super().__init__(detail)
         self.detail = detail
         self.field = field
-        """The field that INVALID_FIELD is about."""
+        """The field that caused INVALID_FIELD."""
         self.reason = reason
         """Why TX_DROPPED: replaced, evicted, expired or nonce used."""
         self.retry_after_s = retry_after_s
-        """When the node suggests to ask again."""
+        """After how many seconds the node suggests to try again."""
         self.was_repeated = False
-        """Whether an earlier attempt may have been taken, its answer lost: NONCE_TOO_LOW may then be its own doing."""
+        """Whether an earlier attempt may have been accepted, its answer lost: NONCE_TOO_LOW may then be its own effect."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"
 
     @property
     def is_transient(self) -> bool:
-        """Whether the very same request may succeed later."""
+        """Whether the same request may succeed later."""
         return self.status in TRANSIENT_STATUSES
 
 
@@ -178,13 +178,13 @@ class TxNotFound(NotFound):
 
 
 class TxNotKept(TxNotFound):
-    """It may be in a block that this node has forgotten: ask one that keeps all of them."""
+    """It may be in a block that this node no longer keeps: ask one that keeps all blocks."""
 
     code = "TX_NOT_KEPT"
 
 
 class TxDropped(NotFound):
-    """The transaction left the mempool unconfirmed; `reason` says why."""
+    """The transaction was dropped from the mempool; `reason` says why."""
 
     code = "TX_DROPPED"
 
@@ -194,7 +194,7 @@ class BlockNotFound(NotFound):
 
 
 class NotADevChain(NotFound):
-    """Only a chain for development lets its users do this."""
+    """This exists on dev chains only."""
 
     code = "NOT_A_DEV_CHAIN"
 

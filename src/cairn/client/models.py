@@ -21,15 +21,15 @@ DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
 
 
 class Submitted(msgspec.Struct, frozen=True, rename="camel"):
-    """The transaction is valid, admitted and on the node's disk."""
+    """The transaction is valid, accepted and on the node's disk."""
 
     status: Literal["pending", "confirmed"]
-    """`confirmed` when this very transaction was confirmed before."""
+    """`confirmed` if this transaction was confirmed before."""
     tx_hash: str
 
 
 class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What every form of a transaction has."""
+    """The fields that every transaction has."""
 
     tx_hash: str
     sender: str = msgspec.field(name="from")
@@ -37,24 +37,24 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
     value: int
     nonce: int
     gas: int
-    """The limit; a transfer takes 21,000."""
+    """The gas limit; a transfer uses 21,000."""
     gas_price: int
     """What it pays for a unit of gas."""
     type: int = LEGACY
-    """Of the transaction: 0, 1 (EIP-2930) or 2 (EIP-1559)."""
+    """Type of the transaction: 0 (legacy), 1 (EIP-2930) or 2 (EIP-1559)."""
     max_fee_per_gas: int | None = None
-    """Of type 2, and None of any other: the most that it would pay for a unit of gas."""
+    """The most that a type 2 transaction pays for a unit of gas; None for other types."""
     max_priority_fee_per_gas: int | None = None
-    """Of type 2, and None of any other: what of that may be above the chain's gas price."""
+    """The most of that above the chain's gas price, for type 2; None for other types."""
 
     @property
     def cost(self) -> int:
-        """All that it takes from the sender: the value and the fee."""
+        """What the sender pays in all: the value and the fee."""
         return self.value + TRANSFER_GAS * self.gas_price
 
 
 class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):
-    """It is on the node's disk and waits for a block."""
+    """A transaction that is on the node's disk and in no block yet."""
 
     @property
     def status(self) -> Literal["pending"]:
@@ -62,12 +62,12 @@ class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status"
 
 
 class ConfirmedTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="confirmed"):
-    """It is in a block, for ever."""
+    """A transaction that is in a block. That is final."""
 
     block_height: int
     block_hash: str
     transaction_index: int
-    """Its place in the block, from 0."""
+    """Its position in the block, from 0."""
     fee: int
     """What the sender paid to the block's proposer."""
 
@@ -103,7 +103,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     base_fee_per_gas: int
 
     def computed_hash(self) -> str:
-        """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a field that is no bytes."""
+        """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a malformed field."""
         fields = DomainHeader(
             height=self.block_height,
             previous_hash=BlockHash(_raw(self.previous_hash)),
@@ -139,34 +139,34 @@ class Head(msgspec.Struct, frozen=True, rename="camel"):
 
 class MempoolSize(msgspec.Struct, frozen=True):
     pending: int
-    """Transactions that the next blocks can take."""
+    """Transactions that can be mined now."""
     queued: int
     """Transactions that wait for a missing nonce."""
     limit: int
 
 
 class Revert(msgspec.Struct, frozen=True, rename="camel"):
-    """A dev chain went back to a snapshot."""
+    """The latest revert of a dev chain."""
 
     number: int
-    """How often it did so until then."""
+    """Number of this revert: 1 for the first."""
     block_height: int
-    """Of the newest block right after it; what was above is void."""
+    """Height of the latest block right after it; the blocks above are gone."""
 
 
 class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The chain's parameters and where it stands."""
+    """The chain's rules and its current state."""
 
     chain_id: int
     gas_price: int
-    """The least that is taken, and what a transfer pays that names no other."""
+    """The least gas price that is accepted, and what a transfer pays by default."""
     block_gas_limit: int
     engine: str
     version: str
     head: Head
     mempool: MempoolSize
     last_revert: Revert | None = None
-    """Of a dev chain that was reverted; None on any other."""
+    """The latest revert of a dev chain; None if there was none."""
 
 
 class AccountState(msgspec.Struct, frozen=True, rename="camel"):
@@ -175,9 +175,9 @@ class AccountState(msgspec.Struct, frozen=True, rename="camel"):
     address: str
     balance: int
     nonce: int
-    """Of the next transaction to be confirmed."""
+    """Nonce of the next transaction to be confirmed."""
     pending_nonce: int
-    """After the confirmed and the pending transactions."""
+    """Nonce after the confirmed and the pending transactions."""
 
 
 class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -190,7 +190,7 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     gas: int
     signature: str
     gas_price: int | None = None
-    """None of type 2, which has the two below instead."""
+    """None for type 2, which has the two below instead."""
     type: int = LEGACY
     max_fee_per_gas: int | None = None
     max_priority_fee_per_gas: int | None = None
@@ -219,14 +219,14 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class Proof(msgspec.Struct, frozen=True, rename="camel"):
-    """What was signed, and the way from its hash up to the transactions root of its block."""
+    """What was signed, and the hashes that lead from it to the transactions root of its block."""
 
     tx_hash: str
     transaction: SignedFields
     transaction_index: int
     transaction_count: int
     proof: list[str]
-    """Siblings, lowest first (RFC 6962)."""
+    """Sibling hashes, lowest first (RFC 6962)."""
     header: Header
 
     def verify(self, tx_hash: str, trusted_hash: str | None = None) -> None:
@@ -280,7 +280,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
 
 class Validator(msgspec.Struct, frozen=True, rename="camel"):
     address: str
-    """What CometBFT calls it."""
+    """CometBFT's name for it."""
     public_key: str
     power: int
     fee_recipient: str
@@ -288,7 +288,7 @@ class Validator(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Validators(msgspec.Struct, frozen=True, rename="camel"):
-    """Who makes the blocks of a network, and who may change that."""
+    """The validators of a network, and who may change them."""
 
     chain_id: int
     block_height: int
@@ -305,7 +305,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """`ok`, or what is wrong with the part."""
+    """`ok`, or what is wrong."""
 
     store: str
     mempool: str
@@ -317,14 +317,14 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 class Confirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txConfirmed"):
-    """A followed transaction is in a block, for ever."""
+    """A followed transaction is in a block. That is final."""
 
     tx_hash: str
     block_height: int
 
 
 class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    """A followed transaction left the mempool unconfirmed."""
+    """A followed transaction was dropped from the mempool."""
 
     tx_hash: str
     reason: DropReason
