@@ -59,9 +59,9 @@ test-node: $(STAMP) cometbft programs js ## The tests between unit and network: 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
 
-interop: $(STAMP) ## Generate clients from the node's description with stock generators, and pay with each; needs more tools than `test`
+interop: $(STAMP) cometbft ## Use the node with clients of others: generated ones, go-ethereum; needs more tools than `test`
 	@PYTHON="$(PYTHON)" sh tools/interop.sh
-	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS) tests/interop
+	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/interop
 
 simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600 ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
 	$(BIN)/python -m tests.simulation --seconds $(or $(SECONDS),60) $(ARGS)
@@ -138,7 +138,7 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -c requirements/runtime.txt -c requirements/build.txt -o requirements/dev.txt requirements/dev.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/node.txt requirements/node.in
-	$(UV_COMPILE) --upgrade -o requirements/interop.txt requirements/interop.in
+	$(UV_COMPILE) --upgrade -c requirements/dev.txt -o requirements/interop.txt requirements/interop.in
 	$(UV_COMPILE) --upgrade -o requirements/uv.txt requirements/uv.in
 
 clean: ## Remove what the other commands made

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what `make interop` needs beyond `make test`, each part pinned: a generator of clients with its Java and the
 # packages of its Python client (.tools/interop/python), spectral and a TypeScript compiler (tests/interop/js), and the
-# modules of the Go client. A part that its registry does not give is said by name, and so is each test that needs it.
+# modules of the Go client and go-ethereum (tests/interop/go and geth). A part that its registry does not give is said by
+# name, and so is each test that needs it.
 set -eu
 : "${PYTHON:=python3}"
 installed="$PWD/.tools/interop"
@@ -22,9 +23,11 @@ python_part() {
 
 go_part() {
     rm -f "$installed/go"
-    go="$(sh tools/go.sh tests/interop/go/go.mod)" &&
-        (cd tests/interop/go && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" mod download) &&
-        echo "$go" >"$installed/go"
+    go="$(sh tools/go.sh tests/interop/geth/go.mod)" || return 1
+    for module in go geth; do
+        (cd "tests/interop/$module" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" mod download) || return 1
+    done
+    echo "$go" >"$installed/go"
 }
 
 python_part || missing "PyPI"

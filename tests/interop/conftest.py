@@ -1,19 +1,43 @@
 """What `make interop` installs. A part that no registry gave is skipped by its name, which CI takes for a failure."""
 
 import os
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OWN_NODE
 from tests.support.cometbft import TOOLS
+from tests.support.pace import PATIENCE_S
 
 HERE = Path(__file__).parent
 INSTALLED = TOOLS / "interop"
+OFFLINE_GO = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOPROXY": "off", "CGO_ENABLED": "0"}
+"""Builds with what `make interop` has fetched, and nothing else."""
 
 
 def missing(what: str, registry: str) -> str:
     return f"{what} is not here: {registry} could not be reached, or `make interop` was not run"
+
+
+def run(
+    command: Sequence[str | Path],
+    directory: Path,
+    env: Mapping[str, str] | None = None,
+    accepted: Collection[int] = (0,),
+) -> str:
+    """What the program says. Fails when it ends with another code than those."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=directory,
+        env=os.environ | dict(env or {}),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+    )
+    assert done.returncode in accepted, f"{command}\n{done.stdout[-5000:]}{done.stderr[-5000:]}"
+    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +62,8 @@ def js_programs() -> Path:
 
 @pytest.fixture(scope="session")
 def go() -> str:
-    """A Go, with the modules of tests/interop/go in its cache."""
+    """A Go, with the modules of tests/interop/go and tests/interop/geth in its cache."""
     noted = INSTALLED / "go"
     if not noted.exists():
-        pytest.skip(missing("gopkg.in/validator.v2", "the Go module proxy"))
+        pytest.skip(missing("a module of tests/interop", "the Go module proxy"))
     return noted.read_text().strip()

@@ -1,18 +1,15 @@
 """Clients that a stock generator makes from the node's own description: they compile, and each makes a payment."""
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from cairn.api.description.openapi import encode_openapi
-from tests.interop.conftest import HERE
+from tests.interop.conftest import HERE, OFFLINE_GO, run
 from tests.support.node_process import NodeProcess
-from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
 from tests.support.wallet import dev_account, new_account
 
@@ -34,19 +31,6 @@ def document(node: NodeProcess, tmp_path_factory: pytest.TempPathFactory) -> Pat
     path.write_bytes(public.get("/openapi.json").content)
     public.close()
     return path
-
-
-def run(command: Sequence[str | Path], directory: Path, env: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=directory,
-        env=os.environ | dict(env or {}),
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_S,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout[-5000:]}{done.stderr[-5000:]}"
-    return done.stdout
 
 
 def generate(python_programs: Path, document: Path, generator: str, target: Path, **properties: str) -> None:
@@ -82,9 +66,8 @@ def pay(node: NodeProcess, command: Sequence[str | Path], directory: Path) -> No
 def test_go(node: NodeProcess, document: Path, python_programs: Path, go: str, tmp_path: Path) -> None:
     module = shutil.copytree(HERE / "go", tmp_path / "module")
     generate(python_programs, document, "go", module / "client", packageName="client", withGoMod="false")
-    offline = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOPROXY": "off", "CGO_ENABLED": "0"}
-    run([go, "vet", "."], module, offline)
-    run([go, "build", "-o", "pay", "."], module, offline)
+    run([go, "vet", "."], module, OFFLINE_GO)
+    run([go, "build", "-o", "pay", "."], module, OFFLINE_GO)
     pay(node, [module / "pay"], module)
 
 
