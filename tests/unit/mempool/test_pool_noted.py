@@ -11,19 +11,19 @@ def test_what_is_noted_counts_and_is_listed_when_somebody_asks() -> None:
     for tx in (first, second):
         assert pools.pool.note(tx, NOW) == ()
     assert pools.pool.held_count == 2
-    assert pools.pool.entries_since(0) == []
-    assert pools.pool.find_listed(first.hash) is None
+    assert pools.pool.listed.entries_since(0) == []
+    assert pools.pool.listed.entries.get(first.hash) is None
     assert pools.order() == [first, second]
     assert (pools.pool.pending_count, pools.pool.held_count) == (2, 2)
 
 
-def test_every_question_about_all_lists_what_is_noted() -> None:
+def test_a_count_alone_lists_nothing() -> None:
     pools = PoolWithState()
-    pools.pool.note(transfer(1, 0), NOW)
-    assert pools.pool.pending_count == 1
-    pools.pool.note(transfer(2, 1), NOW)
-    assert pools.pool.queued_count == 1
-    pools.pool.note(transfer(3, 0), NOW)
+    for tx in (transfer(1, 0), transfer(2, 1), transfer(3, 0)):
+        pools.pool.note(tx, NOW)
+    assert (pools.pool.pending_count, pools.pool.queued_count) == (0, 0)
+    pools.pool.list_noted()
+    assert (pools.pool.pending_count, pools.pool.queued_count) == (2, 1)
     assert pools.listed() == [transfer(1, 0), transfer(3, 0), transfer(2, 1)]
 
 
@@ -35,8 +35,8 @@ def test_a_question_about_one_that_is_listed_lists_no_other() -> None:
     found = pools.pool.find(listed.hash)
     assert found is not None
     assert found.tx == listed
-    assert pools.pool.find_listed(listed.hash) is found
-    assert pools.pool.find_listed(noted.hash) is None
+    assert pools.pool.listed.entries.get(listed.hash) is found
+    assert pools.pool.listed.entries.get(noted.hash) is None
 
 
 def test_nothing_is_left_of_a_sender_whose_last_one_was_removed() -> None:
@@ -44,7 +44,7 @@ def test_nothing_is_left_of_a_sender_whose_last_one_was_removed() -> None:
     pools.admit(transfer(1, 0))
     pools.pool.remove(transfer(1, 0).hash)
     pools.pool.note(transfer(1, 0), NOW)
-    assert pools.pool.find_listed(transfer(1, 0).hash) is None
+    assert pools.pool.listed.entries.get(transfer(1, 0).hash) is None
 
 
 def test_what_is_listed_already_is_not_noted() -> None:
@@ -59,7 +59,7 @@ def test_one_of_a_sender_with_a_lane_is_listed_at_once() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 0))
     assert pools.pool.note(transfer(1, 1), NOW) == ()
-    assert [entry.local for entry in pools.pool.entries_since(0)] == [False, True]
+    assert [entry.local for entry in pools.pool.listed.entries_since(0)] == [False, True]
 
 
 def test_what_the_rules_refuse_is_gone_once_it_is_listed() -> None:
@@ -95,8 +95,8 @@ def test_a_block_lets_go_what_is_noted_and_tells_of_what_it_did_not_hold() -> No
     for tx in (held, passed, left):
         pools.pool.note(tx, NOW)
     assert pools.commit(held, transfer(1, 1, value=2)) == [(passed.hash, "nonce used")]
-    assert pools.pool.reason_dropped(passed.hash) == "nonce used"
-    assert pools.pool.reason_dropped(held.hash) is None
+    assert pools.pool.drops.get(passed.hash) == "nonce used"
+    assert pools.pool.drops.get(held.hash) is None
     assert pools.pool.held_count == 1
     assert pools.order() == [left]
 
@@ -121,7 +121,7 @@ def test_what_is_noted_behind_a_gap_expires_too() -> None:
     pools.pool.note(waits, NOW)
     pools.pool.note(ready, NOW)
     assert pools.expire(149) == []
-    assert pools.pool.find_listed(ready.hash) is None
+    assert pools.pool.listed.entries.get(ready.hash) is None
     assert pools.expire(150) == [(waits.hash, "expired")]
     assert pools.order() == [ready]
 
