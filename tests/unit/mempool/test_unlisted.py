@@ -51,8 +51,8 @@ def test_there_is_room_for_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("cairn.mempool.unlisted.MOST", 3)
     notes = noted(transfer(1, 0), transfer(2, 0), transfer(1, 1))
     assert not notes.add(transfer(3, 0), NOW, 0)
-    assert len(notes) == 3
-    assert address(3) not in notes
+    assert notes.count == 3
+    assert address(3) not in notes.by_sender
 
 
 def test_one_question_never_has_too_many_to_list() -> None:
