@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node_process import NodeProcess, wait_until
+from tests.support.node_process import NodeProcess, await_sleep, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.pages import Page, Terminal
 from tests.support.ports import free_ports
@@ -25,6 +25,7 @@ def shop_open(directory: Path) -> Iterator[Path]:
         shop = subprocess.Popen([sys.executable, "shop.py"], cwd=directory, stdout=out, stderr=subprocess.PIPE)
     try:
         yield printed
+        await_sleep(shop.pid)
         shop.send_signal(signal.SIGINT)
         _, complaint = shop.communicate(timeout=PATIENCE_S)
         assert (shop.returncode, complaint) == (0, b"")

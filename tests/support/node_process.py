@@ -38,21 +38,30 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
         time.sleep(0.01)
 
 
+def state_of(pid: int) -> str:
+    """What the process, or thread, is doing, as Linux names it; empty when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def is_alive(pid: int) -> bool:
     """Whether the process runs; one that has ended but is not yet reaped does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+    return state_of(pid) not in ("Z", "X", "")
 
 
 def is_stopped(pid: int) -> bool:
     """Whether the process is paused, as by SIGSTOP."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return state_of(pid) == "T"
+
+
+def await_sleep(pid: int) -> None:
+    """Return once the process, or thread, waits for something: before a signal whose handler is in Python.
+
+    Python calls that between two of its steps. A signal that comes just before it begins to wait is noticed after that.
+    """
+    wait_until(lambda: state_of(pid) == "S", PATIENCE_S, f"{pid} to wait")
 
 
 class NodeProcess:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 
+from tests.support.node_process import await_sleep
 from tests.support.pace import PATIENCE_S
 
 CTRL_C = "\x03"
@@ -66,6 +67,11 @@ class Terminal:
 
     def enter(self, text: str) -> None:
         os.write(self._leader, text.encode())
+
+    def press_ctrl_c(self) -> None:
+        """Once the program waits, for a key or for something else."""
+        await_sleep(self.process.pid)
+        self.enter(CTRL_C)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code, once all that it printed is read."""

@@ -15,7 +15,6 @@ from tests.support.node_process import NodeProcess, command
 from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
 from tests.support.public import get_anew
-from tests.support.terminal import CTRL_C
 
 ALICE = checksum_address(DEV_KEYS[5][0])
 STRANGER_KEY = bytes([7]) * 32
@@ -208,7 +207,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:
     with idle_user.at_terminal("send", "dev3", "dev2", "1", "--yes") as terminal:
         terminal.expect("sent       ")
         terminal.expect("waiting for its block")
-        terminal.enter(CTRL_C)
+        terminal.press_ctrl_c()
         terminal.expect("cairn: no longer waiting; `cairn tx 0x")
         assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
@@ -219,7 +218,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:
 def test_ctrl_c_at_a_question_sends_nothing(idle_user: User) -> None:
     with idle_user.at_terminal("send", "dev4", "dev2", "1") as terminal:
         terminal.expect("Send it? [y/N] ")
-        terminal.enter(CTRL_C)
+        terminal.press_ctrl_c()
         assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
     assert idle_user.json("mempool", "--from", "dev4") == []

@@ -19,7 +19,6 @@ from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
 from tests.support.public import get_anew, post_anew
 from tests.support.rpc import rpc
-from tests.support.terminal import CTRL_C
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
 
@@ -102,7 +101,7 @@ def test_the_live_view_survives_its_node(tmp_path: Path, port: int) -> None:
                 terminal.expect(f"● {user.url}")
                 height = pay(user.url)
                 terminal.expect(get_anew(f"{user.url}/block/{height}").json()["hash"])
-                terminal.enter(CTRL_C)
+                terminal.press_ctrl_c()
                 assert terminal.wait() == 0
             assert "Traceback" not in terminal.text
             # The cursor is shown again.
@@ -172,7 +171,7 @@ def test_a_chain_that_went_back_is_told_and_followed(tmp_path: Path) -> None:
                 replacing = get_anew(f"{user.url}/block/2").json()["hash"]
                 assert replacing in watching.out()
                 terminal.expect(replacing)
-                terminal.enter(CTRL_C)
+                terminal.press_ctrl_c()
                 assert terminal.wait() == 0
                 assert "Traceback" not in terminal.text
             assert watching.end(signal.SIGTERM) == 0

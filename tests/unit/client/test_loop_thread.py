@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 import pytest
 
 from cairn.client.loop_thread import LoopThread
+from tests.support.node_process import await_sleep
 from tests.support.pace import PATIENCE_S
 
 
@@ -33,11 +34,14 @@ class Endless:
 
 
 def test_an_interrupt_ends_the_iterator_and_is_all_that_is_raised() -> None:
-    loop, endless, main = LoopThread(), Endless(), threading.get_ident()
+    loop, endless, main = LoopThread(), Endless(), threading.main_thread()
 
     def interrupt() -> None:
         endless.is_waiting.wait(PATIENCE_S)
-        signal.pthread_kill(main, signal.SIGINT)
+        assert main.native_id is not None
+        assert main.ident is not None
+        await_sleep(main.native_id)
+        signal.pthread_kill(main.ident, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     items = loop.iterate(endless.items())
