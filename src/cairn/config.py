@@ -199,15 +199,18 @@ def _parse_environment(environ: Mapping[str, str]) -> dict[str, object]:
     for variable, text in environ.items():
         if variable.startswith(ENV_PREFIX) and variable not in COMMAND_VARIABLES:
             if variable not in names:
-                raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names)}")
+                raise InvalidConfig(f"unknown environment variable {variable}{_suggest(variable, names, ENV_PREFIX)}")
             name = names[variable]
             given[name] = _check(name, _from_text(TYPES[name], text), variable)
     return given
 
 
-def _suggest(unknown: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(unknown, list(known), n=1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+def _suggest(unknown: str, known: Iterable[str], prefix: str = "") -> str:
+    """`prefix` is what all have in common, and so says nothing."""
+    nearest = difflib.get_close_matches(
+        unknown.removeprefix(prefix), [name.removeprefix(prefix) for name in known], n=1
+    )
+    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""
 
 
 def _from_text(kind: Any, text: str) -> object:

@@ -109,6 +109,7 @@ def test_a_wrong_file_is_refused_and_the_key_named(file: str, message: str) -> N
     ("variable", "text", "message"),
     [
         ("CAIRN_PROT", "1", "unknown environment variable CAIRN_PROT; did you mean CAIRN_PORT?"),
+        ("CAIRN_FOO", "1", "unknown environment variable CAIRN_FOO"),
         ("CAIRN_PORT", "http", "CAIRN_PORT: expected a whole number, got 'http'"),
         ("CAIRN_PORT", "", "CAIRN_PORT: expected a whole number, got ''"),
         ("CAIRN_BLOCK_TIME_S", "soon", "CAIRN_BLOCK_TIME_S: expected a number, got 'soon'"),
