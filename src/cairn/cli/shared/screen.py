@@ -38,7 +38,7 @@ def print_lines(lines: Iterable[Line]) -> None:
 def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
     """One thing, a line for each of its parts."""
     width = max(len(name) for name, _ in pairs)
-    print_lines(Text(f"{name:<{width}}{GAP}", "bold").append(plain(value)) for name, value in pairs)
+    print_lines(Text.assemble((f"{name:<{width}}{GAP}", "bold"), plain(value)) for name, value in pairs)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None:

@@ -29,6 +29,12 @@ def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "a       1\nlonger  2\n        3\n"
 
 
+def test_only_the_names_of_pairs_are_bold(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_pairs([("a", "1"), ("b", Text("2", "red"))])
+    assert capsys.readouterr().out == "\x1b[1ma  \x1b[0m1\n\x1b[1mb  \x1b[0m\x1b[31m2\x1b[0m\n"
+
+
 def test_json_is_exact_and_spelled_as_the_node_spells_it(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"value": 2**256 - 1, "name": "größer"}
     print_json(value)
