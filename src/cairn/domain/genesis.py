@@ -60,6 +60,8 @@ DEV_KEYS: tuple[tuple[Address, bytes], ...] = tuple(
 """Address and private key of the mnemonic's first ten accounts (m/44'/60'/0'/0/0 to 9)."""
 
 DEV_CHAIN_ID = 1337
+DEV_BALANCE = 10_000 * COIN
+"""Of each account of a dev chain, at first."""
 DEV_TIMESTAMP = 1_735_689_600
 """2025-01-01T00:00:00Z; fixed, so that every dev chain has the same genesis block."""
 
@@ -172,7 +174,7 @@ def dev_genesis() -> Genesis:
         timestamp=DEV_TIMESTAMP,
         gas_price=GWEI,
         block_gas_limit=10_000 * TRANSFER_GAS,
-        alloc={address: 10_000 * COIN for address, _ in DEV_KEYS},
+        alloc={address: DEV_BALANCE for address, _ in DEV_KEYS},
     )
 
 

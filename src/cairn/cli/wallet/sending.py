@@ -18,7 +18,7 @@ from cairn.cli.wallet.nonces import find_missing, tell_missing, wait_confirmed
 from cairn.cli.wallet.transfers import TransferOrder
 from cairn.client import Account, AsyncClient
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
-from cairn.domain.genesis import COIN, DEV_CHAIN_ID
+from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS
 from cairn.domain.rules import Terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
@@ -67,11 +67,13 @@ class Sending:
             return
         sender = self._order.sender
         missing = -((state.balance - need) // COIN)
-        advice = f"; `cairn send dev0 {sender.name or state.address} {missing}coins` gives it some"
+        giver = 1 if sender.address == DEV_KEYS[0][0] else 0
+        advice = ""
+        if chain.chain_id == DEV_CHAIN_ID and missing * COIN < DEV_BALANCE:
+            advice = f"; `cairn send dev{giver} {sender.name or state.address} {missing}coins` gives it some"
         raise CommandFailed(
             f"{sender} holds {format_amount(state.balance)}, and needs {format_amount(need)}: "
-            f"{format_amount(self._order.value)} and a fee of {format_amount(fee)}"
-            + (advice if chain.chain_id == DEV_CHAIN_ID else ""),
+            f"{format_amount(self._order.value)} and a fee of {format_amount(fee)}" + advice,
             "INSUFFICIENT_FUNDS",
         )
 
@@ -124,7 +126,7 @@ class Sending:
 
     def _tell(self, what: str, text: str) -> None:
         if not self._as_json:
-            print_lines([Text(f"{what:<11}", "bold green").append(Text(text))])
+            print_lines([Text.assemble((f"{what:<11}", "bold green"), text)])
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from cairn.cli.shared.report import CommandFailed
 from cairn.cli.wallet.parties import Party
 from cairn.cli.wallet.sending import Sending
 from cairn.cli.wallet.transfers import TransferOrder, read_price
-from cairn.client.models import Chain
+from cairn.client.models import AccountState, Chain
+from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.types import Address
 
 CHAIN: dict[str, Any] = {
@@ -123,3 +124,19 @@ def test_the_question_names_the_most_that_can_be_paid(
     with pytest.raises(CommandFailed, match="nothing was sent"):
         Sending("http://node", order, False)._confirm(msgspec.convert(CHAIN, Chain))
     assert told in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("sender", "value", "advice"),
+    [
+        (0, 5 * COIN, "; `cairn send dev1 dev0 6coins` gives it some"),
+        (3, 5 * COIN, "; `cairn send dev0 dev3 6coins` gives it some"),
+        (0, 20_001 * COIN, ""),
+    ],
+)
+def test_nobody_is_advised_to_pay_himself_or_more_than_there_is(sender: int, value: int, advice: str) -> None:
+    payer = Party(DEV_KEYS[sender][0], f"dev{sender}")
+    order = TransferOrder(payer, Party(Address(bytes(20))), value, None, read_price(None, None, None))
+    with pytest.raises(CommandFailed) as failed:
+        Sending("http://node", order, False)._check_funds(msgspec.convert(CHAIN, Chain), AccountState("0x", 0, 0, 0))
+    assert str(failed.value).endswith(f"a fee of 21000 wei{advice}")
