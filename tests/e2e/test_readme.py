@@ -72,6 +72,8 @@ def test_a_chain_of_ones_own(page: str, terminal: Terminal, tmp_path: Path) -> N
     home = str(tmp_path / "home")
     placeholders = {"my-chain": home, "DIR": home, "ADDRESS=1000coins": f"{RICH}=1000coins"}
     init, run = [[placeholders.get(part, part) for part in parts[1:]] for parts in shown]
+    if page == "README.md":
+        assert run[-2:] == ["--port", "8646"], "the dev chain further up has the port that a node has unless told"
     terminal.run("cairn " + " ".join(init))
     assert sorted(path.name for path in Path(home).iterdir()) == ["cairn.toml", "genesis.json"]
     with NodeProcess.start([*run, "--port", "0"]) as chain:
