@@ -6,7 +6,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, GWEI
 from cairn.domain.types import MAX_UINT256
 
-_UNITS = {"": 1, "wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN}
+_UNITS = {"": 1, "wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN, "ether": COIN}
 _match = re.compile(r"(?P<whole>[0-9]{1,78})(?:\.(?P<part>[0-9]{1,78}))? ?(?P<unit>[a-z]*)").fullmatch
 
 GWEI_FROM = GWEI

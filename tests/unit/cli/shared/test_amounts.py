@@ -21,6 +21,7 @@ from cairn.domain.types import MAX_UINT256
         ("1.5coins", 3 * COIN // 2),
         ("1.50 coins", 3 * COIN // 2),
         ("1coin", COIN),
+        ("1ether", COIN),
         ("1.0", 1),
         ("0.000000000000000001coins", 1),
         # As a float it would be 10 wei short.
@@ -40,7 +41,7 @@ def test_amounts_are_exact(text: str, wei: int) -> None:
         ("1e18", "is no amount"),
         ("0x10", "is no amount"),
         ("1,000", "is no amount"),
-        ("1ether", "is no amount"),
+        ("1eth", "is no amount"),
         ("٣", "is no amount"),
         ("1" * 79, "is no amount"),
         ("1.5", "needs a unit, such as 1.5coins"),
