@@ -22,6 +22,7 @@ from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home, build_genesis, read_address
 from cairn.cli.node.options import flags_given, with_settings
 from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
+from cairn.cli.shared.usage import Program
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import spend_commands as wallet
 from cairn.cometbft import CometBFT
@@ -34,6 +35,7 @@ from cairn.store.discard import discard_journal
 from cairn.temporary import temporary_directory
 
 app = typer.Typer(
+    cls=Program,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,5 +1,6 @@
 """The commands up to the start of a node: options, refusals and their exit codes, and what init says."""
 
+import json
 import os
 import signal
 import subprocess
@@ -235,3 +236,25 @@ def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stderr.split())
     assert {name for name in loaded if name.startswith(unwanted)} == set()
+
+
+def test_a_negative_amount_is_named_as_what_it_is() -> None:
+    for command in ("send", "sign"):
+        result = cli.invoke(app, [command, "dev0", "dev1", "-1coin"], env=WIDE)
+        assert result.exit_code == 2
+        assert "'-1coin' is negative" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "detail"),
+    [
+        (["send", "dev0", "--json"], "Missing argument 'TO'."),
+        (["tx", "--json", "--nope"], "No such option: --nope"),
+        (["send", "dev0", "dev1", "-1", "--json"], "Invalid value: '-1' is negative"),
+    ],
+)
+def test_a_script_gets_json_also_for_a_wrong_use(arguments: list[str], detail: str) -> None:
+    result = cli.invoke(app, arguments)
+    problem = json.loads(result.stderr)
+    assert (result.exit_code, problem["exitCode"], problem["code"], result.stdout) == (2, 2, "USAGE", "")
+    assert problem["detail"].startswith(detail)

@@ -90,10 +90,14 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
 
 
 def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
+    print_problem(exit_code, detail, about, as_json)
+    return typer.Exit(exit_code)
+
+
+def print_problem(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> None:
     fields = {"exitCode": exit_code} | about | {"detail": detail}
     problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     print(printable(problem if as_json else f"cairn: {detail}"), file=sys.stderr)
-    return typer.Exit(exit_code)
 
 
 def warn(text: str) -> None:

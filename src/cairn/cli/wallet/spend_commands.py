@@ -14,6 +14,7 @@ from cairn.cli.node.options import (
     keystore_in,
 )
 from cairn.cli.shared.report import reported_errors
+from cairn.cli.shared.usage import PayingCommand
 
 PANEL = "Wallet"
 
@@ -54,7 +55,7 @@ Tip = Annotated[
 ]
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, cls=PayingCommand)
 def send(
     sender: Sender,
     to: Recipient,
@@ -85,7 +86,7 @@ def send(
         Sending(node, order, as_json).send(password_file, is_sure=yes, wait_s=None if no_wait else timeout)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command(rich_help_panel=PANEL, cls=PayingCommand)
 def sign(
     sender: Sender,
     to: Recipient,
