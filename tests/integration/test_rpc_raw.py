@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-import rlp
+import rlp  # type: ignore[import-untyped]
 from starlette.types import Message
 
 from cairn.api.rest import lookups
@@ -98,7 +98,7 @@ def test_how_long_a_receipt_is_waited_for() -> None:
     assert [receipt_wait_ms(given) for given in (None, 0, "0x0", 1, "0x2", "3", 10**9)] == [
         20_000, 20_000, 20_000, 1, 2, 3, 60_000
     ]  # fmt: skip
-    for wrong in ("soon", -1, 1.5, True, []):
+    for wrong in ("soon", -1, 1.5, True, {"ms": 1}):
         with pytest.raises(InvalidParams, match="timeout"):
             receipt_wait_ms(wrong)
 
@@ -140,10 +140,12 @@ def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatc
 
     async def check(node: RestNode) -> None:
         request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}
-        messages = iter([{"type": "http.request", "body": msgspec.json.encode(request)}, {"type": "http.disconnect"}])
+        messages: list[Message] = [
+            {"type": "http.request", "body": msgspec.json.encode(request)}, {"type": "http.disconnect"}
+        ]  # fmt: skip
 
         async def receive() -> Message:
-            return next(messages)
+            return messages.pop(0)
 
         async def send(message: Message) -> None:
             pass

@@ -375,12 +375,11 @@ def test_amounts_travel_as_strings_where_that_is_asked_for() -> None:
 def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 
-    class Counted(msgspec.json.Decoder[Any]):
-        def __init__(self, kind: type[Any], *, strict: bool) -> None:
-            made.append(kind)
-            super().__init__(kind, strict=strict)
+    def counted(kind: type[Any], *, strict: bool) -> msgspec.json.Decoder[Any]:
+        made.append(kind)
+        return msgspec.json.Decoder(kind, strict=strict)
 
-    monkeypatch.setattr(transport, "Decoder", Counted)
+    monkeypatch.setattr(transport, "Decoder", counted)
     monkeypatch.setattr(transport, "_LENIENT", {})
     address = "0x" + "aa" * 20
     account = answer(200, {"address": address, "balance": "7", "nonce": 1, "pendingNonce": 2})

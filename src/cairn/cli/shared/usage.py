@@ -18,16 +18,30 @@ _is_negative = re.compile(r"-[0-9].*").fullmatch
 class Program(TyperGroup):
     """All commands: with --json, also a wrong use is JSON, and not a box for people."""
 
-    def main(self, args: Sequence[str] | None = None, *more: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         given = sys.argv[1:] if args is None else list(args)
-        if not standalone_mode or "--json" not in given:
-            return super().main(args, *more, standalone_mode=standalone_mode, **extra)
+        for_script = standalone_mode and "--json" in given
         try:
-            sys.exit(super().main(given, *more, standalone_mode=False, **extra))
+            result = super().main(
+                args, prog_name, complete_var, standalone_mode and not for_script, windows_expand_args, **extra
+            )
+            return sys.exit(result) if for_script else result
         except _UsageError as wrong:
+            if not for_script:
+                raise
             print_problem(ExitCode.USAGE, wrong.format_message(), {"code": ExitCode.USAGE.name}, as_json=True)  # type: ignore[attr-defined]
             sys.exit(ExitCode.USAGE)
         except typer.Abort:
+            if not for_script:
+                raise
             sys.exit(ExitCode.REFUSED)
 
 
