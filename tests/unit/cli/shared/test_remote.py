@@ -21,7 +21,7 @@ def in_flight() -> errors.NodeUnreachable:
     ("error", "exit_code", "code", "says"),
     [
         (errors.NodeUnreachable("no answer", was_sent=False), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", "`cairn dev`"),
-        (in_flight(), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", f"`cairn tx {TX_HASH}` tells"),
+        (in_flight(), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", f"`cairn tx {TX_HASH}` shows it"),
         (errors.OutcomeUnknown(TX_HASH), ExitCode.UNREACHABLE, "OUTCOME_UNKNOWN", f"`cairn tx {TX_HASH}` at a node"),
         (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),

@@ -43,7 +43,7 @@ def test_a_key_is_found_by_name_and_by_address(tmp_path: Path) -> None:
 def test_no_key_is_overwritten_and_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keystore = Keystore(tmp_path)
     first = keystore.add("alice", DOCUMENT)
-    with pytest.raises(InvalidConfig, match="there is a key alice already"):
+    with pytest.raises(InvalidConfig, match="the key alice already exists"):
         keystore.add("alice", DOCUMENT | {"version": 4})
     # Nor by two commands that both saw that there was none.
     monkeypatch.setattr(keystore, "check_new", lambda name: None)

@@ -1,0 +1,62 @@
+"""tools/prose.py: each rule finds what it is for, and lets plain sentences pass."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import prose
+
+
+def findings(path: Path, text: str) -> list[str]:
+    path.write_text(text)
+    check = prose.check_page if path.suffix == ".md" else prose.check_source
+    return [finding.text for finding in check(path)]
+
+
+def test_the_texts_of_this_repository_pass() -> None:
+    assert [str(finding) for finding in prose.check_all()] == []
+
+
+def test_an_exception_is_a_file_that_exists() -> None:
+    assert [name for name in prose.WORDS["unedited"] if not (prose.ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("# A page\n\n[there](missing.md)\n", "broken link: missing.md"),
+        ("# A page\n\n[there](#nowhere)\n", "broken anchor: #nowhere"),
+        ("# A Page Like This\n", "heading in sentence case, please: Page, Like, This"),
+        ("# A page\n\nIt is is here.\n", "twice: is"),
+        ("# A page\n\nThe folders are the stages of\nits way.\n", "'stages of its way': say what the folders hold"),
+        ("# A page\n\nEvents come without a hole.\n", "'without a hole': no gap; none is skipped"),
+        ("# A page\n\nThey are seperate.\n", "'seperate': separate"),
+    ],
+)
+def test_what_is_wrong_on_a_page_is_found(tmp_path: Path, text: str, found: str) -> None:
+    assert findings(tmp_path / "page.md", text) == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Run a node with CometBFT\n\n[above](#run-a-node-with-cometbft)\n",
+        '<a id="old"></a>\n\n# A page: `GET /It` here\n\n[above](#old)\n',
+        "# A page\n\n```text\nthe the seperate [x](missing.md)\n```\n\nIn code: `seperate`.\n",
+        "# 1. Run it\n\n## Formats: What is here\n",
+        "# Made by the program\n\n<!-- reference: errors -->\n\n[below](#made)\n",
+    ],
+)
+def test_what_is_right_on_a_page_passes(tmp_path: Path, text: str) -> None:
+    assert findings(tmp_path / "page.md", text) == []
+
+
+def test_a_message_that_goes_on_in_the_next_line_is_read_whole(tmp_path: Path) -> None:
+    source = 'help = (\n    "Change a validator. It is meant "\n    "by its key."\n)\n'
+    assert findings(tmp_path / "help.py", source) == ["'is meant \" \"by its': identify it by …"]
+
+
+def test_the_place_is_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```\ncode\n```\n\nIt is is here.\n")
+    assert [str(finding) for finding in prose.check_page(page)] == [f"{page}:7: twice: is"]

@@ -1,0 +1,166 @@
+"""What a program can check of the texts that people read: `make check` runs it. Prints FILE:LINE and what is wrong.
+
+Pages: relative links and their anchors, headings in sentence case, words twice in a row, common misspellings, and words
+that have a plainer one. Texts in the source: phrases that readers stumbled over.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+WORDS = tomllib.loads(Path(__file__).with_name("prose.toml").read_text())
+
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+INLINE_CODE = re.compile(r"`[^`\n]*`")
+TARGET = re.compile(r"\]\([^)\n]*\)")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#{1,6} +(.*?)(?: *\{[^}]*\})?$", re.MULTILINE)
+ANCHOR = re.compile(r'<a id="([^"]+)"|\{ *#([\w-]+) *\}')
+REFERENCE = "<!-- reference: "
+GAP = r"""[\s"'#]+"""
+"""Between two words, also where a text goes on in the next line of a string or comment."""
+TWICE = re.compile(r"\b([a-z]+)\s+\1\b", re.IGNORECASE)
+
+
+class Finding(NamedTuple):
+    path: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path}:{self.line}: {self.text}"
+        )
+
+
+def blanked(pattern: re.Pattern[str], text: str, filling: str = " ") -> str:
+    """`text` without what matches, and with every line where it was."""
+    return pattern.sub(lambda found: re.sub(r"[^\n]", filling, found[0]), text)
+
+
+def prose_of(markdown: str) -> str:
+    """Only what is read as sentences: no code, comments or link targets."""
+    for pattern in (FENCE, COMMENT, TARGET):
+        markdown = blanked(pattern, markdown)
+    # A name stands between the words around it.
+    return blanked(INLINE_CODE, markdown, "0")
+
+
+def line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def slug(heading: str) -> str:
+    """As MkDocs names the anchor of a heading."""
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+@cache
+def anchors_of(page: Path) -> frozenset[str] | None:
+    """None for a page that has more of them than stand in it: `make docs` checks those."""
+    text = page.read_text()
+    if REFERENCE in text:
+        return None
+    named = {first or second for first, second in ANCHOR.findall(text)}
+    return frozenset(named | {slug(heading) for heading in HEADING.findall(blanked(FENCE, text))})
+
+
+def broken_links(page: Path, text: str) -> Iterator[Finding]:
+    readable = blanked(INLINE_CODE, blanked(FENCE, text))
+    for link in LINK.finditer(readable):
+        target = page.parent / link[1] if link[1] else page
+        line = line_of(readable, link.start())
+        if not target.exists():
+            yield Finding(page, line, f"broken link: {link[1]}")
+        elif link[2] and target.suffix == ".md":
+            anchors = anchors_of(target.resolve())
+            if anchors is not None and link[2] not in anchors:
+                yield Finding(page, line, f"broken anchor: {link[1]}#{link[2]}")
+
+
+def headings_in_title_case(page: Path, text: str) -> Iterator[Finding]:
+    names = set(WORDS["names"])
+    for heading in HEADING.finditer(blanked(FENCE, text)):
+        title = blanked(INLINE_CODE, heading[1])
+        # A sentence may begin after a colon, a full stop or a number.
+        rest = re.sub(r"(?:^[\d.]+ +|^\W*|[:.] +)\w[\w'-]*", "", title)
+        capitals = [word for word in re.findall(r"[\w.]+", rest) if word[0].isupper() and word.strip(".") not in names]
+        if capitals:
+            yield Finding(
+                page, line_of(text, heading.start()), f"heading in sentence case, please: {', '.join(capitals)}"
+            )
+
+
+@cache
+def patterns_of(table: str) -> list[tuple[re.Pattern[str], str]]:
+    return [
+        (re.compile(rf"\b{pattern}\b".replace(" ", GAP), re.IGNORECASE), advice)
+        for pattern, advice in WORDS[table].items()
+    ]
+
+
+def phrases(path: Path, text: str, table: str) -> Iterator[Finding]:
+    for pattern, advice in patterns_of(table):
+        for found in pattern.finditer(text):
+            yield Finding(path, line_of(text, found.start()), f"{' '.join(found[0].split())!r}: {advice}")
+
+
+def repeated_words(page: Path, text: str) -> Iterator[Finding]:
+    for found in TWICE.finditer(text):
+        if found[1].lower() not in WORDS["twice"]:
+            yield Finding(page, line_of(text, found.start()), f"twice: {found[1]}")
+
+
+def check_page(page: Path) -> Iterator[Finding]:
+    text = page.read_text()
+    prose = prose_of(text)
+    yield from broken_links(page, text)
+    yield from headings_in_title_case(page, text)
+    yield from repeated_words(page, prose)
+    for table in ("riddles", "plainer", "misspelt"):
+        yield from phrases(page, prose, table)
+
+
+def check_source(path: Path) -> Iterator[Finding]:
+    """Help texts, messages, docstrings and comments alike."""
+    text = path.read_text()
+    for table in ("riddles", "misspelt"):
+        yield from phrases(path, text, table)
+
+
+def pages() -> list[Path]:
+    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return edited(written)
+
+
+def sources() -> list[Path]:
+    code = ROOT / "src" / "cairn"
+    files = [path for kind in ("py", "js", "html") for path in code.rglob(f"*.{kind}")]
+    return edited(files)
+
+
+def edited(files: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in files if not str(path.relative_to(ROOT)).startswith(tuple(WORDS["unedited"])))
+
+
+def check_all() -> list[Finding]:
+    checks: Iterable[Iterator[Finding]] = (*map(check_page, pages()), *map(check_source, sources()))
+    return [finding for found in checks for finding in found]
+
+
+def main() -> int:
+    findings = check_all()
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
