@@ -17,7 +17,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -36,11 +36,12 @@ setup: $(STAMP) ## Create .venv with everything pinned
 dev: $(RUNTIME) ## Run a dev chain: make dev ARGS="--port 9000"
 	@$(BIN)/cairn dev $(ARGS)
 
-check: $(STAMP) ## Lint, types, layers and unit tests, also of the explorer's JavaScript
+check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explorer's JavaScript
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/prose.py
 	@$(MAKE) --no-print-directory check-js
 	@$(MAKE) --no-print-directory test-unit
 
@@ -94,6 +95,9 @@ newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clon
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
+
+diagrams: $(STAMP) ## Draw docs/images/*.svg from their sources
+	$(BIN)/python tools/diagrams.py
 
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)

@@ -1,9 +1,6 @@
 """The docs site: builds without a warning, asks nobody else for anything, and its reference is complete."""
 
-import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -15,11 +12,10 @@ from cairn import client
 from cairn.api.description.asyncapi import asyncapi_document
 from cairn.api.errors import ANSWERS
 from tests.support.described import DOCUMENT
+from tests.support.docs_site import build_site
 from tests.support.pages import ROOT
 from tools.reference.hook import on_page_markdown
 
-COMMAND = re.findall(r"python -m (mkdocs build .*)", (ROOT / "Makefile").read_text())[0].split()
-"""As `make docs` has it."""
 LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 """Elements that a browser fetches on its own, and by which attribute; what a person clicks on may lead anywhere."""
 
@@ -27,15 +23,9 @@ LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    done = build("--site-dir", str(target))
+    done = build_site("--site-dir", str(target))
     assert done.returncode == 0, done.stderr
     return target
-
-
-def build(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *COMMAND, *options]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("link", ["missing.md", "index.md#missing"])
@@ -44,7 +34,7 @@ def test_a_broken_link_stops_the_build(tmp_path: Path, link: str) -> None:
     (tmp_path / "mkdocs.yml").write_text(f"site_name: x\nvalidation:\n{settings}\n")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text(f"[there is none]({link})\n")
-    done = build("--config-file", str(tmp_path / "mkdocs.yml"), "--site-dir", str(tmp_path / "site"))
+    done = build_site("--config-file", str(tmp_path / "mkdocs.yml"), "--site-dir", str(tmp_path / "site"))
     assert done.returncode != 0
     assert "missing" in done.stderr
 

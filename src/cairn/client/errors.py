@@ -117,7 +117,7 @@ class ApiError(ClientError):
         self.retry_after_s = retry_after_s
         """After how many seconds the node suggests to try again."""
         self.was_repeated = False
-        """Whether an earlier attempt may have been accepted and its answer lost: NONCE_TOO_LOW may be its own effect."""
+        """An earlier attempt may have been accepted and its answer lost: NONCE_TOO_LOW may then be its own effect."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"
