@@ -17,7 +17,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -95,6 +95,9 @@ newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clon
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
+
+recording: $(STAMP) programs ## Record README's terminal session anew: docs/images/terminal.svg
+	$(BIN)/python tools/recording.py
 
 diagrams: $(STAMP) ## Draw docs/images/*.svg from their sources
 	$(BIN)/python tools/diagrams.py
