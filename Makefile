@@ -60,7 +60,7 @@ test-node: $(STAMP) cometbft programs js ## The tests between unit and network: 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
 
-interop: $(STAMP) cometbft ## Use the node with clients of others: generated ones, go-ethereum; needs more tools than `test`
+interop: $(STAMP) cometbft ## Use the node with clients of others: generated ones, go-ethereum, cast, hardhat, web3.py, Java; needs more tools than `test`
 	@PYTHON="$(PYTHON)" sh tools/interop.sh
 	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/interop
 

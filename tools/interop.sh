@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs what `make interop` needs beyond `make test`, each part pinned: a generator of clients with its Java and the
-# packages of its Python client (.tools/interop/python), spectral and a TypeScript compiler (tests/interop/js), and the
-# modules of the Go client and go-ethereum (tests/interop/go and geth). A part that its registry does not give is said by
-# name, and so is each test that needs it.
+# Installs what `make interop` needs beyond `make test`, each part pinned: a generator of clients with its Java, the packages
+# of its Python client and web3.py's tests (.tools/interop/python); spectral, a TypeScript compiler, foundry's cast and
+# hardhat (tests/interop/js); the modules of the Go client and go-ethereum (tests/interop/go and geth); and a JDK from the
+# system. A part that its registry does not give is said by name, and so is each test that needs it.
 set -eu
 : "${PYTHON:=python3}"
 installed="$PWD/.tools/interop"
@@ -30,6 +30,7 @@ go_part() {
     echo "$go" >"$installed/go"
 }
 
+sh tools/programs.sh interop || missing "the system's packages"
 python_part || missing "PyPI"
 sh tools/js.sh tests/interop/js || missing "the npm registry"
 go_part || missing "the Go module proxy"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the programs are here which tests use and which come from the system: curl, openssl, a C compiler, nginx,
-# and a Chromium (CHROMIUM=... and NGINX=... name one that is not on the path). Run as root on Debian or Ubuntu, it installs
-# them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
+# and a Chromium (CHROMIUM=... and NGINX=... name one that is not on the path); with `interop`, a JDK. Run as root on Debian
+# or Ubuntu, it installs them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
 set -eu
 
 # need PACKAGE COMMAND...: any of the commands will do.
@@ -15,11 +15,15 @@ need() {
 }
 
 missing=
-need curl curl
-need openssl openssl
-need "gcc libc6-dev" cc gcc clang
-need chromium "${CHROMIUM:-}" chromium chromium-browser google-chrome
-need nginx-light "${NGINX:-}" nginx /usr/sbin/nginx
+if [ "${1:-}" = interop ]; then
+    need default-jdk-headless javac
+else
+    need curl curl
+    need openssl openssl
+    need "gcc libc6-dev" cc gcc clang
+    need chromium "${CHROMIUM:-}" chromium chromium-browser google-chrome
+    need nginx-light "${NGINX:-}" nginx /usr/sbin/nginx
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
