@@ -39,6 +39,7 @@ def test_signatures_are_those_of_a_wallet(tmp_path: Path) -> None:
         assert await call(node, "personal_sign", MESSAGE, ALICE) == signed
         assert await call(node, "personal_sign", MESSAGE, ALICE, "password") == signed
         typed = Account.sign_message(encode_typed_data(full_message=TYPED), dev_account(1).key).signature.to_0x_hex()
+        assert await call(node, "eth_signTypedData", BOB, TYPED) == typed
         assert await call(node, "eth_signTypedData_v4", BOB, TYPED) == typed
         assert await call(node, "eth_signTypedData_v4", BOB, json.dumps(TYPED)) == typed
 
@@ -114,7 +115,8 @@ def test_for_strangers_and_out_of_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["eth_sign", "personal_sign", "eth_signTypedData_v4", "eth_signTransaction", "anvil_nodeInfo"]
+    "method",
+    ["eth_sign", "personal_sign", "eth_signTypedData", "eth_signTypedData_v4", "eth_signTransaction", "anvil_nodeInfo"],
 )
 def test_no_other_chain_has_them(tmp_path: Path, method: str) -> None:
     async def check(node: RestNode) -> None:

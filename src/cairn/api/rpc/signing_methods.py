@@ -35,6 +35,7 @@ class SigningMethods:
             {
                 "eth_sign": self.sign,
                 "personal_sign": self.personal_sign,
+                "eth_signTypedData": self.sign_typed_data,
                 "eth_signTypedData_v4": self.sign_typed_data,
                 "eth_signTransaction": self.sign_transaction,
             },
