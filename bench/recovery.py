@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
 
-from coincurve._libsecp256k1 import ffi, lib
-from coincurve.context import GLOBAL_CONTEXT
+from btclib_libsecp256k1 import ffi, lib
+from btclib_libsecp256k1.context import ctx
 
 from bench.workload import account
 from cairn.domain.crypto import keccak256, sign_digest
@@ -70,14 +70,13 @@ def _sample(asker: Connection) -> None:
 
 
 def _recover_cost_us(digest: bytes, signature: bytes) -> float:
-    context = GLOBAL_CONTEXT.ctx
     parsed = ffi.new("secp256k1_ecdsa_recoverable_signature *")
     public_key = ffi.new("secp256k1_pubkey *")
 
     def recover(times: int) -> None:
         for _ in range(times):
-            lib.secp256k1_ecdsa_recoverable_signature_parse_compact(context, parsed, signature[:64], signature[64])
-            if not lib.secp256k1_ecdsa_recover(context, public_key, parsed, digest):
+            lib.secp256k1_ecdsa_recoverable_signature_parse_compact(ctx, parsed, signature[:64], signature[64])
+            if not lib.secp256k1_ecdsa_recover(ctx, public_key, parsed, digest):
                 raise RuntimeError("libsecp256k1 could not recover a key from its own signature")
 
     recover(_WARM_UP)

@@ -3,11 +3,11 @@
 import re
 from functools import lru_cache
 
-import sha3
-from coincurve import PrivateKey
-from coincurve._libsecp256k1 import ffi, lib
-from coincurve.context import GLOBAL_CONTEXT
-from coincurve.flags import EC_UNCOMPRESSED
+from btclib_libsecp256k1 import ffi, lib
+from btclib_libsecp256k1.context import ctx
+from btclib_libsecp256k1.keys import UNCOMPRESSED, pubkey_from_prvkey
+from btclib_libsecp256k1.recovery import sign
+from tiny_keccak import keccak256
 
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.types import Address
@@ -16,8 +16,18 @@ CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D
 HALF_ORDER = CURVE_ORDER // 2
 _HALF_ORDER_BYTES = HALF_ORDER.to_bytes(32, "big")
 
-# Looked up once, and called without the classes of coincurve: recovery is the hot path of the node.
-_context = GLOBAL_CONTEXT.ctx
+__all__ = [
+    "CURVE_ORDER",
+    "HALF_ORDER",
+    "address_of_key",
+    "checksum_address",
+    "keccak256",
+    "parse_address",
+    "recover_sender",
+    "sign_digest",
+]
+
+# Looked up once, and called without the checks of the binding's own functions: recovery is the hot path of the node.
 _new = ffi.new
 _buffer = ffi.buffer
 _parse = lib.secp256k1_ecdsa_recoverable_signature_parse_compact
@@ -28,17 +38,10 @@ _PUBLIC_KEY = ffi.typeof("secp256k1_pubkey *")
 _POINT = ffi.typeof("unsigned char[65]")
 _SIZE = ffi.typeof("size_t *")
 
-_keccak_256 = sha3.keccak_256
-
 _is_address = re.compile(r"0x[0-9a-fA-F]{40}").fullmatch
 # The bit that tells a small letter from its capital, at each place where the table's set has the character.
 _CASE_BIT_OF_LETTERS = bytes(0x20 * (chr(code) in "abcdef") for code in range(256))
 _CASE_BIT_OF_HIGH_DIGITS = bytes(0x20 * (chr(code) in "89abcdef") for code in range(256))
-
-
-def keccak256(data: bytes) -> bytes:
-    digest: bytes = _keccak_256(data).digest()
-    return digest
 
 
 def recover_sender(digest: bytes, signature: bytes) -> Address:
@@ -55,14 +58,14 @@ def recover_sender(digest: bytes, signature: bytes) -> Address:
         raise InvalidSignature("s is in the upper half of the curve order")
     # The buffers are new on each call: the library runs without the interpreter lock, so shared ones would race.
     parsed = _new(_SIGNATURE)
-    if not _parse(_context, parsed, signature, parity):
+    if not _parse(ctx, parsed, signature, parity):
         raise InvalidSignature("r is not below the curve order")
     public_key = _new(_PUBLIC_KEY)
-    if not _recover(_context, public_key, parsed, digest):
+    if not _recover(ctx, public_key, parsed, digest):
         raise InvalidSignature("no key can have made this signature")
     point = _new(_POINT)
-    _serialize(_context, point, _new(_SIZE, 65), public_key, EC_UNCOMPRESSED)
-    return Address(_keccak_256(_buffer(point)[1:65]).digest()[12:])
+    _serialize(ctx, point, _new(_SIZE, 65), public_key, UNCOMPRESSED)
+    return Address(keccak256(_buffer(point)[1:65])[12:])
 
 
 def sign_digest(digest: bytes, private_key: bytes, entropy: bytes = b"") -> bytes:
@@ -70,22 +73,19 @@ def sign_digest(digest: bytes, private_key: bytes, entropy: bytes = b"") -> byte
 
     With 32 bytes of `entropy` (its section 3.6) the same digest gives another signature, as good as the first.
     """
-    if not entropy:
-        return PrivateKey(private_key).sign_recoverable(digest, hasher=None)
-    # The library's own way to choose the nonce, with these bytes added.
-    added = ffi.new("uint8_t[32]", entropy)
-    return PrivateKey(private_key).sign_recoverable(digest, hasher=None, custom_nonce=(ffi.NULL, added))
+    signature, parity = sign(digest, private_key, entropy or None)
+    return signature + bytes([parity])
 
 
 def address_of_key(private_key: bytes) -> Address:
-    return Address(keccak256(PrivateKey(private_key).public_key.format(compressed=False)[1:])[12:])
+    return Address(keccak256(pubkey_from_prvkey(private_key, compressed=False)[1:])[12:])
 
 
 @lru_cache(maxsize=4096)
 def checksum_address(address: Address) -> str:
     """The EIP-55 spelling: a letter is a capital where the hash of the lower-case text has a digit of 8 or more."""
     lower = address.hex().encode()
-    digest = _keccak_256(lower).hexdigest()[:40].encode()
+    digest = keccak256(lower).hex()[:40].encode()
     letters = int.from_bytes(lower.translate(_CASE_BIT_OF_LETTERS), "big")
     raised = int.from_bytes(digest.translate(_CASE_BIT_OF_HIGH_DIGITS), "big")
     return "0x" + (int.from_bytes(lower, "big") ^ (letters & raised)).to_bytes(40, "big").decode()
