@@ -40,6 +40,7 @@ check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explor
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/prose.py
 	@$(MAKE) --no-print-directory check-js

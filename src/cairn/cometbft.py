@@ -162,10 +162,9 @@ def _prctl(option: int, value: int) -> None:
 
 def die_with_parent(number: signal.Signals) -> None:
     """Have the system send this process `number` when its parent ends, where it can (Linux)."""
-    if not sys.platform.startswith("linux"):
-        return
-    parent = os.getppid()
-    _prctl(_PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:
-        # It ended before the system knew that we care.
-        os.kill(os.getpid(), number)
+    if sys.platform.startswith("linux"):
+        parent = os.getppid()
+        _prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            # It ended before the system knew that we care.
+            os.kill(os.getpid(), number)

@@ -29,7 +29,7 @@ from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavail
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
-from cairn.store.directory import make_directory, sync_directory, write_file
+from cairn.store.directory import make_directory, sync_directory, sync_file, write_file
 from cairn.store.reader import ChainReader
 
 FORMAT = 2
@@ -243,7 +243,7 @@ def _save(path: Path, chunk: bytes) -> bytes:
     with os.fdopen(file, "wb") as stream:
         stream.write(chunk)
         stream.flush()
-        os.fdatasync(stream.fileno())
+        sync_file(stream.fileno())
     return hashlib.sha256(chunk).digest()
 
 
