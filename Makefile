@@ -17,7 +17,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording matrix
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -150,7 +150,11 @@ lock: $(STAMP) ## Regenerate the hash-pinned requirements from requirements/*.in
 	$(UV_COMPILE) --upgrade -o requirements/go.txt requirements/go.in
 	$(UV_COMPILE) --upgrade -o requirements/node.txt requirements/node.in
 	$(UV_COMPILE) --upgrade -c requirements/dev.txt -o requirements/interop.txt requirements/interop.in
+	$(UV_COMPILE) --upgrade -o requirements/release.txt requirements/release.in
 	$(UV_COMPILE) --upgrade -o requirements/uv.txt requirements/uv.in
 
+release: $(STAMP) ## Build what is published into dist/, twice and the same, try it, and say what is in it and where it is from
+	$(BIN)/python tools/release.py
+
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools dist site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results

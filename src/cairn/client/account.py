@@ -60,7 +60,11 @@ class Account:
         so is one that names the address of another key.
         """
         # It brings a hundred modules that whoever has the key at hand does not need.
-        from cairn.client.keystore import unlock  # noqa: PLC0415
+        try:
+            from cairn.client.keystore import unlock  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            # The client's own distribution leaves it out, because it outweighs all the rest.
+            raise ModuleNotFoundError(f"{error}: pip install 'cairn-client[keystore]'", name=error.name) from None
 
         return cls(unlock(keystore, password))
 

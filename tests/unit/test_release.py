@@ -1,0 +1,62 @@
+"""What a release says of itself, and the files of the forge, which only run what everybody can run."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import cairn
+from tools.release import CLIENT, CLIENT_PARTS, ReleaseError, changes, statement, version
+
+ROOT = Path(__file__).parents[2]
+CHANGELOG = (
+    "# Changelog\n\n## Unreleased\n\n- Soon.\n\n## 0.2.0 (2027-01-02)\n\nMore.\n\n- It flies.\n\n## 0.1.0\n- First.\n"
+)
+
+
+def project(directory: Path) -> dict[str, list[str]]:
+    described: dict[str, list[str]] = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+    return described
+
+
+def test_the_version_is_said_in_one_place() -> None:
+    assert version() == cairn.__version__
+    assert [project(directory)["dynamic"] for directory in (ROOT, CLIENT)] == [["version"]] * 2
+
+
+def test_the_client_asks_for_a_part_of_what_the_node_asks_for() -> None:
+    assert set(project(CLIENT)["dependencies"]) < set(project(ROOT)["dependencies"])
+    assert project(CLIENT)["classifiers"] == project(ROOT)["classifiers"]
+    assert [part for part in CLIENT_PARTS if not (ROOT / "src" / "cairn" / part).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"), [("Unreleased", "- Soon.\n"), ("0.2.0", "More.\n\n- It flies.\n"), ("0.1.0", "- First.\n")]
+)
+def test_the_changes_of_a_version_are_its_section(wanted: str, text: str) -> None:
+    assert changes(CHANGELOG, wanted) == text
+
+
+def test_a_version_without_a_section_is_not_released() -> None:
+    with pytest.raises(ReleaseError, match=r"'## 0\.3\.0'"):
+        changes(CHANGELOG, "0.3.0")
+
+
+def test_the_statement_names_the_files_the_commit_and_what_was_pinned(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"abc")
+    said = statement([tmp_path / "a.whl"], "f" * 40, "urn:me")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert said["subject"] == [{"name": "a.whl", "digest": {"sha256": digest}}]
+    assert "'gitCommit': '" + "f" * 40 in str(said["predicate"])
+    assert "requirements/runtime.txt" in str(said["predicate"])
+
+
+def test_the_forge_runs_only_make_targets() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    runs = [line for path in workflows for line in re.findall(r"^\s*(?:- )?run:(.*)$", path.read_text(), re.MULTILINE)]
+    assert runs
+    assert [
+        line for line in runs if not (made := re.fullmatch(r" make ([a-z-]+)", line)) or made[1] not in targets
+    ] == []
