@@ -106,4 +106,6 @@ def test_a_place_without_a_reference_stops_the_build() -> None:
 
 
 def test_docstrings_are_left_to_their_plugin() -> None:
-    assert on_page_markdown("<!-- reference: cairn.client -->\n") == "::: cairn.client\n"
+    options = "    options:\n      inherited_members:"
+    assert on_page_markdown("<!-- reference: cairn.client -->\n") == f"::: cairn.client\n{options} False\n"
+    assert on_page_markdown("<!-- reference: cairn.Client -->\n") == f"::: cairn.Client\n{options} True\n"
