@@ -34,6 +34,7 @@ TXS = "src/cairn/domain/txs.py"
 ENTRY = "src/cairn/mempool/entry.py"
 ORDER = "src/cairn/mempool/order.py"
 POOL = "src/cairn/mempool/pool.py"
+PAGES = "src/cairn/mempool/pool_pages.py"
 UNLISTED = "src/cairn/mempool/unlisted.py"
 
 AMOUNTS_CHECKED = "if len(to) != 20 or data or len(items[1]) > 32 or len(items[4]) > 32:"
@@ -107,14 +108,14 @@ EQUIVALENTS = (
     ),
     Equivalent(
         CRYPTO,
-        "_serialize(_context, point, _new(_SIZE, 65), public_key, EC_UNCOMPRESSED)",
+        "_serialize(ctx, point, _new(_SIZE, 65), public_key, UNCOMPRESSED)",
         "65",
         "66",
         "the library writes 65 bytes wherever it has room for them",
     ),
     Equivalent(
         CRYPTO,
-        "return Address(_keccak_256(_buffer(point)[1:65]).digest()[12:])",
+        "return Address(keccak256(_buffer(point)[1:65])[12:])",
         "65",
         "66",
         "the point has 65 bytes",
@@ -171,10 +172,10 @@ EQUIVALENTS = (
     ),
     Equivalent(ORDER, "return (arrival << 64) + nonce", "64", "65", BID_BITS),
     Equivalent(ORDER, "return entry.waits_since << 64 | entry.seq", "64", "65", BID_BITS),
-    Equivalent(POOL, "shown = list(islice(self._entries_after(after), limit + 1))", "1", "2", ONE_TOO_MANY),
-    Equivalent(POOL, "shown = lane.entries_from(first_nonce)[: limit + 1]", "1", "2", ONE_TOO_MANY),
+    Equivalent(PAGES, "shown = list(islice(_entries_after(order, after), limit + 1))", "1", "2", ONE_TOO_MANY),
+    Equivalent(PAGES, "shown = lane.entries_from(first_nonce)[: limit + 1]", "1", "2", ONE_TOO_MANY),
     Equivalent(
-        POOL,
+        PAGES,
         'next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None',
         "0",
         "1",
