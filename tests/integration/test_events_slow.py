@@ -29,8 +29,8 @@ from tests.support.pace import PATIENCE_S
 from tests.support.virtual_time import virtual_loop
 
 SMALL = Settings(ws_buffer_bytes=8_192, ws_stall_timeout_s=0.3)
-HELD_BYTES = 8_192 + 64 * 150
-"""What the process may hold for one socket: its buffer and the chunk that overfilled it."""
+HELD_BYTES = 8_192 + 64 * 200
+"""What the process may hold for one socket: its buffer and the chunk of messages that overfilled it."""
 
 ONE_READ_BYTES = 256 * 1024
 """What the event loop reads at once, and answers before it looks at the buffer again."""
