@@ -13,10 +13,9 @@ from typing import Protocol
 import structlog
 from websockets.frames import CloseCode
 
-from cairn.api.errors import FollowLimit
+from cairn.api.events.followed_txs import FollowedTxs
 from cairn.api.events.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
 from cairn.api.events.subscriber import Connection, Subscriber
-from cairn.api.server.client_shares import Shares
 from cairn.config import Settings
 from cairn.core.gateway import Phase
 from cairn.domain.errors import BlockNotFound, Fatal, Unavailable
@@ -27,10 +26,7 @@ CHUNK_FRAMES = 64
 STEP_FRAMES = 256
 """Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
 CACHED_BLOCKS = 1_024
-MAX_FOLLOWED = 100_000
-"""Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
 RETRY_S = 1.0
-HASH_SIZE = 32
 NOT_IN_A_BLOCK = -1
 """Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
 CHAIN_REVERTED = 4205
@@ -62,20 +58,38 @@ class BlockSource(Protocol):
         """What was read cannot be what was written: the worker must end."""
 
 
+class BlockFrames:
+    """What sockets are told of the newest blocks, encoded once for all of them."""
+
+    def __init__(self, source: BlockSource) -> None:
+        self._source = source
+        self._recent: dict[int, bytes] = {}
+
+    def get(self, height: int) -> bytes:
+        frame = self._recent.get(height)
+        if frame is None:
+            frame = encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
+            if len(self._recent) >= CACHED_BLOCKS:
+                del self._recent[next(iter(self._recent))]
+            self._recent[height] = frame
+        return frame
+
+    def clear(self) -> None:
+        self._recent.clear()
+
+
 class EventHub:
     """Everything runs in callbacks of one event loop, and no callback waits: no event can slip in between."""
 
     def __init__(self, source: BlockSource, settings: Settings) -> None:
         self._source = source
-        self._max_followed = settings.ws_max_followed
-        self._shares = Shares(MAX_FOLLOWED)
+        self._followed = FollowedTxs(settings.ws_max_followed)
         self._subscribers: set[Subscriber] = set()
-        self._followers: dict[TxHash, set[Subscriber]] = {}
         self._height = -1
         """What the sockets are told of; it follows `_committed` block by block."""
         self._committed = -1
         self._queue: deque[Subscriber] = deque()
-        self._recent: dict[int, bytes] = {}
+        self._block_frames = BlockFrames(source)
         self._step_due = False
         self._ask: Callable[[TxHash], None] = lambda tx_hash: None
         self.is_closing = False
@@ -104,13 +118,9 @@ class EventHub:
 
     def detach(self, subscriber: Subscriber) -> None:
         self._subscribers.discard(subscriber)
-        for tx_hash in subscriber.followed:
-            self._forget(subscriber, tx_hash)
-        self._shares.give_back(subscriber.client, len(subscriber.followed))
-        subscriber.followed.clear()
+        self._followed.remove_all(subscriber)
         # It may still be in the queue: nothing must be read for it there.
         subscriber.next_height = None
-        subscriber.due.clear()
         subscriber.replies.clear()
 
     def reply(self, subscriber: Subscriber, frame: bytes) -> None:
@@ -145,41 +155,22 @@ class EventHub:
         location = self._source.find_location(tx_hash)
         # The store may already show a block that the sockets are not told of yet: it then comes with its block.
         has_ended = location is not None and location[0] <= self._height
-        # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
-        if len(subscriber.due if has_ended else subscriber.followed) >= self._max_followed:
-            raise FollowLimit(f"a socket follows at most {self._max_followed} transactions at once")
-        if not self._shares.take(subscriber.client):
-            raise FollowLimit("too many transactions are followed on this node; follow fewer, or later")
-        subscriber.followed.add(tx_hash)
-        if location is not None and has_ended:
-            self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
-            return
-        self._followers.setdefault(tx_hash, set()).add(subscriber)
+        self._followed.add(subscriber, tx_hash, has_ended)
         if location is None:
             self._ask(tx_hash)
+        elif has_ended:
+            self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
 
     def unfollow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
         """Whatever is due for the transaction is not written any more."""
-        if tx_hash in subscriber.followed:
-            subscriber.followed.remove(tx_hash)
-            self._shares.give_back(subscriber.client)
-            self._forget(subscriber, tx_hash)
-            subscriber.due = [end for end in subscriber.due if end[2] != tx_hash]
-            heapq.heapify(subscriber.due)
+        self._followed.remove(subscriber, tx_hash)
 
     def is_followed(self, tx_hash: TxHash) -> bool:
-        return tx_hash in self._followers
+        return tx_hash in self._followed
 
     def on_unsure(self, listener: Callable[[TxHash], None]) -> None:
         """`listener` is told of every followed transaction that the store does not show: only the core knows it."""
         self._ask = listener
-
-    def _forget(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
-        followers = self._followers.get(tx_hash)
-        if followers is not None:
-            followers.discard(subscriber)
-            if not followers:
-                del self._followers[tx_hash]
 
     # The core's side.
 
@@ -189,16 +180,15 @@ class EventHub:
         self._schedule_step()
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
-        followers = self._followers.pop(tx_hash, None)
-        if followers:
+        if tx_hash in self._followed:
             frame = encode_frame(TxDropped("0x" + tx_hash.hex(), reason))
-            for subscriber in followers:
+            for subscriber in self._followed.end(tx_hash):
                 self._settle(subscriber, NOT_IN_A_BLOCK, 0, tx_hash, frame)
 
     def on_phase(self, phase: Phase, reason: str) -> None:
         """After an absence of the core, ask again: it may have dropped transactions that nobody was told of."""
         if phase == "ready":
-            for tx_hash in self._followers:
+            for tx_hash in self._followed:
                 self._ask(tx_hash)
 
     def on_reverted(self, height: int) -> None:
@@ -207,7 +197,7 @@ class EventHub:
         A JSON-RPC one stays: wallets and libraries expect to be told of other blocks at heights that they know.
         """
         self._height = self._committed = height
-        self._recent.clear()
+        self._block_frames.clear()
         for subscriber in self._subscribers:
             if subscriber.block_frame is None:
                 subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
@@ -274,12 +264,12 @@ class EventHub:
             self._height = self._committed
             return
         # Read first, change afterwards: a failed read must leave everything as it was.
-        frame = self._block_frame(height)
-        ended = self._find_followed(height)
+        frame = self._block_frames.get(height)
+        ended = self._followed.find_in(self._source.tx_hashes(height)) if self._followed else []
         self._height = height
         for position, tx_hash in ended:
             confirmed = encode_confirmed(tx_hash, height)
-            for subscriber in self._followers.pop(tx_hash):
+            for subscriber in self._followed.end(tx_hash):
                 self._settle(subscriber, height, position, tx_hash, confirmed)
         for subscriber in self._subscribers:
             if subscriber.next_height != height or subscriber.connection.paused:
@@ -290,17 +280,6 @@ class EventHub:
             else:
                 subscriber.next_height = height + 1
                 subscriber.connection.write(frame)
-
-    def _find_followed(self, height: int) -> list[tuple[int, TxHash]]:
-        followers = self._followers
-        if not followers:
-            return []
-        hashes = self._source.tx_hashes(height)
-        return [
-            (at // HASH_SIZE, tx_hash)
-            for at in range(0, len(hashes), HASH_SIZE)
-            if (tx_hash := TxHash(hashes[at : at + HASH_SIZE])) in followers
-        ]
 
     def _serve_queue(self) -> None:
         budget = STEP_FRAMES
@@ -332,8 +311,7 @@ class EventHub:
             height = subscriber.next_height
             if due and (height is None or due[0][0] < height):
                 _, _, tx_hash, frame = heapq.heappop(due)
-                subscriber.followed.remove(tx_hash)
-                self._shares.give_back(subscriber.client)
+                self._followed.release(subscriber, tx_hash)
                 frames.append(frame)
             elif height is not None and height < self._source.base:
                 if frames:
@@ -346,20 +324,11 @@ class EventHub:
                 )
                 return False
             elif height is not None and height <= self._height:
-                frames.append((subscriber.block_frame or self._block_frame)(height))
+                frames.append((subscriber.block_frame or self._block_frames.get)(height))
                 subscriber.next_height = height + 1
             else:
                 return False
         return True
-
-    def _block_frame(self, height: int) -> bytes:
-        frame = self._recent.get(height)
-        if frame is None:
-            frame = encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
-            if len(self._recent) >= CACHED_BLOCKS:
-                del self._recent[next(iter(self._recent))]
-            self._recent[height] = frame
-        return frame
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cairn.api.errors import FollowLimit
+from cairn.api.events import followed_txs
 from cairn.api.events import hub as hub_module
 from cairn.api.events.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
 from cairn.config import Settings
@@ -292,7 +293,7 @@ def test_the_limit_counts_what_is_not_told_yet() -> None:
 
 
 def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "MAX_FOLLOWED", 8)
+    monkeypatch.setattr(followed_txs, "MAX_FOLLOWED", 8)
 
     async def scenario(bench: Bench) -> None:
         sockets = [bench.join("greedy") for _ in range(3)]

@@ -1,0 +1,82 @@
+"""Which sockets of a worker follow which transactions, within what each socket and all of them together may follow."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from cairn.api.errors import FollowLimit
+from cairn.api.events.subscriber import Subscriber
+from cairn.api.server.client_shares import Shares
+from cairn.domain.types import TxHash
+
+MAX_FOLLOWED = 100_000
+"""Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
+HASH_SIZE = 32
+
+
+class FollowedTxs:
+    """A transaction is followed until it ends. It counts against the limits until its end is written to the socket."""
+
+    def __init__(self, most_per_socket: int) -> None:
+        self._most_per_socket = most_per_socket
+        self._shares = Shares(MAX_FOLLOWED)
+        self._followers: dict[TxHash, set[Subscriber]] = {}
+
+    def __contains__(self, tx_hash: TxHash) -> bool:
+        return tx_hash in self._followers
+
+    def __iter__(self) -> Iterator[TxHash]:
+        return iter(self._followers)
+
+    def __bool__(self) -> bool:
+        return bool(self._followers)
+
+    def add(self, subscriber: Subscriber, tx_hash: TxHash, has_ended: bool) -> None:
+        """Raises `FollowLimit`."""
+        # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
+        if len(subscriber.due if has_ended else subscriber.followed) >= self._most_per_socket:
+            raise FollowLimit(f"a socket follows at most {self._most_per_socket} transactions at once")
+        if not self._shares.take(subscriber.client):
+            raise FollowLimit("too many transactions are followed on this node; follow fewer, or later")
+        subscriber.followed.add(tx_hash)
+        if not has_ended:
+            self._followers.setdefault(tx_hash, set()).add(subscriber)
+
+    def end(self, tx_hash: TxHash) -> Iterable[Subscriber]:
+        """The transaction has ended. Returns who followed it, and is to be told."""
+        return self._followers.pop(tx_hash, ())
+
+    def release(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        """It counts no more: the transaction's end is written to the socket, or nobody wants it any more."""
+        subscriber.followed.remove(tx_hash)
+        self._shares.give_back(subscriber.client)
+
+    def remove(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        """Whatever is due for the transaction is not written any more."""
+        if tx_hash in subscriber.followed:
+            self.release(subscriber, tx_hash)
+            self._drop(subscriber, tx_hash)
+            subscriber.due = [end for end in subscriber.due if end[2] != tx_hash]
+            heapq.heapify(subscriber.due)
+
+    def remove_all(self, subscriber: Subscriber) -> None:
+        for tx_hash in subscriber.followed:
+            self._drop(subscriber, tx_hash)
+        self._shares.give_back(subscriber.client, len(subscriber.followed))
+        subscriber.followed.clear()
+        subscriber.due.clear()
+
+    def find_in(self, hashes: bytes) -> list[tuple[int, TxHash]]:
+        """Which of a block's transactions are followed, each with its position in the block."""
+        followers = self._followers
+        return [
+            (at // HASH_SIZE, tx_hash)
+            for at in range(0, len(hashes), HASH_SIZE)
+            if (tx_hash := TxHash(hashes[at : at + HASH_SIZE])) in followers
+        ]
+
+    def _drop(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
+        followers = self._followers.get(tx_hash)
+        if followers is not None:
+            followers.discard(subscriber)
+            if not followers:
+                del self._followers[tx_hash]
