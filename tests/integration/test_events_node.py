@@ -54,7 +54,7 @@ async def serve_node(directory: Path) -> AsyncIterator[Node]:
         listener = socket.create_server(("127.0.0.1", 0))
         server = make_server(core, view, hub, settings())
         port = int(listener.getsockname()[1])
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(listener))
         try:
             yield Node(core, view, hub, port)
         finally:

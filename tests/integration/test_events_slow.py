@@ -6,7 +6,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.frames import Opcode
 
-from cairn.api.server import websocket_protocol as ws_protocol
+from cairn.api.server import websocket_protocol
 from cairn.config import Settings
 from tests.support.event_client import (
     connect_idle,
@@ -52,7 +52,7 @@ def is_closed(server: EventServer) -> bool:
 @pytest.fixture
 def patient_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     """However late this machine lets a client read its close frame, the node keeps it for that long."""
-    monkeypatch.setattr(ws_protocol, "LINGER_S", PATIENCE_S)
+    monkeypatch.setattr(websocket_protocol, "LINGER_S", PATIENCE_S)
 
 
 @pytest.mark.usefixtures("patient_linger")
@@ -142,7 +142,7 @@ def test_a_stop_does_not_wait_for_who_does_not_read() -> None:
             await stuck.upgrade("/events?newBlock&fromHeight=0")
             await wait_for(lambda: held_bytes(server) > 0)
             server.hub.close_all(1001)
-            server.server.should_exit = True
+            server.server.stop()
             await asyncio.sleep(3)
             assert not server.connections
 
@@ -181,7 +181,7 @@ def test_a_ping_behind_a_long_replay_does_not_count(pause_s: float) -> None:
             assert heights(messages) == list(range(3_000))
 
     run_events_virtually(
-        scenario, MemoryChain(3_000), Settings(ws_buffer_bytes=8_192, ws_ping_interval_s=3), ping_timeout_s=2.5
+        scenario, MemoryChain(3_000), Settings(ws_buffer_bytes=8_192, ws_ping_interval_s=3), pong_timeout_s=2.5
     )
 
 

@@ -12,7 +12,6 @@ from logging.handlers import BufferingHandler
 
 import pytest
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cairn.api.server.http_protocol import HttpProtocol
 from tests.support.http_fuzz import Generator, ProtocolClass, judge, serve
@@ -68,11 +67,9 @@ def test_both_read_the_same(part: int) -> None:
 class BodyForgotten(HttpProtocol):
     """What follows an upgrade that is not taken up is parsed as the next request."""
 
-    def _should_upgrade(self) -> bool:
-        return HttpToolsProtocol._should_upgrade(self)
-
     def _upgrade(self, rest: bytes) -> bytes:
-        return super()._upgrade(rest) if self._should_upgrade() else b""
+        self.headers = [header for header in self.headers if header[0] not in (b"content-length", b"transfer-encoding")]
+        return super()._upgrade(rest)
 
 
 class Overtaking(HttpProtocol):
@@ -90,7 +87,7 @@ class AnsweredTwice(HttpProtocol):
     """A body that goes wrong after its request was answered is refused as if it were another request."""
 
     def _linger(self) -> None:
-        if not self._is_refused and self._in_body and self.cycle.response_started:
+        if not self._is_refused and self._request.in_body and self.cycle.response_started:
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
         super()._linger()
 

@@ -9,16 +9,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
 import msgspec
-import uvicorn
 import uvloop
-from starlette.applications import Starlette
-from starlette.routing import WebSocketRoute
+from starlette.routing import Router, WebSocketRoute
 
+from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
+from cairn.api.server import websocket_deadlines
+from cairn.api.server.access import HostList, RateLimiter
+from cairn.api.server.fast_path import FastPath, PlainHeads
 from cairn.api.server.websocket_protocol import EventsProtocol
+from cairn.api.server.worker import Server
+from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, CoreGateway, Standing
@@ -105,9 +110,7 @@ class KnownStandings(CoreGateway):
 
 
 class EventServer:
-    def __init__(
-        self, chain: MemoryChain, settings: Settings, ping_timeout_s: float = 20, path: Path | None = None
-    ) -> None:
+    def __init__(self, chain: MemoryChain, settings: Settings, path: Path | None = None) -> None:
         """Listens on a port, or on a unix socket at `path`."""
         self.chain = chain
         self.core = KnownStandings()
@@ -118,18 +121,11 @@ class EventServer:
             self.listener = socket.socket(socket.AF_UNIX)
             self.listener.bind(str(path))
             self.listener.listen(4096)
-        endpoint = EventsEndpoint(self.core, self.hub, settings)
-        config = uvicorn.Config(
-            Starlette(routes=[WebSocketRoute("/events", endpoint)]),
-            ws=EventsProtocol,
-            http="httptools",
-            ws_ping_timeout=ping_timeout_s,
-            lifespan="off",
-            log_config=None,
-            headers=[("x-test", "on every answer")],
-            timeout_graceful_shutdown=4,
-        )
-        self.server = uvicorn.Server(config)
+        view = ChainView(Path("unused"), chain_id=1337)
+        router = Router([WebSocketRoute("/events", EventsEndpoint(self.core, self.hub, settings))])
+        limiter = RateLimiter(settings, lambda: 0.0)
+        lane = FastPath(view, Submitter(self.core, view), PlainHeads(HostList(settings)), limiter, settings, router)
+        self.server = Server(lane, asyncio.get_running_loop().time)
 
     @property
     def authority(self) -> str:
@@ -151,7 +147,7 @@ class EventServer:
     @property
     def connections(self) -> list[EventsProtocol]:
         """The sockets that the server still holds."""
-        return [held for held in self.server.server_state.connections if isinstance(held, EventsProtocol)]
+        return [held for held in self.server.connections if isinstance(held, EventsProtocol)]
 
     def commit(self, txs: Sequence[TxHash] = ()) -> int:
         height = self.chain.append(txs)
@@ -162,11 +158,11 @@ class EventServer:
 @asynccontextmanager
 async def _serving(served: EventServer) -> AsyncIterator[EventServer]:
     # The socket listens already: whoever connects before the server runs waits in its backlog.
-    serving = asyncio.create_task(served.server.serve(sockets=[served.listener]))
+    serving = asyncio.create_task(served.server.serve(served.listener))
     try:
         yield served
     finally:
-        served.server.should_exit = True
+        served.server.stop()
         await serving
 
 
@@ -188,7 +184,7 @@ def run_events_virtually(
     scenario: Callable[[EventServer], Awaitable[None]],
     chain: MemoryChain | None = None,
     settings: Settings | None = None,
-    ping_timeout_s: float = 20,
+    pong_timeout_s: float = websocket_deadlines.PONG_TIMEOUT_S,
 ) -> None:
     """The same in virtual time, for what clients have only so long to do.
 
@@ -197,9 +193,12 @@ def run_events_virtually(
 
     async def main(directory: str) -> None:
         path = Path(directory, "events.sock")
-        server = EventServer(chain or MemoryChain(), settings or Settings(), ping_timeout_s, path)
+        server = EventServer(chain or MemoryChain(), settings or Settings(), path)
         async with _serving(server) as served:
             await scenario(served)
 
-    with tempfile.TemporaryDirectory(prefix="cairn-test-") as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="cairn-test-") as directory,
+        patch.object(websocket_deadlines, "PONG_TIMEOUT_S", pong_timeout_s),
+    ):
         run_virtual(main(directory))

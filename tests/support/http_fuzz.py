@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 
 import h11
 import uvicorn
-from uvicorn.server import ServerState
 
 from cairn.api.chain_view import ChainView
 from cairn.api.server.access import HostList, RateLimiter
 from cairn.api.server.fast_path import FastPath, PlainHeads
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
+from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
@@ -343,29 +342,23 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     recorder = Recorder(conversation.delays)
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
-    lane = FastPath(view, recorder, PlainHeads(HOSTS), limiter, SETTINGS)  # type: ignore[arg-type]
-    config = uvicorn.Config(
-        recorder, ws=EventsProtocol, ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False
-    )
-    config.load()
-    state = ServerState()
+    lane = FastPath(view, recorder, PlainHeads(HOSTS), limiter, SETTINGS, recorder)  # type: ignore[arg-type]
+    config = uvicorn.Config(recorder, ws="none", lifespan="off", log_config=None, access_log=False)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_accepted_socket(
-        lambda: make_protocol(lane, config=config, server_state=state, app_state={}), ours
-    )
+    transport, _ = await loop.connect_accepted_socket(lambda: make_protocol(lane, config), ours)
     reader = Reader(theirs)
     try:
         for segment in conversation.segments:
             if not await reader.send(segment):
                 break
-        await reader.settle(lambda: len(recorder.executed) + len(state.tasks))
+        await reader.settle(lambda: len(recorder.executed) + len(lane.tasks))
         return Served(recorder.executed, *reader.parse(recorder.executed))
     finally:
         transport.abort()
         theirs.close()
-        while state.tasks:
+        while lane.tasks:
             # Each learns that its client is gone.
             await asyncio.sleep(0)
 

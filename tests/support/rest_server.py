@@ -6,6 +6,7 @@ For the server time passes only when the test says so: however slow the machine 
 import asyncio
 import json
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,6 +80,12 @@ class Client:
     def abort(self) -> None:
         self._writer.transport.abort()
 
+    def reset(self) -> None:
+        """Go without a farewell: what the server reads next is an error."""
+        raw: socket.socket = self._writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
 
 class OneTransaction(ChainView):
     """Stands for a store that shows one transaction: every other one is looked up further."""
@@ -114,18 +121,13 @@ class RestServer:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
         self._now = 0.0
-        with (
-            patch.object(worker, "HttpProtocol", ObservedProtocol),
-            # A test that stops the server gives the last answers itself.
-            patch.object(worker, "DRAIN_TIMEOUT_S", int(PATIENCE_S)),
-        ):
-            self.server = make_server(
-                self.core, self.view, EventHub(self.view, settings), settings, clock=lambda: self._now
-            )
+        self.server = make_server(
+            self.core, self.view, EventHub(self.view, settings), settings, clock=lambda: self._now
+        )
 
     @property
     def connections(self) -> list[ObservedProtocol]:
-        return [item for item in self.server.server_state.connections if isinstance(item, ObservedProtocol)]
+        return [item for item in self.server.connections if isinstance(item, ObservedProtocol)]
 
     def pass_time(self, seconds: float) -> None:
         """Time passes as if the server ran meanwhile: it looks at its connections ten times a second."""
@@ -177,15 +179,20 @@ async def wait_until(condition: Callable[[], bool]) -> None:
 def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Settings | None = None) -> None:
     async def main() -> None:
         served = RestServer(settings or Settings())
-        serving = asyncio.ensure_future(served.server.serve(sockets=[served.listener]))
-        await wait_until(lambda: served.server.started)
+        # The socket listens already: whoever connects before the server runs waits in its backlog.
+        serving = asyncio.ensure_future(served.server.serve(served.listener))
         try:
             await scenario(served)
         finally:
             served.server.stop()
             await serving
 
-    uvloop.run(main())
+    with (
+        patch.object(worker, "HttpProtocol", ObservedProtocol),
+        # A test that stops the server gives the last answers itself.
+        patch.object(worker, "DRAIN_TIMEOUT_S", PATIENCE_S),
+    ):
+        uvloop.run(main())
 
 
 def get(path: str, *headers: str) -> bytes:

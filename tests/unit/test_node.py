@@ -16,9 +16,9 @@ import pytest
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.node import Endpoint, check_tls, core_socket_in, open_listener, runtime_directory
+from tests.support.certificates import make_certificate
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
-from tests.support.programs import need_program
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -189,11 +189,3 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_goes() -> None:
     assert "(4196, 5000)" in said
     assert "(5000, 5000)" in said
     assert "open files is below max_connections" in said
-
-
-def make_certificate(directory: Path) -> tuple[str, str]:
-    certificate, key = directory / "cert.pem", directory / "key.pem"
-    subject = ["-subj", "/CN=localhost", "-days", "1", "-keyout", str(key), "-out", str(certificate)]
-    openssl = need_program("openssl")
-    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject], check=True, stderr=-3)
-    return str(certificate), str(key)

@@ -36,7 +36,8 @@ from cairn.api.events.messages import (
 )
 from cairn.api.events.subscriber import Subscriber
 from cairn.api.server.access import OriginList, client_of, find_origin
-from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
+from cairn.api.server.websocket_protocol import EventsProtocol
+from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import Fatal, NodeError, Rejected, ShuttingDown, Starting, Unavailable

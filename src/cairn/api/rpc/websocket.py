@@ -18,7 +18,8 @@ from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.send_methods import is_caller_gone
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
-from cairn.api.server.websocket_protocol import EXTENSION, EventsProtocol
+from cairn.api.server.websocket_protocol import EventsProtocol
+from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import NodeError, ShuttingDown, Starting

@@ -4,10 +4,13 @@ import asyncio
 from binascii import Error as HexError
 from binascii import unhexlify
 from email.utils import formatdate
+from http import HTTPStatus
+from typing import Protocol, cast
 
 import httptools
 import structlog
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from starlette.types import ASGIApp
+from uvicorn.server import ServerState
 
 from cairn.api.chain_view import ChainView
 from cairn.api.errors import Internal, encode_problem
@@ -33,8 +36,18 @@ _PENDING = b'{"status":"pending","txHash":"0x'
 _CONFIRMED = b'{"status":"confirmed","txHash":"0x'
 _END = b'"}'
 _HASH_DIGITS = 64
+_STATUS_LINES = {int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 log = structlog.get_logger("cairn.api")
+
+
+class Held(Protocol):
+    """A connection of this worker's."""
+
+    transport: asyncio.Transport
+
+    def finish(self) -> None:
+        """The worker stops: finish what is being answered, and end."""
 
 
 # Each asks for something that only the full lane does.
@@ -121,8 +134,9 @@ class FastPath:
     """One per worker. `refresh` is called about once a second."""
 
     def __init__(
-        self, view: ChainView, intake: Submitter, heads: PlainHeads, limiter: RateLimiter, settings: Settings
-    ) -> None:
+        self, view: ChainView, intake: Submitter, heads: PlainHeads, limiter: RateLimiter, settings: Settings,
+        app: ASGIApp,
+    ) -> None:  # fmt: skip
         self._view = view
         self._intake = intake
         self.heads = heads
@@ -132,7 +146,13 @@ class FastPath:
         self.first_byte_timeout_s = settings.first_byte_timeout_s
         shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
         self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
+        self.max_message_bytes = settings.ws_max_message_bytes
         self.occupancy = Occupancy(settings)
+        self.app = app
+        self.server_state = ServerState()
+        """What uvicorn's protocols share: the connections, the tasks that answer, and what every answer carries."""
+        self.connections = cast("set[Held]", self.server_state.connections)
+        self.tasks = self.server_state.tasks
         self.common_headers: list[Header] = []
         self.now = 0.0
         """As of the last refresh: exact enough for time-outs, and free to read."""
@@ -146,6 +166,7 @@ class FastPath:
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
         if self._view.chain_id is not None:
             self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))
+        self.server_state.default_headers = self.common_headers
         self._ok = self._head(200, [(b"content-type", b"application/json"), (b"cache-control", b"no-store")])
         self._pending = self._submitted(_PENDING)
         self._confirmed = self._submitted(_CONFIRMED)
@@ -153,17 +174,20 @@ class FastPath:
     def _head(self, status: int, headers: list[Header]) -> bytes:
         """A response up to the value of its content-length."""
         lines = [b"%b: %b\r\n" % header for header in (*self.common_headers, *headers)]
-        return STATUS_LINE[status] + b"".join(lines) + b"content-length: "
+        return _STATUS_LINES[status] + b"".join(lines) + b"content-length: "
 
     def _submitted(self, start: bytes) -> bytes:
         length = len(start) + _HASH_DIGITS + len(_END)
         return self._ok + b"%d\r\n\r\n" % length + start
 
+    def response(self, status: int, headers: list[Header], body: bytes) -> bytes:
+        """The whole response."""
+        return self._head(status, headers) + b"%d\r\n\r\n" % len(body) + body
+
     def problem(self, error: NodeError, *extra: Header) -> bytes:
         """The whole response."""
         status, headers, body = encode_problem(error)
-        headers += [(b"cache-control", b"no-store"), *extra]
-        return self._head(status, headers) + b"%d\r\n\r\n" % len(body) + body
+        return self.response(status, [*headers, (b"cache-control", b"no-store"), *extra], body)
 
     # What the fast lane serves.
 

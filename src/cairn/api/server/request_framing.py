@@ -5,6 +5,7 @@ body could pass for a request: so what is unclear is refused.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cairn.api.errors import MalformedRequest
 
@@ -12,6 +13,19 @@ Header = tuple[bytes, bytes]
 
 VERSIONS = ("1.0", "1.1")
 WEBSOCKET = [b"websocket"]
+
+
+class Head(NamedTuple):
+    """A request's head as it was read; names of headers are in lower case."""
+
+    method: str
+    target: bytes
+    version: str
+    headers: list[Header]
+
+    def encode(self) -> bytes:
+        lines = [b"%b: %b\r\n" % header for header in self.headers]
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (self.method.encode(), self.target, self.version.encode(), b"".join(lines))
 
 
 def check_framing(version: str, headers: Iterable[Header]) -> None:
@@ -36,8 +50,3 @@ def asks_for_websocket(version: str, headers: Iterable[Header]) -> bool:
     """Whether the upgrade is to WebSocket and to nothing else; any other is not taken up, as HTTP allows."""
     asked = [token.strip().lower() for name, value in headers if name == b"upgrade" for token in value.split(b",")]
     return version == "1.1" and asked == WEBSOCKET
-
-
-def encode_head(method: str, url: bytes, version: str, headers: Iterable[Header]) -> bytes:
-    lines = [b"%b: %b\r\n" % header for header in headers]
-    return b"%b %b HTTP/%b\r\n%b\r\n" % (method.encode(), url, version.encode(), b"".join(lines))

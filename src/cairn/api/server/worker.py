@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import functools
 import signal
 import socket
+import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -17,17 +17,19 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server.fast_path import FastPath, PlainHeads
+from cairn.api.server.fast_path import FastPath, Held, PlainHeads
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.core.link import LinkClient
 from cairn.domain.errors import Fatal
 
-DRAIN_TIMEOUT_S = 2
+BACKLOG = 2_048
+"""Connections that the system keeps until they are accepted."""
+DRAIN_TIMEOUT_S = 2.0
 """How long answers in flight may take at a stop."""
+DRAIN_POLL_S = 0.05
 
 log = structlog.get_logger("cairn.api")
 
@@ -61,7 +63,7 @@ class Worker:
         loop.add_reader(lifeline, self._orphaned, lifeline)
         linking = loop.create_task(link.run())
         try:
-            await self._server.serve(sockets=[sock])
+            await self._server.serve(sock)
         finally:
             linking.cancel()
             self._view.close()
@@ -91,60 +93,82 @@ def make_server(
     clock: Callable[[], float] = time.monotonic,
 ) -> "Server":
     app = make_app(link, view, hub, settings, server_adds_chain_id=True)
-    lane = FastPath(view, Submitter(link, view), PlainHeads(app.hosts), app.limiter, settings)
-    config = uvicorn.Config(
-        app,
-        http=functools.partial(HttpProtocol, lane),  # type: ignore[arg-type]  # any callable that makes one will do
-        ws=EventsProtocol,
-        ws_max_size=settings.ws_max_message_bytes,
-        ws_ping_interval=settings.ws_ping_interval_s,
-        ws_per_message_deflate=False,
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
-        ssl_certfile=settings.tls_cert or None,
-        ssl_keyfile=settings.tls_key or None,
-    )
-    return Server(config, lane, clock)
+    lane = FastPath(view, Submitter(link, view), PlainHeads(app.hosts), app.limiter, settings, app)
+    return Server(lane, clock, _tls_context(settings))
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server under our supervisor: it takes no signals itself, and sweeps its connections."""
+def _tls_context(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.tls_cert:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
+    return context
 
-    def __init__(self, config: uvicorn.Config, lane: FastPath, clock: Callable[[], float]) -> None:
-        super().__init__(config)
+
+class Server:
+    """Accepts connections on a socket, and looks after them, until told to stop."""
+
+    def __init__(self, lane: FastPath, clock: Callable[[], float], tls: ssl.SSLContext | None = None) -> None:
         self._lane = lane
         self._clock = clock
+        self._tls = tls
         self._stopping = asyncio.Event()
-        self.server_state.default_headers = lane.common_headers
+        self._config = uvicorn.Config(
+            lane.app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+        )
+
+    @property
+    def connections(self) -> list[Held]:
+        return list(self._lane.connections)
+
+    @property
+    def tasks(self) -> set["asyncio.Task[None]"]:
+        """What the application is at."""
+        return self._lane.tasks
 
     def stop(self) -> None:
-        self.should_exit = True
         self._stopping.set()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):
-            # It had its time.
-            connection.transport.abort()
-
-    async def main_loop(self) -> None:
-        while not self.should_exit:
+    async def serve(self, sock: socket.socket) -> None:
+        accepting = await asyncio.get_running_loop().create_server(
+            lambda: HttpProtocol(self._lane, self._config),
+            sock=sock,
+            ssl=self._tls,
+            backlog=BACKLOG,
+            # No other limit holds before: until then there is no connection to look after.
+            ssl_handshake_timeout=self._lane.header_timeout_s if self._tls else None,
+        )
+        while not self._stopping.is_set():
             self.sweep()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._lane.sweep_interval_s)
+        accepting.close()
+        sock.close()
+        await self._end_connections()
+
+    async def _end_connections(self) -> None:
+        """What is being answered is finished, within its time."""
+        for connection in self.connections:
+            connection.finish()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                # uvicorn's sets tell nobody that they are empty.
+                while self.connections or self.tasks:  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_POLL_S)
+        for connection in self.connections:
+            # It had its time.
+            connection.transport.abort()
 
     def sweep(self) -> None:
         """End the connections that take too long."""
         self._lane.refresh(self._clock())
-        self.server_state.default_headers = self._lane.common_headers
-        for connection in list(self.server_state.connections):
+        for connection in self.connections:
             if isinstance(connection, HttpProtocol):
                 connection.sweep()

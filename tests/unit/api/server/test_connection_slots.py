@@ -185,7 +185,7 @@ def test_a_client_has_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
             async with server.client(address="127.0.0.2") as other:
                 assert (await other.ask(get("/"))).status == 200
             first.abort()
-            await wait_until(lambda: len(server.server.server_state.connections) < 2)
+            await wait_until(lambda: len(server.server.connections) < 2)
             async with server.client() as third:
                 assert (await third.ask(get("/"))).status == 200, "the WebSocket has given its place back"
 

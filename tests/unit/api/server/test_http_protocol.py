@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from cairn.api.rest import lookups as reads
 from cairn.api.rest import probes
-from cairn.api.server import access
+from cairn.api.server import access, answer_queue
 from cairn.api.server import http_protocol as protocol
 from cairn.config import Settings
 from cairn.core.gateway import Admission, PendingTx
@@ -153,7 +153,7 @@ def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
 
 def test_more_in_flight_than_a_client_may_have() -> None:
     async def scenario(server: RestServer) -> None:
-        count = 3 * protocol.MAX_ANSWERS_DUE + 5
+        count = 3 * answer_queue.MAX_ANSWERS_DUE + 5
         txs = [signed(nonce) for nonce in range(count)]
         async with server.client() as client:
             client.write(b"".join(post_tx(tx) for tx in txs))
@@ -161,7 +161,7 @@ def test_more_in_flight_than_a_client_may_have() -> None:
             while len(hashes) < count:
                 await server.submissions(len(hashes) + 1)
                 waiting = sum(not future.done() for _, future in server.core.submitted)
-                assert waiting <= protocol.MAX_ANSWERS_DUE
+                assert waiting <= answer_queue.MAX_ANSWERS_DUE
                 server.core.admit_all()
                 hashes += [(await client.answer()).json()["txHash"] for _ in range(waiting)]
             assert hashes == [hash_of(tx) for tx in txs]
@@ -221,7 +221,7 @@ def test_junk_behind_many_requests() -> None:
             client.write(get("/ready") * 3 + b"nonsense\r\n\r\n")
             assert b"nonsense" not in await client.rest()
             assert not server.connections
-            await wait_until(lambda: not server.server.server_state.tasks)
+            await wait_until(lambda: not server.server.tasks)
 
     with capture_logs() as logged:
         run_server(scenario)
@@ -235,11 +235,11 @@ def test_a_client_that_goes_away_while_it_waits(monkeypatch: pytest.MonkeyPatch)
         server.core.standing = PendingTx(signed(5), 0)
         async with server.client() as client:
             client.write(get(f"/tx/{hash_of(signed(5))}?wait=60"))
-            await wait_until(lambda: bool(server.server.server_state.tasks))
+            await wait_until(lambda: bool(server.server.tasks))
             client.abort()
             await server.heard_end()
             server.pass_time(protocol.HALF_CLOSED_S + 1)
-            await wait_until(lambda: not server.server.server_state.tasks)
+            await wait_until(lambda: not server.server.tasks)
 
     run_server(scenario)
 

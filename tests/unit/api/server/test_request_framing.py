@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cairn.api.errors import MalformedRequest
-from cairn.api.server.request_framing import asks_for_websocket, check_framing, encode_head
+from cairn.api.server.request_framing import Head, asks_for_websocket, check_framing
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of, hash_of
@@ -277,9 +277,9 @@ def test_a_client_that_leaves_several_requests_behind(caplog: pytest.LogCaptureF
         server.core.check_delay_s = 0.05
         async with server.client() as client:
             client.write(get("/ready") * 3)
-            await wait_until(lambda: bool(server.server.server_state.tasks))
+            await wait_until(lambda: bool(server.server.tasks))
             client.abort()
-            await wait_until(lambda: not server.server.server_state.tasks)
+            await wait_until(lambda: not server.server.tasks)
             await server.no_connections()
 
     run_server(scenario)
@@ -331,4 +331,4 @@ def test_what_a_head_says() -> None:
     assert asks_for_websocket("1.1", [(b"upgrade", b" WebSocket ")])
     assert not asks_for_websocket("1.0", [(b"upgrade", b"websocket")])
     assert not asks_for_websocket("1.1", [(b"upgrade", b"websocket"), (b"upgrade", b"h2c")])
-    assert encode_head("GET", b"/x?y", "1.0", [(b"a", b"b")]) == b"GET /x?y HTTP/1.0\r\na: b\r\n\r\n"
+    assert Head("GET", b"/x?y", "1.0", [(b"a", b"b")]).encode() == b"GET /x?y HTTP/1.0\r\na: b\r\n\r\n"

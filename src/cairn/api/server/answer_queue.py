@@ -1,0 +1,115 @@
+"""The requests of one connection that are answered without the application, and the order of their answers.
+
+A request for a route of the fast path is taken when its head is plain (see `PlainHeads`). Answers leave in the order
+of the requests: those in front that are ready are written together.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from cairn.api.server.fast_path import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, FastPath
+from cairn.core.gateway import Admission
+
+MAX_ANSWERS_DUE = 64
+"""Requests that one client may have in flight here; more are read once some are answered."""
+
+POST_TX = b"POST /tx "
+GET_TX = b"GET /tx/0x"
+REST_OF_POST = len(POST_TX) - 1
+REST_OF_GET = len(GET_TX) + 64
+HEAD_END = b"\r\n\r\n"
+
+FULL_LANE = 0
+INCOMPLETE = -1
+
+
+class AnswerQueue:
+    """`on_written` is called whenever answers have been written."""
+
+    def __init__(
+        self, lane: FastPath, client: str, transport: asyncio.Transport, on_written: Callable[[], None]
+    ) -> None:
+        self._lane = lane
+        self._heads = lane.heads
+        self._limiter = lane.limiter
+        self._client = client if client and lane.limiter.limits(client) else None
+        """Whose requests are counted."""
+        self._transport = transport
+        self._on_written = on_written
+        self.due: deque[asyncio.Future[Admission] | bytes] = deque()
+
+    def take(self, data: bytes) -> tuple[int, int]:
+        """Take what can be answered here, from the start of `data`.
+
+        Returns how many bytes that was, and what became of the last request: `FULL_LANE` or `INCOMPLETE` for one that
+        was not taken.
+        """
+        at = taken = 0
+        size, due = len(data), self.due
+        while at < size and len(due) < MAX_ANSWERS_DUE:
+            taken = self._take_one(data, at)
+            if taken <= 0:
+                break
+            at += taken
+        if due:
+            self.flush()
+        return at, taken
+
+    def _take_one(self, data: bytes, at: int) -> int:
+        """How many bytes the request at `at` took; or `FULL_LANE`, or `INCOMPLETE`."""
+        client = self._client
+        if data.startswith(POST_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            length = self._heads.post_length(data[at + REST_OF_POST : end])
+            if length == NOT_PLAIN:
+                return FULL_LANE
+            if len(data) < end + length:
+                return INCOMPLETE
+            answer = self._lane.submit(data[end : end + length]) if client is None or self._may_ask(client) else None
+            end += length
+        elif data.startswith(GET_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            if not self._heads.is_plain_get(data[at + REST_OF_GET : end]):
+                return FULL_LANE
+            digits = data[at + len(GET_TX) : at + REST_OF_GET]
+            answer = self._lane.confirmed_tx(digits) if client is None or self._may_ask(client) else None
+        else:
+            return FULL_LANE
+        if answer is None:
+            return FULL_LANE
+        if client is not None:
+            self._limiter.take(client)
+        self.due.append(answer)
+        if not isinstance(answer, bytes):
+            answer.add_done_callback(self.flush)
+        return end - at
+
+    @staticmethod
+    def _cut_off(data: bytes, at: int) -> int:
+        """The head is not all there; one that is long already cannot become a plain one."""
+        return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
+
+    def _may_ask(self, client: str) -> bool:
+        # One who asked too often is refused by the full lane, which also counts every request that it gets.
+        return self._limiter.has_left(client)
+
+    def flush(self, _: object = None) -> None:
+        """Write the answers that are ready, in order."""
+        due, ready = self.due, []
+        while due:
+            first = due[0]
+            if isinstance(first, bytes):
+                ready.append(first)
+            elif first.done():
+                ready.append(self._lane.admitted(first))
+            else:
+                break
+            due.popleft()
+        if ready and not self._transport.is_closing():
+            self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+            self._on_written()

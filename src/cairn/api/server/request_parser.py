@@ -1,0 +1,131 @@
+"""Reads requests before uvicorn sees them: how long a head may be, how a body is framed, what trails it.
+
+The parser's callbacks come here first. What is in order goes on to uvicorn's callbacks of the same names; what is not
+stops the parser, and the connection refuses the request.
+"""
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections
+from cairn.api.rest.probes import PROBE_PATHS
+from cairn.api.server.fast_path import FastPath
+from cairn.api.server.request_framing import check_framing, check_target
+from cairn.domain.errors import NodeError
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of the request line's target and all headers, with what trails a body in chunks."""
+MAX_EMPTY_BYTES = 64
+"""Of empty lines before a request: some clients send one behind a body, and HTTP says to pass over it."""
+LINE_OVERHEAD = len(": \r\n")
+
+
+class RequestParser:
+    """The requests of one connection."""
+
+    def __init__(self, connection: HttpToolsProtocol, lane: FastPath) -> None:
+        self._connection = connection
+        self._lane = lane
+        self.serves_probes_only = False
+        self.since: float | None = None
+        """When the request began that is being received, also on the fast path."""
+        self.in_head = self.in_body = False
+        self._asks_for_upgrade = False
+        self._head_bytes = 0
+        """Of the lines of the head, and of the trailers, that are complete."""
+        self.unsaid_bytes = 0
+        """Of pieces of which the parser has told nothing yet: a line that has not ended."""
+        self._objection: NodeError | None = None
+        """Why a callback stopped the parser."""
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, behind an upgrade: the parser reads nothing more there."""
+        self._connection.parser = httptools.HttpRequestParser(self)
+        # As uvicorn sets it: what follows a request that ends the connection is not parsed.
+        self._connection.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def feed(self, data: bytes) -> None:
+        """Raises the reason for a refusal; or `HttpParserUpgrade`, with where a head ends that asks for an upgrade."""
+        self.unsaid_bytes += len(data)
+        try:
+            self._connection.parser.feed_data(data)
+        except httptools.HttpParserError:
+            raise self._objection or MalformedRequest("the request is not HTTP/1.1 as it should be") from None
+        if self.in_head or self.in_body:
+            if self._head_bytes + self.unsaid_bytes > MAX_HEAD_BYTES:
+                raise _head_too_large()
+        elif self.unsaid_bytes > MAX_EMPTY_BYTES and self._is_next_awaited():
+            raise MalformedRequest("there are empty lines where a request should be")
+
+    def _is_next_awaited(self) -> bool:
+        """Whether what comes is parsed: behind a request that ends the connection it is not."""
+        cycle = self._connection.cycle
+        # uvicorn declares it as always there; it is not before the first request.
+        return not bool(cycle) or cycle.keep_alive
+
+    def _object(self, error: NodeError) -> None:
+        """Stop the parser, from one of its callbacks, and refuse the request."""
+        self._objection = error
+        raise error
+
+    # The parser's callbacks.
+
+    def on_message_begin(self) -> None:
+        self._connection.on_message_begin()
+        self.in_head = True
+        self._head_bytes = self.unsaid_bytes = 0
+        self.since = self._lane.now
+
+    def on_url(self, url: bytes) -> None:
+        self._connection.on_url(url)
+        self._head_bytes += len(url)
+        self.unsaid_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value) + LINE_OVERHEAD
+        self.unsaid_bytes = 0
+        if self.in_head:
+            self._connection.on_header(name, value)
+        elif self._head_bytes > MAX_HEAD_BYTES:
+            self._object(_head_too_large())
+        # What trails the body is for nobody here, and must not pass for a header.
+
+    def on_headers_complete(self) -> None:
+        connection = self._connection
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._object(_head_too_large())
+        try:
+            check_target(connection.url)
+            check_framing(connection.parser.get_http_version(), connection.headers)
+        except MalformedRequest as unclear:
+            self._object(unclear)
+        if self.serves_probes_only and connection.url.partition(b"?")[0].decode("latin-1") not in PROBE_PATHS:
+            self._object(too_many_connections())
+        # The connection decides about an upgrade once the parser has stopped: until then it is no request.
+        self._asks_for_upgrade = connection.parser.should_upgrade()
+        if not self._asks_for_upgrade:
+            connection.on_headers_complete()
+            if self.serves_probes_only:
+                connection.cycle.keep_alive = False
+        self.in_head, self.in_body = False, True
+        self.unsaid_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        self._connection.on_body(body)
+        self.unsaid_bytes = 0
+
+    def on_message_complete(self) -> None:
+        if not self._asks_for_upgrade:
+            self._connection.on_message_complete()
+        self.in_body = False
+        self.unsaid_bytes = 0
+        self.since = None
+
+
+def too_many_connections() -> TooManyConnections:
+    return TooManyConnections("this node serves as many connections, or as many of yours, as it may")
+
+
+def _head_too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(f"the request's head has more than {MAX_HEAD_BYTES} bytes, with what trails its body")

@@ -1,0 +1,109 @@
+"""The ASGI application behind a WebSocket: what it is asked, and what it answers.
+
+It accepts the handshake, or gives a whole response instead. Messages it writes to the connection itself.
+"""
+
+import asyncio
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import structlog
+from starlette.types import ASGIApp, Message, Scope
+from websockets.frames import CloseCode
+
+from cairn.api.errors import Internal
+from cairn.api.server.request_framing import Head, Header
+from cairn.domain.errors import NodeError
+
+EXTENSION = "cairn.socket"
+"""The ASGI extension that holds the connection itself."""
+
+log = structlog.get_logger("cairn.api")
+
+
+class Connection(Protocol):
+    """What the application's answers are for."""
+
+    def accept(self) -> None: ...
+
+    def answer(self, status: int, headers: list[Header], body: bytes) -> None:
+        """Instead of accepting."""
+
+    def refuse(self, error: NodeError) -> None:
+        """The same, unless it is answered already."""
+
+    def resume_reading(self) -> None: ...
+
+    def end(self) -> None:
+        """The application has returned."""
+
+
+class Session:
+    """One socket's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._queue: asyncio.Queue[Message] = asyncio.Queue()
+        # Before the end, which may come before the application has begun.
+        self.put({"type": "websocket.connect"})
+        self._refusing: tuple[int, list[Header]] | None = None
+        """How the application's answer instead of the handshake's begins."""
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the application waits for the client."""
+        return self._queue.empty()
+
+    def put(self, message: Message) -> None:
+        self._queue.put_nowait(message)
+
+    def disconnect(self) -> None:
+        """Let the application end."""
+        self.put({"type": "websocket.disconnect", "code": CloseCode.ABNORMAL_CLOSURE})
+
+    async def run(self, app: ASGIApp, scope: Scope) -> None:
+        try:
+            await app(scope, self._receive, self._send)
+        except Exception:
+            log.exception("a WebSocket failed")
+        self._connection.refuse(Internal("the endpoint failed"))
+        self._connection.end()
+
+    async def _receive(self) -> Message:
+        message = await self._queue.get()
+        if self._queue.empty():
+            self._connection.resume_reading()
+        return message
+
+    async def _send(self, message: Message) -> None:
+        match message["type"]:
+            case "websocket.accept":
+                self._connection.accept()
+            case "websocket.http.response.start":
+                self._refusing = message["status"], list(message["headers"])
+            case "websocket.http.response.body" if self._refusing is not None:
+                self._connection.answer(*self._refusing, message["body"])
+            case other:
+                raise RuntimeError(f"{other} is not for here")
+
+
+def scope_of(head: Head, transport: asyncio.Transport, connection: Connection) -> Scope:
+    raw_path, _, query = head.target.partition(b"?")
+    peer: Any = transport.get_extra_info("peername")
+    name: Any = transport.get_extra_info("sockname")
+    return {
+        "type": "websocket",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "scheme": "wss" if transport.get_extra_info("sslcontext") else "ws",
+        "server": tuple(name[:2]) if isinstance(name, tuple) else None,
+        "client": tuple(peer[:2]) if isinstance(peer, tuple) else None,
+        "root_path": "",
+        "path": unquote(raw_path.decode("ascii")),
+        "raw_path": raw_path,
+        "query_string": query,
+        "headers": head.headers,
+        "subprotocols": [],
+        "state": {},
+        "extensions": {"websocket.http.response": {}, EXTENSION: {"connection": connection}},
+    }

@@ -1,0 +1,173 @@
+"""Clients that do what no honest one does: each costs the server little, and takes nothing from others."""
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cairn.api.server import http_protocol, websocket_protocol
+from cairn.config import Settings
+from tests.support.certificates import make_certificate
+from tests.support.core_fixtures import signed
+from tests.support.pace import PATIENCE_S
+from tests.support.rest_node import hash_of
+from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post_tx, run_server, wait_until
+
+KNOWN = get(f"/tx/{hash_of(CONFIRMED)}")
+IDLE_TIMEOUT_S = Settings().idle_timeout_s
+SMALL_BUFFER_BYTES = 4_096
+UPGRADE = (
+    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)  # fmt: skip
+LIBRARY_HANDSHAKE_S = 60.0
+"""How long it takes where nothing else is said."""
+EMPTY_PING = b"\x89\x80\0\0\0\0"
+EMPTY_PONG = b"\x8a\0"
+
+
+@asynccontextmanager
+async def unread(server: RestServer) -> AsyncIterator[Client]:
+    """A client that reads nothing until it is asked to, and for which the system keeps very little."""
+    server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER_BYTES)
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER_BYTES)
+    # The system takes it without the server, so this does not block.
+    raw.connect(("127.0.0.1", server.port))
+    raw.setblocking(False)
+    client = Client(*await asyncio.open_connection(sock=raw, limit=1_024))
+    try:
+        yield client
+    finally:
+        client.abort()
+
+
+def test_a_connection_that_is_reset_leaves_nothing_behind() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            assert (await client.ask(get("/health"))).status == 200
+            [connection] = server.connections
+            left = weakref.ref(connection)
+            del connection
+            client.reset()
+            await server.no_connections()
+        await wait_until(lambda: gc.collect() >= 0 and left() is None)
+
+    run_server(scenario)
+
+
+def test_an_answer_that_is_never_read_does_not_keep_its_connection() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as client:
+            client.write(get("/openapi.json", "Connection: close"))
+            await wait_until(lambda: any(each.transport.is_closing() for each in server.connections))
+            [connection] = server.connections
+            assert connection.transport.get_write_buffer_size() > 0
+            server.pass_time(IDLE_TIMEOUT_S + 2)
+            await server.no_connections()
+
+    run_server(scenario)
+
+
+def test_who_must_make_room_goes_whether_it_reads_or_not() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as client:
+            await server.accepted(1)
+            [connection] = server.connections
+            connection.transport.set_write_buffer_limits(high=1_024)
+            client.write(get("/openapi.json"))
+            await wait_until(lambda: connection.flow.write_paused and connection.is_idle)
+            async with server.client() as other:
+                assert (await other.ask(KNOWN)).status == 200, "it has the place"
+                server.pass_time(http_protocol.HALF_CLOSED_S + 1)
+                await server.accepted(1)
+
+    run_server(scenario, replace(Settings(), workers=1, max_connections=1))
+
+
+def test_a_socket_behind_answers_that_are_not_read() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as client:
+            await server.accepted(1)
+            [connection] = server.connections
+            connection.transport.set_write_buffer_limits(high=1_024)
+            client.write(KNOWN * 40 + get("/events", *UPGRADE))
+            await wait_until(lambda: connection.flow.write_paused)
+            await asyncio.sleep(0)
+            assert server.connections == [connection], "no socket yet"
+            assert [(await client.answer()).status for _ in range(41)] == [200] * 40 + [101]
+            client.write(EMPTY_PING)
+            assert await client.exactly(len(EMPTY_PONG)) == EMPTY_PONG
+
+    run_server(scenario)
+
+
+def test_a_socket_behind_an_answer_that_takes_long() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(post_tx(signed(0)) + get("/events", *UPGRADE) + EMPTY_PING)
+            await server.submissions(1)
+            server.core.admit_all()
+            assert [(await client.answer()).status for _ in range(2)] == [200, 101]
+            client.write(EMPTY_PING)
+            assert await client.exactly(2 * len(EMPTY_PONG)) == 2 * EMPTY_PONG
+
+    run_server(scenario)
+
+
+def test_a_refused_handshake_that_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket_protocol, "LINGER_S", 0.05)
+
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as client:
+            await server.accepted(1)
+            [connection] = server.connections
+            requests = KNOWN * 60 + get("/events", *UPGRADE, *(f"X-{number}: y" for number in range(200)))
+            client.write(requests)
+            await wait_until(lambda: connection.heard_bytes == len(requests))
+            await wait_until(lambda: not server.server.connections)
+
+    run_server(scenario)
+
+
+def test_probes_only_is_no_room_for_a_socket() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as busy:
+            busy.write(post_tx(signed(0)))
+            await server.submissions(1)
+            async with server.client() as late:
+                answer = await late.ask(get("/health", *UPGRADE))
+            assert (answer.status, answer.json()["code"]) == (503, "TOO_MANY_CONNECTIONS")
+            server.core.admit_all()
+            assert (await busy.answer()).status == 200
+
+    run_server(scenario, replace(Settings(), workers=1, max_connections=1))
+
+
+def test_empty_lines_instead_of_requests() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            assert (await client.ask(b"\r\n" * 32 + get("/health"))).status == 200
+            client.write(b"\r\n" * 100_000)
+            answer = await asyncio.wait_for(client.answer(), PATIENCE_S)
+            assert (answer.status, answer.json()["code"]) == (400, "MALFORMED_REQUEST")
+
+    run_server(scenario)
+
+
+def test_a_handshake_that_never_comes(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            started = asyncio.get_running_loop().time()
+            assert await client.rest() == b""
+            assert asyncio.get_running_loop().time() - started < LIBRARY_HANDSHAKE_S
+
+    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key, header_timeout_s=0.1))

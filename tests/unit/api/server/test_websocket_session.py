@@ -1,0 +1,82 @@
+"""The application behind a WebSocket is asked in order, and whatever it does, the client has an answer."""
+
+import asyncio
+
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.testing import capture_logs
+
+from cairn.api.server.request_framing import Header
+from cairn.api.server.websocket_session import Session
+from cairn.domain.errors import NodeError
+
+
+class Answers:
+    """A connection that notes what becomes of it."""
+
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def accept(self) -> None:
+        self.noted.append("accepted")
+
+    def answer(self, status: int, headers: list[Header], body: bytes) -> None:
+        self.noted.append((status, headers, body))
+
+    def refuse(self, error: NodeError) -> None:
+        if not self.noted:
+            self.noted.append(error.code)
+
+    def resume_reading(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self.noted.append("ended")
+
+
+def noted_of(app: ASGIApp) -> list[object]:
+    async def main() -> list[object]:
+        connection = Answers()
+        await Session(connection).run(app, {})
+        return connection.noted
+
+    return asyncio.run(main())
+
+
+def test_a_client_that_goes_before_the_application_begins() -> None:
+    heard: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.extend([await receive(), await receive()])
+
+    async def main() -> None:
+        session = Session(Answers())
+        session.disconnect()
+        await session.run(app, {})
+        assert session.has_read_all
+
+    asyncio.run(main())
+    assert [message["type"] for message in heard] == ["websocket.connect", "websocket.disconnect"]
+
+
+def test_accepted_or_answered() -> None:
+    async def accepting(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.http.response.start", "status": 403, "headers": [(b"a", b"b")]})
+        await send({"type": "websocket.http.response.body", "body": b"no"})
+
+    assert noted_of(accepting) == ["accepted", "ended"]
+    assert noted_of(answering) == [(403, [(b"a", b"b")], b"no"), "ended"]
+
+
+@pytest.mark.parametrize("message", [None, {"type": "websocket.send", "text": ""}])
+def test_an_application_that_answers_nothing_has_failed(message: Message | None) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if message is not None:
+            await send(message)
+
+    with capture_logs() as logged:
+        assert noted_of(app) == ["INTERNAL", "ended"]
+    assert [entry["event"] for entry in logged] == (["a WebSocket failed"] if message else [])
