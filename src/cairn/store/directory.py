@@ -177,8 +177,12 @@ def sync_file(file: int) -> None:
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(file)
+    check_linked(file)
+
+
+def check_linked(file: int) -> None:
+    """Raises `OSError` if the file was removed: a write succeeds all the same, and is gone once the file is closed."""
     if os.fstat(file).st_nlink == 0:
-        # The write succeeds all the same, and is gone as soon as the file is closed.
         raise FileNotFoundError(errno.ENOENT, "the file was removed")
 
 

@@ -23,12 +23,13 @@ whose own record is in RocksDB, tells it anew at every opening.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
 from cairn.domain.errors import Corrupt, StoreUnavailable
-from cairn.store.directory import sync_file, write_at, write_file
+from cairn.store.directory import check_linked, sync_file, write_at, write_file
 
 PAGE = 4096
 _NUMBER = Struct(">Q")
@@ -80,6 +81,8 @@ class Watermark:
 
     def advance(self, height: int) -> None:
         """Say that `height` is on disk. Raises `StoreUnavailable`."""
+        # First of all: followers read the number as soon as it is written, also in a file that was removed.
+        self._try(check_linked)
         self._write(_BLOCKS, height + 1)
         self._sync()
 
@@ -137,8 +140,11 @@ class Watermark:
             raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
 
     def _sync(self) -> None:
+        self._try(sync_file)
+
+    def _try(self, action: Callable[[int], None]) -> None:
         try:
-            sync_file(self._file)
+            action(self._file)
         except OSError as failure:
             raise StoreUnavailable(f"cannot write {self._path}: {failure}") from failure
 

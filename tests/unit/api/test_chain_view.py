@@ -1,6 +1,7 @@
 """The worker's view of the chain: in step with the core's notices, on a real store."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -152,6 +153,23 @@ def test_the_head_is_waited_for_while_the_files_are_behind(tmp_path: Path, monke
             await asyncio.sleep(0)
             assert not reaching.done()
         assert await reaching == 1
+
+    run(tmp_path, scenario)
+
+
+def empty_watermark(directory: Path) -> None:
+    [watermark] = directory.rglob("watermark")
+    os.truncate(watermark, 0)
+
+
+def test_damage_is_for_the_next_core_to_judge_while_there_is_none(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        empty_watermark(tmp_path)
+        with pytest.raises(Corrupt):
+            await view.reach_head()
+        view.on_phase("unavailable", "told")
+        assert await view.reach_head() == 0
 
     run(tmp_path, scenario)
 

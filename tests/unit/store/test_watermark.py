@@ -134,3 +134,13 @@ def test_what_cannot_be_opened_or_used_is_unavailable(tmp_path: Path, path: Path
     follower.close()
     with pytest.raises(StoreUnavailable, match="cannot read"):
         follower.height()
+
+
+def test_a_file_that_was_removed_tells_followers_of_nothing_more(watermark: Watermark, path: Path) -> None:
+    watermark.advance(1)
+    follower = Watermark.follow(path)
+    path.unlink()
+    with pytest.raises(StoreUnavailable, match="the file was removed"):
+        watermark.advance(2)
+    assert follower.height() == 1
+    follower.close()
