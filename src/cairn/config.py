@@ -122,7 +122,8 @@ class Settings:
 
     explorer: bool = setting(True, "Serve the explorer, a web page that shows the chain, at /.")
     allowed_hosts: tuple[str, ...] = setting(
-        (), "Host names that requests may use besides loopback names and the listening address; '*' allows all."
+        (),
+        "Host names that requests may use besides IP addresses, loopback names and the node's own; '*' allows all.",
     )
     cors_origins: tuple[str, ...] = setting(
         (), "Origins of web pages that may use the node from a browser; '*' allows all."

@@ -243,6 +243,8 @@ def test_a_negative_amount_is_named_as_what_it_is() -> None:
         result = cli.invoke(app, [command, "dev0", "dev1", "-1coin"], env=WIDE)
         assert result.exit_code == 2
         assert "'-1coin' is negative" in result.output
+        result = cli.invoke(app, [command, "dev0", "dev1", "1coin", "--nonce", "-1"], env=WIDE)
+        assert "Invalid value for '--nonce': -1 is not in the range" in result.output
 
 
 @pytest.mark.parametrize(

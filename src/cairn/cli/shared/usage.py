@@ -46,10 +46,12 @@ class Program(TyperGroup):
 
 
 class PayingCommand(TyperCommand):
-    """Has no option that is a number: -1 is an amount, and a wrong one."""
+    """Has no option that is a number: -1 is an amount, and a wrong one, unless it is the value of an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for given in args[: args.index("--")] if "--" in args else args:
-            if _is_negative(given):
+        before_dashes = args[: args.index("--")] if "--" in args else args
+        valued = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
+        for before, given in zip(["", *before_dashes], before_dashes, strict=False):
+            if _is_negative(given) and before not in valued:
                 raise typer.BadParameter(f"{given!r} is negative; nobody can be paid that", ctx=ctx)
         return super().parse_args(ctx, args)
