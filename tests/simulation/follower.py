@@ -65,7 +65,12 @@ class Worker:
         self._invariants = invariants
         self._clients = clients
         self._violations = violations
-        self._view = ChainView(scratch, node.genesis.chain_id, self._damaged)
+        self._scratch = scratch
+        self._begin()
+        node.worker = self
+
+    def _begin(self) -> None:
+        self._view = ChainView(self._scratch, self._node.genesis.chain_id, self._damaged)
         self._hub = EventHub(self._view, Settings())
         self._view.subscribe(self._hub)
         FollowStatus(self, self._hub)  # type: ignore[arg-type]
@@ -74,7 +79,13 @@ class Worker:
         """The next block that the client must be told of; None before it has subscribed."""
         self._followed: dict[TxHash, bool] = {}
         """Whether their end was told."""
-        node.worker = self
+
+    def begin_anew(self) -> None:
+        """The node is set up again on an empty disk: no process of the old one is left, and no connection."""
+        if self._socket is not None:
+            self._socket.is_open = False
+        self._view.close()
+        self._begin()
 
     # What the link tells, and is asked.
 

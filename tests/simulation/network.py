@@ -281,6 +281,8 @@ class NetworkWorld(World):
         node.disk.wipe()
         node.forget_supervisor()
         node.told = -1
+        if node.number in self.workers:
+            self.workers[node.number].begin_anew()
         self.clients.forget(node)
         self.invariants.forget(node)
         comet.wipe()
