@@ -47,7 +47,7 @@ def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
     """
     is_dynamic = tx.kind == DYNAMIC_FEE
     price = effective_price(tx.max_fee, tx.max_tip, base_fee) if is_dynamic else tx.gas_price
-    caps = (tx.max_fee, tx.max_tip) if is_dynamic else (0, 0)
+    caps = (tx.max_fee, tx.max_tip) if is_dynamic else ()
     draft = Draft(tx.sender, tx.to, tx.value, tx.gas, price, tx.nonce, tx.kind, *caps)
     return build_tx(draft, tx.signature, chain_id)
 

@@ -113,6 +113,9 @@ def test_every_field_is_covered_by_the_signature(changed: object) -> None:
         (Draft(SENDER, OTHER, 1, 21_000, MAX_UINT256 + 1, 0), "gasPrice"),
         (Draft(SENDER, OTHER, 1, 21_000, 1, -1), "nonce"),
         (Draft(SENDER, OTHER, 1, 21_000, 1, MAX_UINT64 + 1), "nonce"),
+        # The others may be as low and as high as can be.
+        (Draft(SENDER, OTHER, 0, 0, 0, -1), "nonce"),
+        (Draft(SENDER, OTHER, MAX_UINT256, MAX_UINT64, MAX_UINT256, MAX_UINT64 + 1), "nonce"),
     ],
 )
 def test_a_field_that_has_no_room_in_the_record_is_refused_by_name(draft: Draft, field: str) -> None:
