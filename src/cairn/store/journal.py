@@ -1,13 +1,14 @@
 """The mempool's journal: what was accepted is on disk before anybody is told, and stays until it is settled.
 
-A record is appended in memory and becomes durable with all others since in one frame, one write and one sync. Nothing
-in a segment is ever changed; a segment goes, the oldest first, when no transaction in it is alive any more. So that one
+A record is appended in memory and becomes durable with all others since in one frame, one write and one sync. What is
+in a segment never changes; a segment goes, the oldest first, when no transaction in it is alive any more. So that one
 long-lived transaction does not hold back many dead ones, the living ones of the oldest segment are written again, at
 the end, once the journal is much larger than what lives in it.
 
 Opening reads all segments, writes what lives into a new one, syncs it, and only then removes the old ones. Besides
 tidying up, this makes a promise out of what was read: after a failed sync the kernel may show data that is not on disk
-(it drops the dirty mark, not the page), so nothing is trusted that was not written and synced anew.
+(it drops the dirty mark, not the page), so nothing is trusted that was not written and synced anew; first of all the
+last frame, in its place, behind which the new segment goes on.
 
 Nothing in the journal itself tells a frame that was torn from a last one that was lost, nor an oldest segment that was
 removed from one that is missing. So where it starts and ends is kept elsewhere too (`Bounds`), and an opening that does
@@ -309,13 +310,16 @@ class Journal:
         numbers = list_segments(self._directory)
         adds: dict[TxHash, bytes] = {}
         drops: dict[TxHash, DropReason] = {}
-        for scan in self._scan(numbers):
-            for frame in scan.frames:
-                self._replay(segment_path(self._directory, scan.number), frame, adds, drops)
-            self._sequence = scan.next_sequence
+        last: Scan | None = None
+        for last in self._scan(numbers):
+            for frame in last.frames:
+                self._replay(segment_path(self._directory, last.number), frame, adds, drops)
+            self._sequence = last.next_sequence
         self._check_end(numbers)
         # All is there that must be: from here on the directory is changed.
         make_directory(self._directory)
+        if last is not None and last.frames:
+            self._write_again(segment_path(self._directory, last.number), last.frames[-1])
         remove_drafts(self._directory)
         self._current = numbers[-1] if numbers else 0
         # The order is the first field after the kind, so sorting the records sorts by it.
@@ -331,6 +335,18 @@ class Journal:
         if self.recovered_drops:
             self._write(b"".join(_encode_drop(*drop) for drop in self.recovered_drops), ())
         self._remove(numbers, first)
+
+    def _write_again(self, path: Path, frame: Frame) -> None:
+        """Put the last frame on disk, where a failed sync may have left it in memory alone.
+
+        The next segment goes on behind it: without it, a power loss before the old ones are gone would leave a hole.
+        """
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            write_at(file, encode_frame(frame.sequence, frame.payload), frame.offset)
+            sync_file(file)
+        finally:
+            os.close(file)
 
     def _replay(self, path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:
         """Apply a frame's records to what lives and what was dropped so far."""

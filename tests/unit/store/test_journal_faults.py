@@ -11,6 +11,7 @@ import pytest
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import Tx
+from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments
 from tests.support.disk import files_of, no_file_beyond, only_file
@@ -41,6 +42,46 @@ def append(journal: Journal, first: int, count: int) -> list[Tx]:
     for tx in added:
         journal.append_add(0, tx, encode_record(tx))
     return added
+
+
+def test_a_power_loss_while_it_is_opened_after_a_failed_sync_leaves_no_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk: dict[Path, bytes] = {}
+    is_refused = False
+
+    def sync(file: int) -> None:
+        if is_refused:
+            raise OSError("refused")
+        sync_file(file)
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        on_disk[path.with_name(path.name.removesuffix(".new"))] = path.read_bytes()
+
+    monkeypatch.setattr("cairn.store.journal.sync_file", sync)
+    monkeypatch.setattr("cairn.store.segment.sync_file", sync)
+    journal = Journal.open(tmp_path, SEGMENT)
+    accepted = append(journal, 0, 1)
+    journal.sync()
+    append(journal, 1, 1)
+    is_refused = True
+    with pytest.raises(StoreUnavailable, match="refused"):
+        journal.sync()
+    journal.close()
+    is_refused = False
+    with monkeypatch.context() as patched:
+        # The power fails before the old segment is gone.
+        patched.setattr(Journal, "_remove", no_power)
+        with pytest.raises(StoreUnavailable, match="no power"):
+            Journal.open(tmp_path, SEGMENT)
+    for path in files_of(tmp_path):
+        (tmp_path / path).write_bytes(on_disk[tmp_path / path])
+    journal = Journal.open(tmp_path, SEGMENT)
+    assert [entry.tx for entry in journal.recovered][:1] == accepted
+    journal.close()
+
+
+def no_power(journal: Journal, numbers: list[int], kept: int) -> None:
+    raise OSError("no power")
 
 
 @pytest.mark.parametrize("room", [0, 1, 20, 24, 500, 511, 512, 1024, 3020, 3103])
