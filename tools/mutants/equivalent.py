@@ -69,6 +69,7 @@ EQUIVALENTS = (
     Equivalent(CODEC, "_NO_CAP = bytes(32)", "32", "33", "the record takes 32 bytes of it"),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[1]) > 32", "len(items[1]) >= 32", CHECKED_AGAIN),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[4]) > 32", "len(items[4]) >= 32", CHECKED_AGAIN),
+    Equivalent(HEADERS, "tx_root=items[4],", "4", "5", "the two are the same in every header that is read"),
     Equivalent(HEADERS, "HEADERS_KEPT = 1_024", "1024", "1025", CACHE_SIZE),
     Equivalent(TXS, "if not 0 <= draft.kind <= DYNAMIC_FEE:", "0", "1", NO_LEGACY),
     Equivalent(

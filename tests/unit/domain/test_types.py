@@ -3,7 +3,10 @@
 import pytest
 
 from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
     EMPTY_ACCOUNT,
+    LEGACY,
     MAX_UINT64,
     MAX_UINT256,
     TRANSFER_GAS,
@@ -18,6 +21,7 @@ from cairn.domain.types import (
 
 def test_the_numbers_that_everything_is_counted_in() -> None:
     assert TRANSFER_GAS == 21_000
+    assert (LEGACY, ACCESS_LIST, DYNAMIC_FEE) == (0, 1, 2)
     assert f"{MAX_UINT64:x}" == "f" * 16
     assert f"{MAX_UINT256:x}" == "f" * 64
     assert (ZERO_HASH.hex(), ZERO_ADDRESS.hex()) == ("0" * 64, "0" * 40)
