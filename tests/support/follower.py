@@ -104,6 +104,9 @@ class Follower:
             with self._lock:
                 self._followed.discard(message["txHash"])
                 self._subscribe()
+        elif message["event"] == "error" and message["status"] == 503:
+            # A subscription that was not taken, as a disk that fails may cause: the next socket asks for all anew.
+            raise EOFError(message["detail"])
         elif message["event"] != "subscribed":
             self.errors.append(message)
 
