@@ -6,6 +6,7 @@ still do what they did. That is what makes a failing run small.
 
 import asyncio
 import contextlib
+import gc
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
@@ -121,6 +122,9 @@ class World:
             self._tell(f"step {step:4} {name:9}")
             await self._in_time(f"step {step}, {name}", self._step(action, rng))
         await self._in_time("the end", self._end())
+        # A failure that nobody asked for is told when it is collected: now, not in the run of another seed.
+        gc.collect()
+        self._raise_found()
 
     async def _step(self, action: Action, rng: random.Random) -> None:
         await self.guarded(action(rng))

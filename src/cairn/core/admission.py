@@ -54,7 +54,7 @@ class Admissions(SubmissionCalls):
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
-        self._flush_due = False
+        self._due_flush: asyncio.Handle | None = None
         self._last_batch = 0
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
@@ -111,17 +111,21 @@ class Admissions(SubmissionCalls):
         return sign_draft(draft, key, self._chain.genesis.rules.chain_id)
 
     def _flush_soon(self) -> None:
-        if self._flush_due:
+        if self._due_flush is not None:
             return
-        self._flush_due = True
         if self._last_batch >= BUSY_BATCH:
-            self._loop.call_later(GATHER_S, self._flush)
+            self._due_flush = self._loop.call_later(GATHER_S, self._flush)
         else:
-            self._loop.call_soon(self._flush)
+            self._due_flush = self._loop.call_soon(self._flush)
+
+    def _cancel_flush(self) -> None:
+        if self._due_flush is not None:
+            self._due_flush.cancel()
+            self._due_flush = None
 
     def _flush(self) -> None:
         """One sync for all that was admitted since the last one; only then are the answers given."""
-        self._flush_due = False
+        self._cancel_flush()
         if self.failed.done():
             return
         try:
@@ -202,6 +206,7 @@ class Admissions(SubmissionCalls):
             self._flush()
 
     def close(self) -> None:
+        self._cancel_flush()
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
 from cairn.domain.codec import decode_record
@@ -86,6 +87,21 @@ def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
             assert (await core.list_pending(1, None, ACCOUNTS[1])).ready == 2
             core._pool.note(signed(0, sender=2), received_at=0)
             assert (await core.status()).pending == 3
+
+    asyncio.run(run())
+
+
+def test_a_core_that_was_stopped_does_not_touch_its_journal_again(tmp_path: Path) -> None:
+    """A sync was due at the stop; after it nobody is left to hear that the journal is closed."""
+
+    async def run() -> None:
+        core = open_core(tmp_path)
+        await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(BUSY_BATCH)])
+        answer = core.submit(signed(BUSY_BATCH))
+        await core.stop()
+        assert not (await answer).confirmed
+        await asyncio.sleep(2 * GATHER_S)
+        assert not core.failed.done()
 
     asyncio.run(run())
 
