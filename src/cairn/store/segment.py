@@ -11,8 +11,9 @@ its full size, and whatever lacks one of them is damaged.
 
 A frame is one write and one sync: all of it counts or nothing. The next frame is written only after that sync, so only
 the last frame can be torn, and nobody was told of it. What a torn write leaves is telling: the file was zeros before,
-and disks write sectors of 512 bytes wholly or not at all. A frame whose checksum is wrong is torn when its end or one
-of its sectors is still zero, and nothing is behind it; else a byte was changed after it was written: that is damage.
+and disks write sectors of 512 bytes wholly or not at all. A frame whose checksum or filling is wrong is torn when its
+end or one of its sectors is still zero, and nothing is behind it; else a byte was changed after it was written: that is
+damage.
 Whether such a frame was synced after all, and lost later, only the end tells that the journal had reached (`Bounds`).
 (No sector of a whole frame is all zeros: every record has a hash in it, and the last byte is 0xa5.)
 """
@@ -145,13 +146,11 @@ def _frames(path: Path, content: bytes, sequence: int) -> Iterator[Frame]:
         end = offset + frame_size(length)
         if magic != _FRAME_MAGIC or found != sequence or end > len(content):
             raise Corrupt(f"{path}: at byte {offset} frame {sequence} is expected, not frame {found} of {length} bytes")
-        payload = content[start : start + length]
-        if crc32(payload) != checksum:
+        payload, filling = content[start : start + length], content[start + length : end]
+        # A wrong byte of the filling alone harms nothing, but a disk that changes bytes is not to be trusted further.
+        if crc32(payload) != checksum or filling.strip(FILL):
             _check_torn(path, content, offset, end)
             return
-        # A lone wrong byte of the filling harms nothing, but a disk that changes bytes is not to be trusted further.
-        if content[start + length : end].strip(FILL).strip(b"\0"):
-            raise Corrupt(f"{path}: the frame at byte {offset} has a damaged end")
         yield Frame(offset, sequence, payload)
         sequence += 1
         offset = end
@@ -168,10 +167,10 @@ def _check_unwritten(path: Path, content: bytes, offset: int) -> None:
 
 
 def _check_torn(path: Path, content: bytes, offset: int, end: int) -> None:
-    """The frame from `offset` to `end` has a wrong checksum: it must be the torn last one."""
+    """The frame from `offset` to `end` is not as it was written: it must be the torn last one."""
     sectors = range(-(-offset // SECTOR) * SECTOR, end - SECTOR + 1, SECTOR)
     if content[end - 1] and not any(_is_zero(content[start : start + SECTOR]) for start in sectors):
-        raise Corrupt(f"{path}: the frame at byte {offset} has a wrong checksum")
+        raise Corrupt(f"{path}: the frame at byte {offset} is damaged")
     _check_nothing_behind(path, content, offset, end)
 
 

@@ -274,7 +274,7 @@ def test_a_flipped_byte_stops_the_opening_and_names_the_place(tmp_path: Path) ->
     journal.close()
     path = only_file(tmp_path, "*.seg")
     flip_byte(path, 300)
-    with pytest.raises(Corrupt, match=f"{path}: the frame at byte 32 has a wrong checksum"):
+    with pytest.raises(Corrupt, match=f"{path}: the frame at byte 32 is damaged"):
         Journal.open(tmp_path)
     assert list_segments(tmp_path) == [int(path.stem)]
 
