@@ -1,4 +1,4 @@
-"""The ways in docs/architecture.md, held against what a node really does."""
+"""The paths in docs/architecture.md, compared with what a node really does."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,10 @@ from tests.support.ways import BALANCE, BLOCK, EVENT, SUBMISSION, Way, trace_all
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 HEADINGS = {
-    SUBMISSION: "The way of a transaction",
-    BALANCE: "The way of a read",
-    EVENT: "The way of an event",
-    BLOCK: "The way of a block from CometBFT",
+    SUBMISSION: "The path of a transaction",
+    BALANCE: "The path of a read",
+    EVENT: "The path of an event",
+    BLOCK: "The path of a block from CometBFT",
 }
 FILE = r"`([a-z_/0-9]+\.py)`"
 
