@@ -26,11 +26,11 @@ class ExitCode(IntEnum):
         return code
 
     DONE = 0, "done, or a clean stop"
-    REFUSED = 1, "refused by the node or its network, or not confirmed by you"
+    REFUSED = 1, "refused by the node or its network, or you answered no"
     USAGE = 2, "a wrong option, setting or file"
     DATA = EXIT_FATAL, "a node's data cannot be used"
     NOT_FOUND = 4, "there is no such transaction, block or key"
-    UNREACHABLE = 5, "the node does not answer, or cannot work now"
+    UNREACHABLE = 5, "the node does not answer, or cannot do it now"
     TIMED_OUT = 6, "it did not happen in time, but still may"
     LOCKED = 7, "a wrong password"
     INTERRUPTED = 130, "Ctrl-C"
@@ -40,7 +40,7 @@ EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code 
 
 
 class CommandFailed(Exception):
-    """What the command was to bring about did not happen, through no fault of its options."""
+    """The command failed, and its options are not the reason."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
 
