@@ -30,5 +30,5 @@ def amounts_of(query: Mapping[str, str]) -> Form:
     """Raises `InvalidQuery`."""
     form = FORMS.get(query.get("amounts", "number"))
     if form is None:
-        raise InvalidQuery("amounts is number or string")
+        raise InvalidQuery("amounts must be number or string")
     return form

@@ -48,13 +48,13 @@ class UpgradeRequired(Rejected):
 
 
 class ForbiddenHost(Rejected):
-    """The request names a host that is not this node's: how DNS rebinding looks from here."""
+    """The Host is not one of this node's names. DNS rebinding looks like this."""
 
     code = "FORBIDDEN_HOST"
 
 
 class ForbiddenOrigin(Rejected):
-    """A web page of another origin asks."""
+    """The request comes from a web page of another origin."""
 
     code = "FORBIDDEN_ORIGIN"
 
@@ -82,10 +82,10 @@ class Internal(NodeError):
 
 
 class DroppedForReason(TxDropped):
-    """A dropped transaction, with the reason as a member of its own."""
+    """A dropped transaction, with the reason as its own field."""
 
     def __init__(self, reason: DropReason) -> None:
-        super().__init__(f"the transaction left the mempool unconfirmed: {reason}")
+        super().__init__(f"the transaction was dropped from the mempool: {reason}")
         self.reason = reason
 
 
@@ -103,7 +103,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     MalformedRequest: Answer(400, "The request is not valid HTTP"),
     ForbiddenHost: Answer(403, "The Host header is not allowed"),
     ForbiddenOrigin: Answer(403, "The web page's origin is not allowed"),
-    errors.TxNotKept: Answer(404, "No such transaction in the blocks that are kept"),
+    errors.TxNotKept: Answer(404, "No such transaction in the blocks that this node keeps"),
     errors.TxNotFound: Answer(404, "No such transaction"),
     errors.TxDropped: Answer(404, "The transaction was dropped"),
     errors.BlockNotFound: Answer(404, "No such block"),
@@ -142,7 +142,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer_of(error: NodeError) -> Answer:
-    """How `error` is answered; what has no line of its own is our own failure."""
+    """How `error` is answered. An error that the table does not have is a failure of the node."""
     for cls in type(error).__mro__:
         answer = ANSWERS.get(cls)
         if answer is not None:
@@ -153,7 +153,7 @@ def answer_of(error: NodeError) -> Answer:
 def problem_of(error: NodeError) -> Problem:
     answer = answer_of(error)
     if answer is _INTERNAL:
-        # What went wrong inside is for the log, not for the client.
+        # The reason belongs in the log, not in the answer.
         return Problem(PROBLEM_TYPE + Internal.code, answer.title, answer.status, "see the node's log", Internal.code)
     return Problem(
         type=PROBLEM_TYPE + error.code,

@@ -1,7 +1,7 @@
-"""The public JSON, as types: its fields, what each means, and what the descriptions say of it.
+"""The public JSON, as types: its fields, what each means, and its text in the OpenAPI and AsyncAPI documents.
 
-A type has the name of its schema, with `Json` behind it where another type has that name already. What is said of a
-field beside its type is for the description only: nothing here is checked when JSON is read, so it costs nothing.
+A type has the name of its schema, with `Json` added where another type already has that name. Descriptions, patterns
+and bounds are for those documents only. They are not checked when JSON is read, so they cost nothing.
 """
 
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PA
 INTERFACE_VERSION = "1.0.0"
 MAX_BATCH = 100
 MAX_INT64 = 2**63 - 1
-"""What a generated client's integers hold. The node's own go to 2^64-1, but nothing that is counted comes near it."""
+"""The largest integer of generated clients. The node's own go to 2^64-1, but no count comes near that."""
 MAX_POSITION = 2**32 - 1
 PROBLEM_TYPE = "urn:cairn:problem:"
 ADDRESS_FORMAT = "ethereum-address"
@@ -34,12 +34,12 @@ def ref(name: str) -> dict[str, Any]:
 
 
 def described(name: str) -> Any:
-    """A type that has no more to it here than a schema of this name elsewhere."""
+    """A type whose schema is declared elsewhere under this name."""
     return Annotated[Any, Meta(extra_json_schema=ref(name))]
 
 
 def wei(description: str) -> Meta:
-    """A client that reads it as a number needs one that holds 256 bits."""
+    """An amount. A client that reads it as a number needs 256 bits."""
     return about(description, **ref("Amount"))
 
 
@@ -55,8 +55,8 @@ AddressText = Annotated[str, hex_bytes(20, "0x and 40 lower-case hexadecimal dig
 AnyAddressText = Annotated[
     str,
     about(
-        "0x and 40 hexadecimal digits. In mixed case they must carry a right EIP-55 checksum.",
-        # A pattern cannot say what a right checksum is.
+        "0x and 40 hexadecimal digits. In mixed case, the EIP-55 checksum must be correct.",
+        # A pattern cannot express the checksum.
         format=ADDRESS_FORMAT,
         pattern="^0x[0-9a-fA-F]{40}$",
         examples=[CHECKSUMMED],
@@ -67,56 +67,60 @@ AnyHashText = Annotated[str, Meta(pattern=ANY_HASH)]
 Height = Annotated[int, integer("Height of the block; 0 is the genesis block.")]
 Time = Annotated[int, integer("Unix time in whole seconds.")]
 ChainId = Annotated[int, integer("Chain id (EIP-155).")]
-Position = Annotated[int, integer("Its place in the block, from 0.", MAX_POSITION)]
+Position = Annotated[int, integer("Position in the block, from 0.", MAX_POSITION)]
 Value = Annotated[int, wei("Wei transferred.")]
-Nonce = Annotated[int, integer("Number of the sender's transaction, from 0.")]
-Gas = Annotated[int, integer(f"Gas limit; a transfer takes {TRANSFER_GAS}.")]
-GasPrice = Annotated[int, wei("Wei paid per gas.")]
+Nonce = Annotated[int, integer("Number of the transaction among its sender's, from 0.")]
+Gas = Annotated[int, integer(f"Gas limit; a transfer uses {TRANSFER_GAS}.")]
+GasPrice = Annotated[int, wei("Wei paid per unit of gas.")]
 TxType = Annotated[
     int | UnsetType,
-    integer("Type of the transaction: 2 with maxFeePerGas (EIP-1559), 1 (EIP-2930), 0 or left out of any other.", 2),
+    integer("Type of the transaction: 2 (EIP-1559), 1 (EIP-2930), or 0 (legacy), which may be left out.", 2),
 ]
-MaxFee = Annotated[int | UnsetType, wei("Of type 2: the most that it would pay per gas, in wei.")]
-MaxTip = Annotated[int | UnsetType, wei("Of type 2: what of that may be above the base fee, in wei.")]
+MaxFee = Annotated[int | UnsetType, wei("Type 2 only: the most that it pays per unit of gas, in wei.")]
+MaxTip = Annotated[
+    int | UnsetType, wei("Type 2 only: the most that it pays above the base fee, per unit of gas, in wei.")
+]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What every failure looks like (RFC 9457)."""
+    """An error (RFC 9457)."""
 
-    type: Annotated[str, about("Names the code as a URI.", pattern=f"^{PROBLEM_TYPE}[A-Z_]+$")]
-    title: Annotated[str, about("The kind of failure, for people.")]
+    type: Annotated[str, about("The code as a URI.", pattern=f"^{PROBLEM_TYPE}[A-Z_]+$")]
+    title: Annotated[str, about("The kind of error, for people.")]
     status: Annotated[int, integer("The HTTP status.", 599, 400)]
-    detail: Annotated[str, about("What is wrong with this very request, for people.")]
+    detail: Annotated[str, about("What is wrong with this request, for people.")]
     code: Annotated[str, Meta(extra_json_schema=ref("ProblemCode"))]
-    field: Annotated[str | UnsetType, about("The field that INVALID_FIELD is about.")] = UNSET
-    reason: Annotated[DropReason | UnsetType, about("Why TX_DROPPED.")] = UNSET
+    field: Annotated[str | UnsetType, about("The field that is wrong. INVALID_FIELD only.")] = UNSET
+    reason: Annotated[DropReason | UnsetType, about("Why the transaction was dropped. TX_DROPPED only.")] = UNSET
 
 
 class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename={"sender": "from"}):
-    """A transaction to be submitted."""
+    """A transaction to submit."""
 
     sender: AnyAddressText
     to: AnyAddressText
     value: Annotated[int | str, wei("Wei to transfer.")]
-    gas: Annotated[int, integer(f"Gas limit; a transfer takes {TRANSFER_GAS}, and no more is charged.")]
+    gas: Annotated[
+        int, integer(f"Gas limit. A transfer uses {TRANSFER_GAS}; a higher limit is accepted and not charged.")
+    ]
     nonce: Annotated[
-        int | UnsetType, integer("Number of the sender's transaction. Left out, it means the sender's next one.")
+        int | UnsetType, integer("Number of the transaction among its sender's. If left out, the sender's next nonce.")
     ] = UNSET
-    gasPrice: Annotated[int | str | UnsetType, wei("Wei per gas. Left out, it means the chain's own.")] = UNSET
+    gasPrice: Annotated[int | str | UnsetType, wei("Wei per unit of gas. If left out, the chain's gas price.")] = UNSET
     signature: Annotated[
         str | UnsetType,
-        hex_bytes(65, "r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or 28) over the transaction "
-                  "with empty data: legacy (EIP-155), or of its type with an empty access list.", "0-9a-fA-F"),
+        hex_bytes(65, "The sender's signature: r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or "
+                  "28). It covers the transaction with empty data and an empty access list.", "0-9a-fA-F"),
     ] = UNSET  # fmt: skip
     type: TxType = UNSET
     maxFeePerGas: Annotated[
         int | str | UnsetType,
-        wei("Instead of gasPrice, in a transaction of type 2: the most wei that it pays per gas. Left out, it means "
-            "the chain's gasPrice and the tip."),
+        wei("Type 2 only, instead of gasPrice: the most that it pays per unit of gas, in wei. If left out, the chain's "
+            "gasPrice plus the tip."),
     ] = UNSET  # fmt: skip
     maxPriorityFeePerGas: Annotated[
         int | str | UnsetType,
-        wei("Instead of gasPrice, in a transaction of type 2: the tip, in wei per gas. Left out, it means none."),
+        wei("Type 2 only, instead of gasPrice: the tip per unit of gas, in wei. If left out, 0."),
     ] = UNSET
 
 
@@ -124,17 +128,18 @@ SubmissionBatch = Annotated[
     list[SubmissionJson],
     Meta(
         title="SubmissionBatch",
-        description="Whatever is no submission is answered by a problem in its place; the others stand.",
+        description="An item that is not a valid submission gets an error in its place; the others are served.",
         max_length=MAX_BATCH,
     ),
 ]
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """The transaction is valid, admitted and on disk."""
+    """The transaction is valid, accepted and on disk."""
 
     status: Annotated[
-        Literal["pending", "confirmed"], about("`confirmed` when the very same transaction was confirmed before.")
+        Literal["pending", "confirmed"],
+        about("`confirmed` if this transaction was sent before and is already in a block."),
     ]
     txHash: HashText
 
@@ -156,19 +161,19 @@ class TransactionFields(msgspec.Struct, frozen=True, kw_only=True, rename={"send
 
 
 class PendingTransaction(TransactionFields, frozen=True, tag_field="status", tag="pending"):
-    """A transaction in the mempool: it is on disk and waits for a block."""
+    """A transaction in the mempool. It is on disk, and not in a block yet."""
 
     txHash: HashText
 
 
 class ConfirmedTransaction(TransactionFields, frozen=True, tag_field="status", tag="confirmed"):
-    """A transaction in a block, for ever."""
+    """A transaction in a block. This is final."""
 
     txHash: HashText
     blockHeight: Height
     blockHash: HashText
     transactionIndex: Position
-    fee: Annotated[int, wei("What the sender paid to the block's proposer, in wei.")]
+    fee: Annotated[int, wei("What the sender paid to the proposer of the block, in wei.")]
 
 
 Transaction = Annotated[PendingTransaction | ConfirmedTransaction, Meta(title="Transaction")]
@@ -176,7 +181,7 @@ TransactionHistory = Annotated[list[ConfirmedTransaction], Meta(title="Transacti
 
 
 class MempoolItem(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """A pending transaction."""
+    """A transaction in the mempool."""
 
     txHash: HashText
     sender: AddressText
@@ -195,14 +200,14 @@ Mempool = Annotated[list[MempoolItem], Meta(title="Mempool")]
 
 
 class SignedTransaction(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """What the sender signed, as `POST /tx` takes it; the transaction's hash covers all of it."""
+    """What the sender signed, in the form of `POST /tx`. The transaction's hash covers all of it."""
 
     sender: AddressText
     to: AddressText
     value: Value
     nonce: Nonce
     gas: Gas
-    gasPrice: Annotated[int | UnsetType, wei("Wei paid per gas.")] = UNSET
+    gasPrice: Annotated[int | UnsetType, wei("Wei paid per unit of gas.")] = UNSET
     signature: Annotated[str, hex_bytes(65, "r, s and v (0 or 1).")]
     type: TxType = UNSET
     maxFeePerGas: MaxFee = UNSET
@@ -221,22 +226,24 @@ class HeaderJson(msgspec.Struct, frozen=True):
         hex_bytes(32, "keccak-256 of the header in RLP, with the fields of Ethereum's headers since London "
                   "(docs/formats.md)."),
     ]  # fmt: skip
-    previousHash: Annotated[str, hex_bytes(32, "Hash of the block before; 32 zero bytes for the genesis block.")]
+    previousHash: Annotated[str, hex_bytes(32, "Hash of the parent block; 32 zero bytes for the genesis block.")]
     timestamp: Time
     transactionsRoot: Annotated[
         str,
-        hex_bytes(32, "RFC 6962 Merkle root (SHA-256) over the transaction hashes; Ethereum's empty root without any."),
+        hex_bytes(
+            32, "RFC 6962 Merkle root (SHA-256) of the transaction hashes; Ethereum's empty root if there are none."
+        ),
     ]
-    stateRoot: Annotated[str, hex_bytes(32, "Commits to every account after this block.")]
+    stateRoot: Annotated[str, hex_bytes(32, "Hash over the balance and nonce of every account after this block.")]
     gasUsed: Annotated[int, integer(f"{TRANSFER_GAS} for each transaction.")]
     proposer: AddressText
     chainId: ChainId
-    gasLimit: Annotated[int, integer("Gas that the block has: the chain's blockGasLimit.")]
-    baseFeePerGas: Annotated[int, wei("Wei that a unit of gas costs at least: the chain's gasPrice.")]
+    gasLimit: Annotated[int, integer("The most gas that a block can use: the chain's blockGasLimit.")]
+    baseFeePerGas: Annotated[int, wei("The least that a unit of gas costs, in wei: the chain's gasPrice.")]
 
 
 class BlockJson(HeaderJson, frozen=True):
-    """A block and the hashes of its transactions, in their order."""
+    """A block with the hashes of its transactions, in their order."""
 
     transactions: list[HashText]
 
@@ -244,25 +251,25 @@ class BlockJson(HeaderJson, frozen=True):
 class BlockSummary(HeaderJson, frozen=True):
     """A block without its transactions."""
 
-    transactionCount: Annotated[int, integer("How many transactions it holds.")]
+    transactionCount: Annotated[int, integer("How many transactions the block holds.")]
 
 
 Blocks = Annotated[list[BlockSummary], Meta(title="Blocks")]
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """The way from a transaction up to the transactions root of its block."""
+    """Shows that a block holds a transaction: the Merkle path to the transactions root in the header."""
 
     txHash: HashText
     transaction: SignedTransaction
     transactionIndex: Position
     transactionCount: Annotated[int, integer("How many transactions the block holds.", least=1)]
-    proof: Annotated[list[HashText], about("Siblings, lowest first (RFC 6962).")]
+    proof: Annotated[list[HashText], about("Sibling hashes of the Merkle path, lowest level first (RFC 6962).")]
     header: HeaderJson
 
 
 class ChainHead(msgspec.Struct, frozen=True):
-    """The newest block."""
+    """The latest block."""
 
     blockHeight: Height
     hash: HashText
@@ -272,25 +279,25 @@ class ChainHead(msgspec.Struct, frozen=True):
 class MempoolLevel(msgspec.Struct, frozen=True):
     """How full the mempool is."""
 
-    pending: Annotated[int, integer("Transactions that the next blocks can take.")]
-    queued: Annotated[int, integer("Transactions that wait for a missing nonce.")]
-    limit: Annotated[int, integer("Transactions that it holds at most.")]
+    pending: Annotated[int, integer("Transactions that can be mined now.")]
+    queued: Annotated[int, integer("Transactions that wait for a missing nonce of their sender.")]
+    limit: Annotated[int, integer("The most transactions that the mempool holds.")]
 
 
 class LastRevert(msgspec.Struct, frozen=True):
-    """How often a dev chain was reverted, and how far the last time. Left out where it never was."""
+    """The last revert of a dev chain. Left out if there was none."""
 
-    number: Annotated[int, integer("1 for the first time, and so on.", least=1)]
-    blockHeight: Annotated[int, integer("The newest block right after it: what was above is void.")]
+    number: Annotated[int, integer("How many reverts there have been.", least=1)]
+    blockHeight: Annotated[int, integer("The latest block after the revert. Blocks above it are void.")]
 
 
 class ChainJson(msgspec.Struct, frozen=True):
-    """The chain's parameters and where it stands."""
+    """The chain's rules and its latest block."""
 
     chainId: ChainId
-    gasPrice: Annotated[int, wei("The least gas price that is taken, in wei.")]
-    blockGasLimit: Annotated[int, integer("Gas that one block has.")]
-    engine: Annotated[str, about("What orders the transactions.")]
+    gasPrice: Annotated[int, wei("The least gas price that is accepted, in wei.")]
+    blockGasLimit: Annotated[int, integer("The most gas that a block can use.")]
+    engine: Annotated[str, about("What makes the blocks: `embedded` or `cometbft`.")]
     version: Annotated[str, about("Version of the node.")]
     head: ChainHead
     mempool: MempoolLevel
@@ -298,35 +305,37 @@ class ChainJson(msgspec.Struct, frozen=True):
 
 
 class AccountJson(msgspec.Struct, frozen=True):
-    """An account; one that was never used is empty."""
+    """An account. One that was never used has balance 0 and nonce 0."""
 
     address: AddressText
     balance: Annotated[int, wei("Wei that the account holds.")]
-    nonce: Annotated[int, integer("The nonce of the next transaction to be confirmed.")]
-    pendingNonce: Annotated[int, integer("The nonce after the confirmed and the pending transactions.")]
+    nonce: Annotated[int, integer("How many transactions of the account are confirmed.")]
+    pendingNonce: Annotated[
+        int, integer("The nonce for the account's next transaction: after the confirmed and the pending ones.")
+    ]
 
 
 class FaucetRequest(msgspec.Struct, frozen=True):
-    """Who is to get coins."""
+    """Who gets the coins, and how many."""
 
     address: AnyAddressText
-    amount: Annotated[
-        int | str | UnsetType, about("Wei to give. Left out, it means 100 coins.", **ref("FaucetAmount"))
-    ] = UNSET
+    amount: Annotated[int | str | UnsetType, about("Wei to send. If left out, 100 coins.", **ref("FaucetAmount"))] = (
+        UNSET
+    )
 
 
 # The validators of a network.
 
 PublicKeyText = Annotated[str, about("Ed25519, in base64.", pattern=PUBLIC_KEY_PATTERN)]
-Power = Annotated[int, integer("How much its vote counts.", MAX_POWER)]
-ValidatorName = Annotated[str, about("For people.", pattern=NAME_PATTERN)]
-Sequence = Annotated[int, integer("How many updates have been applied: the number that the next one must carry.")]
+Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)]
+ValidatorName = Annotated[str, about("A name for people.", pattern=NAME_PATTERN)]
+Sequence = Annotated[int, integer("How many updates were applied. The next update must have this number.")]
 
 
 class ValidatorJson(msgspec.Struct, frozen=True):
-    """One of those who make the blocks."""
+    """A node that votes on blocks."""
 
-    address: Annotated[str, about("What CometBFT calls the validator.", pattern="^[0-9A-F]{40}$")]
+    address: Annotated[str, about("The validator's address in CometBFT.", pattern="^[0-9A-F]{40}$")]
     publicKey: PublicKeyText
     power: Power
     feeRecipient: AddressText
@@ -339,13 +348,13 @@ class Validators(msgspec.Struct, frozen=True):
     chainId: ChainId
     blockHeight: Height
     sequence: Sequence
-    threshold: Annotated[int, integer("How many administrators must sign an update; 0 when nobody can.")]
-    admins: Annotated[list[AddressText], about("Whose signatures count.")]
+    threshold: Annotated[int, integer("How many administrators must sign an update; 0 if the chain has none.")]
+    admins: Annotated[list[AddressText], about("The administrators.")]
     validators: list[ValidatorJson]
 
 
 class ValidatorUpdateValidator(msgspec.Struct, frozen=True):
-    """What it becomes; power 0 removes it."""
+    """The validator after the update. Power 0 removes it."""
 
     publicKey: PublicKeyText
     power: Power
@@ -356,19 +365,19 @@ class ValidatorUpdateValidator(msgspec.Struct, frozen=True):
 class ValidatorUpdateJson(msgspec.Struct, frozen=True):
     """A change of one validator."""
 
-    chainId: Annotated[int, integer("The chain that it is for.", least=1)]
+    chainId: Annotated[int, integer("The chain that the update is for.", least=1)]
     sequence: Sequence
     validator: ValidatorUpdateValidator
     signatures: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"pattern": SIGNATURE_PATTERN})]],
-        about("Those of administrators, as many as the threshold; r, s, v (0 or 1).", maxItems=MAX_SIGNATURES),
+        about("Signatures of as many administrators as the threshold: r, s, v (0 or 1).", maxItems=MAX_SIGNATURES),
     ]
 
 
 class UpdateSubmitted(msgspec.Struct, frozen=True):
-    """The update is on its way."""
+    """The update is valid, and CometBFT has it."""
 
-    status: Annotated[Literal["submitted"], about("In one word.")]
+    status: Annotated[Literal["submitted"], about("Always `submitted`.")]
     sequence: Sequence
 
 
@@ -376,20 +385,20 @@ class UpdateSubmitted(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What the probe found."""
+    """The result of a probe."""
 
-    status: Annotated[str, about("In one word.")]
+    status: Annotated[str, about("`alive`, `starting` or `started`.")]
 
 
 class ReadinessChecks(msgspec.Struct, frozen=True):
-    """`ok`, or what is wrong with the part."""
+    """The result for each part: `ok`, or what is wrong."""
 
-    store: Annotated[str, about("The chain's store.")]
+    store: Annotated[str, about("The store.")]
     mempool: Annotated[str, about("The mempool.")]
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """What the probe found, part by part."""
+    """The result of the probe `/ready`."""
 
-    status: Annotated[Phase, about("In one word.")]
+    status: Annotated[Phase, about("`ready` if the node accepts transactions.")]
     checks: ReadinessChecks

@@ -1,4 +1,4 @@
-"""From a submission to the core: fills in what was left out, checks the signature, hands over."""
+"""From a submission to the core: fills in what is missing, checks the signature, submits."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -19,7 +19,7 @@ from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
 
 TURN_ITEMS = 8
-"""Signatures of a batch that are checked before other requests get their turn."""
+"""Signatures of a batch that are checked before other requests are served."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -30,7 +30,7 @@ class Submitter:
         self._view = view
 
     def admit_complete(self, body: bytes) -> asyncio.Future[Admission] | None:
-        """The plain case, without a task of its own: None when the nonce or the signature was left out."""
+        """The common case, without a task of its own. None if nonce or signature is missing."""
         info = self._accepting_info()
         submission = parse_submission(body, info.gas_price)
         signature = submission.signature
@@ -52,7 +52,7 @@ class Submitter:
         return await self._gateway.submit_draft(draft)
 
     async def admit_batch(self, body: bytes) -> list[Submitted | Problem]:
-        """One result or problem for each item, in order. All go to the core before any is waited for: one sync."""
+        """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         self._accepting_info()
         begun: list[asyncio.Future[Admission] | NodeError] = []
         async for item in in_turns(split_batch(body), TURN_ITEMS):
@@ -63,13 +63,13 @@ class Submitter:
         return [problem_of(item) if isinstance(item, NodeError) else await _result_of(item) for item in begun]
 
     async def _begin(self, body: bytes) -> asyncio.Future[Admission]:
-        """Hand over a submission that left something out; the result is still to come."""
+        """Submit one without a nonce or a signature. The future gives the result."""
         info = self._accepting_info()
         submission = parse_submission(body, info.gas_price)
         signature = submission.signature
         if signature is None:
             admitting = asyncio.ensure_future(self._gateway.submit_draft(draft_of(submission, info)))
-            # Its first step hands it over, so that it stays before whatever this client sends next.
+            # Run its first step now: it submits, and so stays ahead of what this client sends next.
             await asyncio.sleep(0)
             return admitting
         nonce = await self._gateway.next_nonce(submission.sender)
@@ -85,7 +85,7 @@ class Submitter:
     async def _find_sent_before(
         self, submission: Submission, signature: bytes, nonce: int, info: ChainInfo
     ) -> Tx | None:
-        """The transaction itself, when this is a repetition of it: the first one has moved the next nonce on."""
+        """The transaction that was sent before, if this is the same again: the first has moved the next nonce on."""
         if nonce < 0:
             return None
         try:
@@ -108,9 +108,9 @@ def signed_tx(submission: Submission, signature: bytes, nonce: int, info: ChainI
 
 
 def draft_of(submission: Submission, info: ChainInfo) -> Draft:
-    """Raises `InvalidField` when the node holds no key for it."""
+    """Raises `InvalidField` when the node does not hold the sender's key."""
     if submission.sender not in info.signs_for:
-        why = "and this node holds no key of the sender" if info.signs_for else "and this node holds no keys"
+        why = "and this node does not hold the sender's key" if info.signs_for else "and this node holds no keys"
         raise InvalidField("signature", f"is missing, {why}")
     return Draft(
         sender=submission.sender,
@@ -131,7 +131,7 @@ async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:
     except NodeError as refused:
         return problem_of(refused)
     except Exception as failure:
-        # One item's failure must not take the results of the others along.
+        # The other items still need their results.
         log.error("a submission failed", exc_info=failure)
         return problem_of(Internal(str(failure)))
     return Submitted("confirmed" if admission.confirmed else "pending", hex_text(admission.tx_hash))

@@ -9,8 +9,8 @@ NodeError
 │   └── NotFound        TxNotFound (TxNotKept), TxDropped, BlockNotFound, NotDevChain
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable,
 │                       Reverting), EngineUnavailable
-├── InvalidSnapshot     a peer's: what it offers is not the state; InvalidChunk: one part is not what it named
-├── InvalidConfig       the operator's: the node does not start until it is put right
+├── InvalidSnapshot     a peer's fault: its snapshot is wrong; InvalidChunk: one part of it is wrong
+├── InvalidConfig       the operator's fault: the node does not start until it is corrected
 └── Fatal               our fault or the disk's: stop the node, never continue
     ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
     └── InvalidBlock
@@ -38,7 +38,7 @@ class MalformedJson(Rejected):
 
 
 class InvalidField(Rejected):
-    """A field of a submission is missing, unknown or out of shape."""
+    """A field of a submission is missing, unknown or malformed."""
 
     code = "INVALID_FIELD"
 
@@ -65,7 +65,7 @@ class InvalidSignature(TxRejected):
 
 
 class NotReplayProtected(InvalidSignature):
-    """It names no chain (EIP-155): whoever sees it could send it on another one."""
+    """The signature names no chain (EIP-155), so anybody could send the transaction on another one."""
 
 
 class InsufficientFunds(TxRejected):
@@ -115,7 +115,7 @@ class TxNotFound(NotFound):
 
 
 class TxNotKept(TxNotFound):
-    """It may be in a block that this node has forgotten."""
+    """It is unknown, or in a block that this node has removed."""
 
     code = "TX_NOT_KEPT"
 
@@ -129,7 +129,7 @@ class BlockNotFound(NotFound):
 
 
 class NotDevChain(NotFound):
-    """What was asked for exists on dev chains only, where time and money are the developer's to make."""
+    """What was asked for exists on dev chains only."""
 
     code = "NOT_A_DEV_CHAIN"
 
@@ -151,29 +151,29 @@ class MempoolFull(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """The disk refuses (full, read-only, gone): what was accepted is safe, nothing new is taken."""
+    """The disk fails (full, read-only, gone): what was accepted is safe, nothing new is accepted."""
 
     code = "STORE_UNAVAILABLE"
 
 
 class JournalUnavailable(StoreUnavailable):
-    """The part that the disk refuses is the mempool's journal."""
+    """The journal cannot be written."""
 
 
 class Reverting(StoreUnavailable):
-    """The chain is about to be replaced by an earlier one: whoever runs the core opens it anew."""
+    """The dev chain is being reverted; the core opens the earlier chain next."""
 
 
 class InvalidSnapshot(NodeError):
-    """What was offered as a snapshot of the state is none, or not of this chain; nothing of it is kept."""
+    """The offered state snapshot is not valid, or of another chain. Nothing of it is kept."""
 
 
 class InvalidChunk(InvalidSnapshot):
-    """A part of a snapshot is not the one that the snapshot names; another copy may be."""
+    """A part of a snapshot does not have the hash in its manifest. Another peer's copy may."""
 
 
 class EngineUnavailable(Unavailable):
-    """What orders the transactions does not answer."""
+    """CometBFT does not answer."""
 
     code = "ENGINE_UNAVAILABLE"
 

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3.0 description of /events: every message that goes either way, and no other."""
+"""The AsyncAPI 3.0 document of /events: all messages in both directions."""
 
 import inspect
 from collections.abc import Iterable
@@ -11,25 +11,26 @@ from cairn.api.schemas import INTERFACE_VERSION
 from cairn.domain.errors import InvalidHash
 
 DESCRIPTION = """\
-Events are told only once their block is on disk. Heights come in order and none is left out; a block's `newBlock` comes
-before the `txConfirmed` of its transactions. With `fromHeight` the socket replays from the store and then goes on live,
-without a hole and without a repeat.
+An event is sent once its block is on disk. Blocks come in the order of their heights and none is skipped. The
+`newBlock` of a block comes before the `txConfirmed` of its transactions. With `fromHeight`, the node first replays
+stored blocks and then continues with new ones; none is skipped and none comes twice.
 
-Subscribe by message, or on the URL: `/events?newBlock&fromHeight=N&txConfirmed=0x…`. Both fit in one socket, and a
-subscription on the URL is answered like one by message. Following a transaction ends with its `txConfirmed` or
-`txDropped`. One that is confirmed already is told at once; if a replay has not reached its block yet, with that block.
+Subscribe by message, or in the URL: `/events?newBlock&fromHeight=N&txConfirmed=0x…`. A socket can have both
+subscriptions, and one in the URL is answered like one by message. Following a transaction ends with its `txConfirmed`
+or `txDropped`. If it is already confirmed, `txConfirmed` is sent at once, or with its block if a replay has not reached
+it.
 
-A message that cannot be taken is answered with `error`, and the socket stays open. Close codes: 1001 the node stops;
-1008 a message had more than 1,024 fragments; 1009 a message was larger than allowed (16 KiB unless configured
-otherwise); 1013 the client read too slowly: reconnect with `fromHeight` one above the last height seen. 4205 a dev
-chain was reverted to the block that the reason names: reconnect with `fromHeight` one above that. The node pings every
-30 s unless configured otherwise.
+An invalid message is answered with `error`, and the socket stays open. Close codes: 1001: the node stops. 1008: a
+message had more than 1,024 fragments. 1009: a message was larger than allowed (16 KiB unless configured otherwise).
+1013: the client read too slowly; reconnect with `fromHeight` one above the last height that you received. 4205: a dev
+chain was reverted to the block in the reason; reconnect with `fromHeight` one above that block. The node pings every 30
+s unless configured otherwise.
 
-Before the upgrade a refusal is a problem document as everywhere else: 400 for a query that cannot be read, 403 for a
-web page of another origin, 503 while the node starts or stops."""
+An error before the upgrade is a problem document, as on every path: 400 for an invalid query, 403 for a web page of
+another origin, 503 while the node is starting or stopping."""
 
 Messages = dict[str, list[msgspec.Struct]]
-"""By name, with an example of each type that has it."""
+"""By name, with one example for each type."""
 
 HASH = "0x" + "5c" * 32
 
@@ -78,7 +79,7 @@ def asyncapi_document() -> Json:
     return {
         "asyncapi": "3.0.0",
         "info": {
-            "title": "Cairn: the node's events",
+            "title": "Cairn node: events",
             "version": INTERFACE_VERSION,
             "description": DESCRIPTION,
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
@@ -88,7 +89,7 @@ def asyncapi_document() -> Json:
             "node": {
                 "host": "{host}",
                 "protocol": "ws",
-                "description": "The node itself; wss when it has a certificate.",
+                "description": "This node. The protocol is wss if it has a certificate.",
                 "variables": {"host": {"default": "127.0.0.1:8645"}},
             }
         },
@@ -104,14 +105,14 @@ def asyncapi_document() -> Json:
         "operations": {
             "ask": {
                 "action": "receive",
-                "summary": "What a client may ask for, and the answers.",
+                "summary": "Requests of the client, and their answers.",
                 "channel": channel,
                 "messages": _in_channel(REQUESTS),
                 "reply": {"channel": channel, "messages": _in_channel(ANSWERS)},
             },
             "tell": {
                 "action": "send",
-                "summary": "What the node tells on its own.",
+                "summary": "Events, sent by the node.",
                 "channel": channel,
                 "messages": _in_channel(EVENTS),
             },

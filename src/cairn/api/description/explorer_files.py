@@ -40,7 +40,7 @@ class Explorer:
 
     @Operation("GET /", "description", file_answer("HTML.", "text/html"), 404)
     async def get_explorer(self, request: Request) -> Response:
-        """The explorer, a page that shows the chain. 404 where it is switched off."""
+        """Open the explorer, a page that shows the chain. 404 if it is switched off."""
         return self._serve(request, PAGE)
 
     @Operation(
@@ -51,7 +51,7 @@ class Explorer:
         404,
     )
     async def get_explorer_asset(self, request: Request) -> Response:
-        """What the explorer needs. 404 where it is switched off."""
+        """Get a file of the explorer. 404 if it is switched off."""
         return self._serve(request, request.path_params["asset"])
 
     @Operation(
@@ -62,12 +62,12 @@ class Explorer:
         404,
     )
     async def get_explorer_view(self, request: Request) -> Response:
-        """A view of the explorer. 404 where it is switched off."""
+        """Get a view of the explorer. 404 if it is switched off."""
         return self._serve(request, f"views/{request.path_params['asset']}")
 
     def _serve(self, request: Request, name: str) -> Response:
         if not self._is_on:
-            raise PathNotFound("this node has no explorer; the setting explorer can switch it on")
+            raise PathNotFound("the explorer is switched off; the setting explorer switches it on")
         file = STATIC_DIRECTORY / name
         if not FILE_NAME.fullmatch(name) or file.suffix not in MEDIA_TYPES or not file.is_file():
             raise PathNotFound(f"the explorer has no file {name[:80]!a}")

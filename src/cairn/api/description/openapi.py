@@ -1,4 +1,4 @@
-"""The OpenAPI document: what is served, no more and no less."""
+"""The OpenAPI document: exactly what is served."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,38 +25,38 @@ from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
 
-DESCRIPTION = """The public interface of a Cairn node. Every failure is `application/problem+json` with a stable `code`.
-Amounts and heights are JSON integers, exact at any size. Where numbers are doubles, send amounts as strings of digits
-and ask for them with `?amounts=string`; generated clients for Go and TypeScript need it.
-Every GET is answered to HEAD too. Events are on the WebSocket `/events`, described by `/asyncapi.json`."""
+DESCRIPTION = """The REST API of a Cairn node. Every error is `application/problem+json` with a stable `code`.
+Amounts and heights are JSON integers, exact at any size. If your language reads numbers as doubles, send amounts as
+strings of digits and get them as strings with `?amounts=string`; generated clients for Go and TypeScript need it.
+Every path that has GET has HEAD, too. The events of the WebSocket `/events` are described in `/asyncapi.json`."""
 
 HANDLERS = (Probes, Submissions, Lookups, ValidatorRoutes, Faucet, RpcEndpoint, Pages, Explorer)
 
 NOT_OF_AN_OPERATION = (405, 426)
-"""What is answered to a request that is none of the operations: another method, a plain request to /events."""
+"""Answers to a request that is not an operation: a wrong method, or plain HTTP on /events."""
 
 COMMON_STATUSES = (400, 403, 408, 429, 431, 500, 503)
-"""What any request can meet before its own path matters: bad HTTP, another host, a rate or a connection limit."""
+"""Errors that any request can get, whatever its path: bad HTTP, another host, a rate or connection limit."""
 STATUSES_OF_A_BODY = (413, 415)
 
 TAGS = {
-    "transactions": "Submit, look up, list, prove.",
+    "transactions": "Submit and look up transactions, list the mempool, get proofs.",
     "blocks": "Blocks and the chain.",
-    "accounts": "Balances, nonces, history.",
-    "validators": "Of a network: an extension of the interface.",
-    "dev": "Of a dev chain: an extension of the interface.",
-    "json-rpc": "What Ethereum's wallets and libraries speak.",
-    "probes": "Alive, started, ready.",
-    "description": "The interface's own description.",
+    "accounts": "Balances, nonces and history.",
+    "validators": "The validators of a network, and changes of them.",
+    "dev": "For dev chains only.",
+    "json-rpc": "For Ethereum's wallets and libraries.",
+    "probes": "Whether the node is alive, started and ready.",
+    "description": "This document, the AsyncAPI document, and pages for people.",
 }
 HEADERS = {
-    "X-Chain-Id": ("The chain that this node is of (EIP-155).", {"type": "integer", "minimum": 1}),
-    "X-Total-Count": ("How many items there are on all pages together.", {"type": "integer", "minimum": 0}),
+    "X-Chain-Id": ("The chain id (EIP-155).", {"type": "integer", "minimum": 1}),
+    "X-Total-Count": ("Number of items on all pages.", {"type": "integer", "minimum": 0}),
     "Link": ('The next page (RFC 8288), `rel="next"`; absent on the last one.', {"type": "string"}),
-    "ETag": ("Names this very content.", {"type": "string"}),
-    "Cache-Control": ("How long it may be kept.", {"type": "string"}),
+    "ETag": ("Identifies this content, for If-None-Match.", {"type": "string"}),
+    "Cache-Control": ("How long the answer may be cached.", {"type": "string"}),
     "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
-    "Allow": ("The methods that the path takes.", {"type": "string"}),
+    "Allow": ("The methods that the path accepts.", {"type": "string"}),
 }
 HEADERS_OF_ALL = ("X-Chain-Id", "Cache-Control")
 HEADERS_OF_PROBLEMS = {405: ("Allow",), 429: ("Retry-After",), 503: ("Retry-After",)}
@@ -64,7 +64,7 @@ IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "ETags that the client holds; 304 when the block's is among them.",
+    "description": "ETags that the client has. If the current one is among them, the answer is 304.",
     "schema": {"type": "string"},
 }
 LINK_TO_TRANSACTION = {
@@ -83,7 +83,7 @@ def camel_case(name: str) -> str:
 
 
 class Description:
-    """Of the operations, with the schemas that they need."""
+    """Describes the operations, and collects the schemas that they use."""
 
     def __init__(self) -> None:
         self.schemas = Schemas()
@@ -100,7 +100,7 @@ class Description:
         answers = list(operation.answers)
         if "ETag" in answers[0].headers:
             parameters.append(IF_NONE_MATCH)
-            answers.append(Answer("The client has it.", headers=("ETag",), status=304))
+            answers.append(Answer("The client already has this content.", headers=("ETag",), status=304))
         problems = (*COMMON_STATUSES, *operation.problems, *(STATUSES_OF_A_BODY if operation.body else ()))
         responses: Json = {str(status): {"$ref": f"#/components/responses/{status}"} for status in problems}
         responses |= {str(answer.status): self._answer(answer) for answer in answers}
@@ -160,32 +160,32 @@ def amount_within(description: str, least: int, most: int, **digits: str) -> Jso
 
 
 def described_schemas() -> Json:
-    """Those that no type of ours has."""
+    """Schemas that are not made from a type."""
     amount = amount_within(
-        "In wei, exact at any size up to 2^256-1: an integer, or a string of its decimal digits. Both are taken. "
-        "Answers have integers, or strings with `?amounts=string`. An integer that is written with a fraction or an "
-        f"exponent is taken up to 2^53 = {MAX_EXACT_DOUBLE}.",
+        "An amount in wei, exact at any size up to 2^256-1: an integer, or a string of decimal digits. Requests may "
+        "use either. Answers have integers, or strings with `?amounts=string`. An integer that is written with a "
+        f"fraction or an exponent is accepted up to 2^53 = {MAX_EXACT_DOUBLE}.",
         0,
         MAX_UINT256,
         format=AMOUNT_FORMAT,
-        # Of 78 digits a pattern cannot say which are too many.
+        # A pattern cannot express the largest number of 78 digits.
         pattern=f"^[0-9]{{1,{MAX_AMOUNT_DIGITS}}}$",
     )
     given = amount_within("Wei, from 1 to 1,000 coins.", 1, FAUCET_MOST, pattern="^([1-9][0-9]{0,20}|10{21})$")
     return {
         "Amount": amount | {"examples": ["10000000000000000000001"]},
-        # No `default`: clients that are generated with one of this size do not compile.
+        # No `default`: generated clients do not compile with one of this size.
         "FaucetAmount": given | {"x-usual": FAUCET_DEFAULT},
         "ProblemCode": {
             "type": "string",
-            "description": "What went wrong, for programs: a code never changes its meaning.",
+            "description": "The kind of error, for programs. A code never changes its meaning.",
             "enum": sorted({error.code for error in ANSWERS}),
         },
     } | rpc_schemas()
 
 
 def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
-    """What the examples send is taken; without a signature only from accounts whose keys the node holds."""
+    """Examples that the node accepts; one without a signature only where the node holds the account's key."""
     schemas["FaucetRequest"]["examples"] = [{"address": CHECKSUMMED}]
     submission = schemas["Submission"]
     example = {"from": SENDER, "to": CHECKSUMMED.lower(), "value": 10, "nonce": 0, "gas": TRANSFER_GAS}
@@ -195,7 +195,7 @@ def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
         submission["required"].append("signature")
         return
     submission["properties"]["signature"]["description"] += (
-        " May be left out for the accounts of this dev chain, whose keys the node holds."
+        " Accounts of this dev chain may leave it out: the node holds their keys."
     )
     submission["examples"].append(
         {"from": submission["x-signs-for"][0], "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS}
@@ -203,7 +203,7 @@ def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
 
 
 def openapi_document(signs_for: Sequence[Address]) -> Json:
-    """`signs_for` are the accounts that need no signature: those of a dev chain, none elsewhere."""
+    """`signs_for` are the accounts that need no signature: the dev accounts on a dev chain, elsewhere none."""
     description = Description()
     paths = description.paths()
     responses = {

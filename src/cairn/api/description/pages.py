@@ -1,4 +1,4 @@
-"""The interface's own description: OpenAPI, AsyncAPI, and a page to browse it, with no asset from elsewhere."""
+"""The OpenAPI and AsyncAPI documents, and a page to browse them. All files come from this node."""
 
 import hashlib
 import importlib.util
@@ -24,7 +24,7 @@ ASSETS = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
     "swagger-ui.js": ("swagger_bundle.js", "text/javascript; charset=utf-8"),
 }
-"""Public name to the file of the package that carries it, and its type."""
+"""Public name, to the file in the package and its media type."""
 
 START_SCRIPT = b"""\
 SwaggerUIBundle({url: "/openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null, tryItOutEnabled: true});
@@ -68,8 +68,8 @@ class Pages:
 
     @Operation("GET /openapi.json", "description", Answer("OpenAPI 3.1.", AnyObject, ("ETag",)))
     async def get_open_api(self, request: Request) -> Response:
-        """This document. What this node serves, for people and for generators of clients."""
-        # Which accounts may leave the signature out is part of the description, and known once the core is up.
+        """Get this document. For people, and for generators of clients."""
+        # The document lists the accounts that need no signature; they are known once the core is up.
         signs_for = self._view.info.signs_for if self._view.info else []
         if self._openapi is None or self._openapi[0] != signs_for:
             self._openapi = (signs_for, self._encode_openapi(signs_for))
@@ -77,14 +77,14 @@ class Pages:
 
     @Operation("GET /asyncapi.json", "description", Answer("AsyncAPI 3.0.", AnyObject, ("ETag",)))
     async def get_async_api(self, request: Request) -> Response:
-        """The events' document. Every message of the WebSocket `/events`."""
+        """Get the AsyncAPI document. It describes every message of the WebSocket `/events`."""
         if self._asyncapi is None:
             self._asyncapi = _encode(asyncapi_document())
         return page_response(request, self._asyncapi, "application/json")
 
     @Operation("GET /docs", "description", file_answer("HTML.", "text/html"))
     async def get_docs(self, request: Request) -> Response:
-        """A page to browse this document. For people; it needs nothing from elsewhere."""
+        """Browse this document in a page. All of its files come from this node."""
         response = page_response(request, PAGE, "text/html; charset=utf-8")
         response.headers.update(PAGE_HEADERS)
         return response
@@ -97,19 +97,19 @@ class Pages:
         404,
     )
     async def get_docs_asset(self, request: Request) -> Response:
-        """What the page needs. Scripts and styles of `/docs`."""
+        """Get a file of `/docs`. Scripts and styles."""
         name = request.path_params["asset"]
         if name == "start.js":
             return page_response(request, START_SCRIPT, "text/javascript; charset=utf-8")
         if name not in ASSETS:
             raise PathNotFound(f"the page has no asset {name[:80]!a}")
         file, media_type = ASSETS[name]
-        # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
+        # Read for each request: few ask for it, and keeping it would cost every worker memory.
         return page_response(request, asset_path(file).read_bytes(), media_type)
 
 
 def asset_path(file: str) -> Path:
-    """Found without importing the package, which would load every asset that it has into memory."""
+    """Found without importing the package, which would load all of its files into memory."""
     spec = importlib.util.find_spec(ASSET_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError(f"the package {ASSET_PACKAGE} is not installed")
@@ -117,7 +117,7 @@ def asset_path(file: str) -> Path:
 
 
 def page_response(request: Request, body: bytes, media_type: str) -> Response:
-    """A document that a client keeps, and asks each time whether it is still the same."""
+    """A document that clients cache and revalidate by its ETag."""
     etag = hashlib.sha256(body).hexdigest()[:32]
     response = cached_response(request, body, etag, REVALIDATE)
     if response.status_code == 200:

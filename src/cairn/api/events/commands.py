@@ -1,4 +1,4 @@
-"""What a client may ask for on `/events`: by message, or on the URL before the upgrade."""
+"""What a client may send on `/events`: messages, and parameters in the URL."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from cairn.domain.types import MAX_UINT64, TxHash
 FromHeight = Annotated[
     int | UnsetType,
     about(
-        "Replay from here; a height that does not exist yet is waited for. Without it, from now on.",
+        "Replay from this height, which may be in the future. If left out, only new blocks are sent.",
         minimum=0,
         maximum=MAX_UINT64,
     ),
@@ -27,7 +27,7 @@ FromHeight = Annotated[
 
 
 class SubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="newBlock"):
-    """Be told of every new block. Sent again with another fromHeight, it moves the socket there."""
+    """Subscribe to new blocks. Sent again with another fromHeight, the events continue from there."""
 
     action: Literal["subscribe"] = "subscribe"
     from_height: FromHeight = UNSET
@@ -35,7 +35,7 @@ class SubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class UnsubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="newBlock"):
-    """Be told of no more blocks."""
+    """End the subscription to new blocks."""
 
     action: Literal["unsubscribe"] = "unsubscribe"
     id: GivenId = UNSET
@@ -44,8 +44,8 @@ class UnsubscribeBlocks(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
 class FollowTransaction(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
 ):
-    """Be told how one transaction ends; it may be one that the node has not seen yet. A socket follows at most 1,000 at
-    once, unless configured otherwise; beyond that the answer is the error FOLLOW_LIMIT.
+    """Follow one transaction until it is confirmed or dropped. The node need not know it yet. A socket follows at most
+    1,000 at once, unless configured otherwise; one more is answered with the error FOLLOW_LIMIT.
     """
 
     action: Literal["subscribe"] = "subscribe"
@@ -56,7 +56,7 @@ class FollowTransaction(
 class UnfollowTransaction(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="txConfirmed"
 ):
-    """Be told nothing more of one transaction."""
+    """Stop following one transaction."""
 
     action: Literal["unsubscribe"] = "unsubscribe"
     tx_hash: AnyHashText
@@ -75,15 +75,15 @@ COMMANDS: dict[tuple[str, str], type[Command]] = {
 
 
 class EventsQuery(msgspec.Struct, kw_only=True):
-    """What the URL may say, for the description."""
+    """The parameters of the URL, for the AsyncAPI document."""
 
-    newBlock: Annotated[Literal["", "true"] | UnsetType, about("Present: be told of every new block.")] = UNSET
+    newBlock: Annotated[Literal["", "true"] | UnsetType, about("If present, subscribes to new blocks.")] = UNSET
     fromHeight: FromHeight = UNSET
     txConfirmed: Annotated[
-        str | UnsetType, about("Follow this transaction; may be given several times.", pattern=ANY_HASH)
+        str | UnsetType, about("Follow this transaction. May be given several times.", pattern=ANY_HASH)
     ] = UNSET
     amounts: Annotated[
-        str | UnsetType, about("How amounts are written, as on REST. No event holds one today.", enum=list(FORMS))
+        str | UnsetType, about("How amounts are written, as on REST. No event has an amount today.", enum=list(FORMS))
     ] = UNSET
 
 
@@ -103,7 +103,7 @@ def decode_message(text: str) -> dict[str, Any]:
 
 def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
     """The name of a field that `text` gives twice: `message` has only the last of them."""
-    # Each field as written brings a colon, so that with one for each that was read there can be no other.
+    # Each field has a colon. As many colons as fields that were read means that none is given twice.
     if text.count(":") == len(message):
         return None
     given = Counter(name for name, _ in json.loads(text, object_pairs_hook=list))
@@ -111,7 +111,7 @@ def _find_doubled(text: str, message: dict[str, Any]) -> str | None:
 
 
 def id_of(message: dict[str, Any]) -> RequestId | UnsetType:
-    """The client's own name for its request. Raises `InvalidField` when it is no string and no number."""
+    """The id that the client gave its request. Raises `InvalidField` unless it is a string or a number."""
     if "id" not in message:
         return UNSET
     given = message["id"]
@@ -122,7 +122,7 @@ def id_of(message: dict[str, Any]) -> RequestId | UnsetType:
 
 
 def parse_command(message: dict[str, Any]) -> Command:
-    """What the message asks for. Raises `InvalidField` or `InvalidHash`."""
+    """The command in the message. Raises `InvalidField` or `InvalidHash`."""
     action = _one_of(message, "action", "subscribe", "unsubscribe")
     event = _one_of(message, "event", "newBlock", "txConfirmed")
     command = COMMANDS[action, event]
@@ -147,7 +147,7 @@ def _one_of(message: dict[str, Any], name: str, *choices: str) -> str:
 
 
 def parse_height(given: object) -> int:
-    """A height in JSON; 10.0 is the integer 10, as JSON Schema has it. Raises `InvalidField`."""
+    """A height in JSON; 10.0 is the integer 10, as in JSON Schema. Raises `InvalidField`."""
     if isinstance(given, float) and given.is_integer() and abs(given) <= MAX_EXACT_DOUBLE:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_UINT64:
@@ -184,19 +184,19 @@ def parse_subscriptions(query_string: bytes) -> list[Subscription]:
             parse_tx_hash(value)
             followed.append(FollowTransaction(tx_hash=value))
         elif name == "amounts":
-            # No event holds an amount, but a client may ask for all that it reads in one form.
+            # No event has an amount, but a client may send the parameter to every path.
             amounts_of({name: value})
         else:
             known = ", ".join(EventsQuery.__struct_fields__)
             raise InvalidQuery(f"{name[:80]!a} is not a parameter of this path; known: {known}")
     if from_height is not UNSET and not wants_blocks:
-        raise InvalidQuery("fromHeight needs newBlock beside it")
-    # Blocks come first: a followed transaction that the replay passes is then told after its block.
+        raise InvalidQuery("fromHeight needs newBlock")
+    # Blocks first: txConfirmed of a followed transaction then comes after the newBlock of its block.
     return [SubscribeBlocks(from_height=from_height), *followed] if wants_blocks else followed
 
 
 def _query_height(text: str) -> int:
     height = find_number(text)
     if height is None or height > MAX_UINT64:
-        raise InvalidQuery("fromHeight is an integer from 0 to 2^64-1")
+        raise InvalidQuery("fromHeight must be an integer from 0 to 2^64-1")
     return height

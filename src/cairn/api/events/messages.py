@@ -1,4 +1,4 @@
-"""What the node says on `/events`, message by message, and the WebSocket frames that carry it."""
+"""The messages that the node sends on `/events`, and their WebSocket frames."""
 
 from typing import Annotated, Literal
 
@@ -15,38 +15,38 @@ _encoder = msgspec.json.Encoder()
 
 RequestId = str | int | float
 GivenId = Annotated[
-    RequestId | UnsetType, about("Chosen by the client and given back in the answer.", type=["string", "number"])
+    RequestId | UnsetType, about("Chosen by the client, and returned in the answer.", type=["string", "number"])
 ]
 
 
 class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
-    """A block has been mined and is on disk."""
+    """There is a new block, and it is on disk."""
 
     block_height: Height
     hash: HashText
 
 
 class TxConfirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txConfirmed"):
-    """A followed transaction is in a block, for ever."""
+    """A followed transaction is in a block. This is final."""
 
     tx_hash: HashText
     block_height: Height
 
 
 class TxDropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    """A followed transaction has left the mempool without being confirmed."""
+    """A followed transaction was dropped from the mempool without being confirmed."""
 
     tx_hash: HashText
     reason: DropReason
 
 
 class Subscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="subscribed"):
-    """The subscription holds; whatever it brings comes after this message."""
+    """The subscription has begun. Its events come after this message."""
 
 
 class BlocksSubscribed(Subscribed, frozen=True, kw_only=True):
     subscription: Literal["newBlock"] = "newBlock"
-    from_height: Annotated[int, about("The first height that this socket is told of.", minimum=0, maximum=MAX_UINT64)]
+    from_height: Annotated[int, about("The first height whose event this socket gets.", minimum=0, maximum=MAX_UINT64)]
     id: GivenId = UNSET
 
 
@@ -57,7 +57,7 @@ class TxSubscribed(Subscribed, frozen=True, kw_only=True):
 
 
 class Unsubscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="unsubscribed"):
-    """The subscription has ended; it brings nothing after this message."""
+    """The subscription has ended. No event of it comes after this message."""
 
 
 class BlocksUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ ERROR_CODES = (
 
 
 class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
-    """The message was not taken, and nothing has changed. A problem's fields (RFC 9457)."""
+    """The message was refused, and nothing has changed. It has the fields of a problem (RFC 9457)."""
 
     type: Annotated[str, Meta(extra_json_schema={"format": "uri"})]
     title: str
@@ -106,5 +106,5 @@ def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET)
 
 
 def encode_frame(message: ServerMessage) -> bytes:
-    """The whole frame, as it goes over the wire to any number of sockets: unmasked and never compressed."""
+    """The whole frame, which any number of sockets can share: unmasked and never compressed."""
     return Frame(Opcode.TEXT, _encoder.encode(message)).serialize(mask=False)

@@ -1,4 +1,4 @@
-"""Request bodies: JSON by declaration, and never more than the limit in memory."""
+"""Request bodies: declared as JSON, and never larger in memory than the limit."""
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -14,10 +14,10 @@ async def read_json_body(request: Request, max_bytes: int) -> bytes:
     """The bytes of the body. Raises `UnsupportedMediaType` or `BodyTooLarge`."""
     refusal = _refusal_of(request.headers, max_bytes)
     if refusal is not None and "expect" in request.headers:
-        # It waits to be told to go on, and has sent nothing yet.
+        # The client waits for 100 Continue and has sent no body.
         raise refusal
     chunks, size, has_more = [], 0, True
-    # Also when it is refused already, within reason: unread, the body would turn the answer into a reset.
+    # A refused body is read, too, up to a limit: otherwise the connection is reset and the answer lost.
     while has_more and size <= (max_bytes if refusal is None else MAX_DISCARDED_BYTES):
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -37,7 +37,7 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 
 def _refusal_of(headers: Headers, max_bytes: int) -> NodeError | None:
-    """What the head alone speaks against."""
+    """Why the headers alone make the request invalid."""
     content_type = headers.get("content-type")
     if content_type is None:
         return UnsupportedMediaType(f"send the header Content-Type: {JSON_MEDIA_TYPE}")
@@ -45,7 +45,7 @@ def _refusal_of(headers: Headers, max_bytes: int) -> NodeError | None:
         return UnsupportedMediaType(f"the body is declared as {content_type[:80]!a}; send {JSON_MEDIA_TYPE}")
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
-        return UnsupportedMediaType(f"bodies encoded as {encoding[:80]!a} are not taken")
+        return UnsupportedMediaType(f"bodies encoded as {encoding[:80]!a} are not supported")
     return _too_large(max_bytes) if int(headers.get("content-length", 0)) > max_bytes else None
 
 

@@ -1,4 +1,4 @@
-"""POST /faucet: coins for whoever asks, on a dev chain."""
+"""POST /faucet: sends coins to any address, on a dev chain."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,10 +26,10 @@ class Faucet:
         self._view = view
 
     @Operation(
-        "POST /faucet", "dev", Answer("The transfer is admitted and on disk.", Submitted), 404, 422, body=FaucetRequest
+        "POST /faucet", "dev", Answer("The transfer is accepted and on disk.", Submitted), 404, 422, body=FaucetRequest
     )
     async def ask_faucet(self, request: Request) -> Response:
-        """Ask for coins, on a dev chain. Any other chain has 404 NOT_A_DEV_CHAIN."""
+        """Get coins on a dev chain. Other chains answer 404 NOT_A_DEV_CHAIN."""
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, MAX_BODY_BYTES)
         if not self._view.get_info().signs_for:
@@ -39,14 +39,14 @@ class Faucet:
 
 
 def parse_request(body: bytes) -> tuple[Address, int | None]:
-    """Who is to get how much wei; None means the faucet's own. Raises `MalformedJson` or `InvalidField`."""
+    """The receiver and the wei, None for the usual amount. Raises `MalformedJson` or `InvalidField`."""
     try:
         fields = decode_message(body.decode())
     except UnicodeDecodeError:
         raise MalformedJson("the body is not UTF-8") from None
     for name in fields:
         if name not in FaucetRequest.__struct_fields__:
-            raise InvalidField(name[:80], "is neither address nor amount")
+            raise InvalidField(name[:80], "is not a field of this request: expected address or amount")
     if not isinstance(fields.get("address"), str):
         raise InvalidField("address", "expected a string, 0x and 40 hexadecimal digits")
     amount = _parse_amount(fields["amount"]) if "amount" in fields else None

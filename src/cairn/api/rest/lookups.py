@@ -1,7 +1,7 @@
-"""The lookups. What is confirmed is read from this worker's store; the core is asked only for what it alone knows.
+"""The lookups. Confirmed data is read from this worker's store; only the mempool is the core's.
 
-Two workers see a block some milliseconds apart. So that they never contradict each other, every read of the latest
-state, and every hash that is not found here, first asks the core for its head and waits until that is visible.
+Two workers see a block some milliseconds apart. So that they never contradict each other, a worker catches up with the
+watermark before it reads the latest state, and before it answers that a hash is unknown.
 """
 
 import asyncio
@@ -54,10 +54,10 @@ from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
 PRESENCE_INTERVAL_S = 5.0
-"""How often a waiting request looks whether its client is still there."""
+"""How often a waiting request checks that its client is still connected."""
 
 TURN_ITEMS = 50
-"""Records that are read before other requests get their turn."""
+"""Records that are read before other requests are served."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -75,22 +75,22 @@ class Lookups:
     async def get_transaction(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a transaction and its status.
 
-        A transaction that left the mempool without a block is 404 TX_DROPPED, with the reason.
+        A transaction that was dropped from the mempool is answered with 404 TX_DROPPED and the reason.
         """
         wait_s, form = wait_of(query), amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
-        # Watched before the first look, so that nothing can happen in between.
+        # Watch first, then look: nothing can be missed in between.
         with self._view.watching(tx_hash) as ended:
             known: bytes | TxNotFound
             try:
                 known, is_pending = await self._look_up(tx_hash)
             except TxNotFound as unknown:
-                # With a wait, it is waited for too: another node may have taken it a moment ago.
+                # With `wait`, an unknown one is waited for, too: another node may have accepted it a moment ago.
                 known, is_pending = unknown, True
             if is_pending and wait_s:
                 await wait_until(ended, wait_s, request.is_disconnected)
                 if self._view.phase == "draining":
-                    # The core stops too, and may not answer any more: what was known before is better than nothing.
+                    # The core is stopping and may not answer any more, so the earlier answer is used.
                     known = self._view.find_confirmed(tx_hash) or known
                 else:
                     known, _ = await self._look_up(tx_hash)
@@ -120,18 +120,18 @@ class Lookups:
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
             if standing.height < self._view.base:
-                raise TxNotKept(f"{hex_text(tx_hash)} was in block {standing.height}, which is not kept any more")
-            raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not say so")
+                raise TxNotKept(f"{hex_text(tx_hash)} was in block {standing.height}, which this node no longer keeps")
+            raise Corrupt(f"{hex_text(tx_hash)} is in block {standing.height}, but the index does not have it")
         return answer, False
 
     def _unknown(self, tx_hash: TxHash) -> TxNotFound:
-        """A node that forgets its oldest blocks cannot tell what was in them from what never was."""
+        """A node that removed its oldest blocks cannot tell whether one of them held the transaction."""
         base = self._view.base
         if not base:
             return TxNotFound(f"{hex_text(tx_hash)} is neither in a block nor in the mempool")
         return TxNotKept(
             f"{hex_text(tx_hash)} is neither in the mempool nor in a block from {base} on, "
-            "the oldest that this node keeps: an earlier one may hold it"
+            "the oldest that this node keeps; an earlier block may hold it"
         )
 
     @Operation(
@@ -139,16 +139,17 @@ class Lookups:
         "transactions",
         TX_HASH,
         AMOUNTS,
-        Answer("The Merkle path and the header that it leads to.", schemas.Proof),
+        Answer("The Merkle path and the block's header.", schemas.Proof),
         404,
     )
     async def get_proof(self, request: Request, query: Mapping[str, str]) -> Response:
         """Prove that a block holds a transaction.
 
-        To check it: start from SHA-256(0x00, txHash); with each sibling, lowest first, go on to SHA-256(0x01, left,
-        right), where the sibling is left when the index on that level is odd; the last node of an odd level moves up as
-        it is. The result is the header's transactionsRoot, and the header's hash is the block's. docs/formats.md has
-        every step and an example.
+        To check it, start with SHA-256(0x00, txHash). For each hash in `proof`, lowest level first, compute
+        SHA-256(0x01, left, right), where that hash is on the left when the node's index on that level is odd. The last
+        node of a level with an odd number of nodes moves up unchanged. The result must be the header's
+        transactionsRoot, and the header must hash to the block's hash. docs/formats.md shows every step with an
+        example.
         """
         form = amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
@@ -173,9 +174,9 @@ class Lookups:
 
     @Operation("GET /mempool", "transactions", LIMIT, MEMPOOL_CURSOR, SENDER, AMOUNTS, page_answer(schemas.Mempool))
     async def list_mempool(self, request: Request, query: Mapping[str, str]) -> Response:
-        """List the pending transactions in the order in which they will be mined.
+        """List the transactions in the mempool, in mining order.
 
-        Those that wait for a missing nonce come last.
+        Queued transactions, whose sender has a missing nonce before them, come last.
         """
         limit, sender, form = limit_of(query), sender_of(query), amounts_of(query)
         self._view.get_info()
@@ -192,7 +193,8 @@ class Lookups:
     async def get_block(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a block.
 
-        By its hash it never changes and may be kept for ever, except on a dev chain, which can be reverted.
+        A block that is looked up by its hash never changes and can be cached for ever, except on a dev chain, which can
+        be reverted.
         """
         form = amounts_of(query)
         named = request.path_params["hash"]
@@ -204,7 +206,7 @@ class Lookups:
         if height is not None:
             return await self._get_block_at(height, request, form)
         if not named.startswith("0x"):
-            raise InvalidHash("a block is named by its hash (0x and 64 hexadecimal digits), its height, or latest")
+            raise InvalidHash("name a block by its hash (0x and 64 hexadecimal digits), its height, or latest")
         return await self._get_block_of(BlockHash(parse_hash(named, "block")), request, form)
 
     async def _get_block_of(self, block_hash: BlockHash, request: Request, form: Form) -> Response:
@@ -217,24 +219,24 @@ class Lookups:
         return cached_response(request, form(answer), hex_text(block_hash), self._caching())
 
     def _caching(self) -> str:
-        # A dev chain can be reverted, and then the block is no more.
+        # After a revert of a dev chain the block no longer exists.
         return REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
 
     async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
         if height > self._view.height:
             await self._view.reach_head()
         if height > self._view.height:
-            raise BlockNotFound(f"there is no block of that height yet; the newest is {self._view.height}")
+            raise BlockNotFound(f"there is no block of that height yet; the latest is {self._view.height}")
         return self._block_at(height, request, form)
 
     def _block_at(self, height: int, request: Request, form: Form) -> Response:
-        # Not cached by its height: a dev chain that starts anew has another block there.
+        # Not cached by height: a dev chain that is made again has another block there.
         etag = hex_text(self._view.block_hash(height))
         return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
     @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks))
     async def list_blocks(self, request: Request, query: Mapping[str, str]) -> Response:
-        """List the blocks, newest first. Down to the oldest that this node keeps, page by page."""
+        """List the blocks, newest first. The last page ends with the oldest block that this node keeps."""
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
         self._view.get_info()
         await self._view.reach_head()
@@ -253,10 +255,10 @@ class Lookups:
         "accounts",
         ACCOUNT,
         AMOUNTS,
-        Answer("The account as the newest block left it.", schemas.AccountJson),
+        Answer("The account after the latest block.", schemas.AccountJson),
     )
     async def get_account(self, request: Request, query: Mapping[str, str]) -> Response:
-        """Look up an account. Any address is one; an account that was never used has nothing."""
+        """Look up an account. Every address has one; without any transfer its balance and nonce are 0."""
         form = amounts_of(query)
         address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
@@ -268,7 +270,7 @@ class Lookups:
                 address=hex_text(address),
                 balance=account.balance,
                 nonce=account.nonce,
-                # The account may be newer than the answer about the mempool, never the other way round.
+                # The account may be newer than the mempool's answer, but never older.
                 pendingNonce=max(pending_nonce, account.nonce),
             ),
             form,
@@ -281,12 +283,12 @@ class Lookups:
         LIMIT,
         HISTORY_CURSOR,
         AMOUNTS,
-        Answer("A page of them.", schemas.TransactionHistory, ("Link",)),
+        Answer("One page of the list.", schemas.TransactionHistory, ("Link",)),
     )
     async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the confirmed transactions that an account sent or received, newest first.
 
-        Of the blocks that this node keeps, page by page.
+        Only blocks that this node keeps are searched.
         """
         limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
@@ -300,7 +302,7 @@ class Lookups:
         async for height, position in in_turns(shown, TURN_ITEMS):
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
-            # Others had their turn, and the oldest blocks may have been removed meanwhile.
+            # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if height < self._view.base:
                 cursor = None
                 break
@@ -309,12 +311,12 @@ class Lookups:
         return json_response(form(b"[" + b",".join(items) + b"]"), next_link(path, query, cursor))
 
     @Operation(
-        "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, newest block and mempool.", schemas.ChainJson)
+        "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", schemas.ChainJson)
     )
     async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
-        """The chain's parameters and where it stands.
+        """Look up the chain.
 
-        The chain id and gas price to sign with, the newest block, and how full the mempool is.
+        The chain id and the gas price to sign with, the latest block, and how full the mempool is.
         """
         form = amounts_of(query)
         self._view.get_info()
@@ -338,7 +340,7 @@ class Lookups:
 
 
 async def wait_until(ended: "asyncio.Future[None]", wait_s: float, is_gone: Callable[[], Awaitable[bool]]) -> None:
-    """Until `ended` is done or the time is over; also until the client has gone."""
+    """Wait until `ended` is done, the time is over, or the client has disconnected."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     while not ended.done() and (left_s := deadline - loop.time()) > 0:
@@ -367,7 +369,7 @@ def cached_response(request: Request, body: bytes, etag: str, cache_control: str
 
 
 def next_link(path: str, query: Mapping[str, str], cursor: str | None) -> dict[str, str]:
-    """RFC 8288: where the next page is, when there is one."""
+    """The Link header of RFC 8288, if there is a next page."""
     if cursor is None:
         return {}
     return {"Link": f'<{path}?{urlencode({**query, "after": cursor})}>; rel="next"'}

@@ -1,4 +1,4 @@
-"""An operation of the interface, declared once at its handler: the routes and the OpenAPI document are made from it."""
+"""An operation of the REST API, declared once at its handler. Routes and OpenAPI document are made from it."""
 
 import re
 from collections.abc import Callable, Coroutine, Iterator
@@ -16,7 +16,7 @@ Handler = Callable[..., Coroutine[Any, Any, Response]]
 
 
 class Answer(NamedTuple):
-    """One that is no problem, with the type of its body. With an ETag, a client that has it is answered 304."""
+    """A successful answer, with the type of its body. If it has an ETag, If-None-Match can be answered with 304."""
 
     description: str
     body: Any = None
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
 
 def page_answer(listed: Any) -> Answer:
-    return Answer("A page of them.", listed, ("Link", "X-Total-Count"))
+    return Answer("One page of the list.", listed, ("Link", "X-Total-Count"))
 
 
 def file_answer(description: str, *media_types: str) -> Answer:
@@ -34,11 +34,11 @@ def file_answer(description: str, *media_types: str) -> Answer:
 
 
 class Operation:
-    """Put before a method, declares it to be the handler of a route, as "GET /chain".
+    """A decorator that makes a method the handler of a route, such as "GET /chain".
 
-    Its name is the operation's id, and its docstring the summary, a sentence, and the description. A number is the
-    status of a problem that it has beyond those that any request can meet. Where the query may hold parameters, it is
-    read first, and the handler's third argument; nothing that is not declared is taken.
+    The method's name becomes the operation's id. The first sentence of its docstring becomes the summary, the rest the
+    description. A number is the status of an error that is particular to this operation. If the operation has query
+    parameters, they are parsed first and passed as the handler's third argument; undeclared parameters are refused.
     """
 
     name, summary, description = "", "", ""
@@ -81,7 +81,7 @@ def make_routes(*parts: object) -> list[Route]:
 
 
 def _by_method(handlers: dict[str, Handler]) -> Handler:
-    """One route for all methods of a path: so a refusal of another method can name them all."""
+    """One route for all methods of a path, so that the error for another method can name them all."""
     if len(handlers) == 1:
         return next(iter(handlers.values()))
 

@@ -1,4 +1,4 @@
-"""What paths and query strings may say."""
+"""The parameters in paths and query strings."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MAX_NUMBER_CHARACTERS = 40
 
 
 class Parameter(NamedTuple):
-    """Of the path, if that has its name in braces, else of the query."""
+    """A parameter of the path, if the path has its name in braces, otherwise of the query."""
 
     name: str
     description: str
@@ -36,15 +36,15 @@ TX_HASH = Parameter("hash", "Hash of the transaction.", AnyHashText, "0x" + "5c"
 BLOCK_PATTERN = "^(0x[0-9a-fA-F]{64}|0|[1-9][0-9]*|latest)$"
 BLOCK_NAME = Parameter("hash", "Hash of the block, or its height, or `latest`.", text_of(BLOCK_PATTERN), "latest")
 ACCOUNT = Parameter("address", "Address of the account.", AnyAddressText, CHECKSUMMED.lower())
-SENDER = Parameter("from", "Only those of this sender, by nonce.", AnyAddressText)
+SENDER = Parameter("from", "Only the transactions of this sender, in the order of their nonces.", AnyAddressText)
 WAIT = Parameter(
     "wait",
-    "Answer as soon as it is confirmed, at the latest after these seconds; an unknown may come.",
+    "Seconds to wait until the transaction is confirmed or dropped. An unknown transaction is waited for, too.",
     Annotated[float, Meta(ge=0, le=MAX_WAIT_S, examples=[1])],
 )
 AMOUNTS = Parameter(
     "amounts",
-    "`string` gives amounts as strings of decimal digits, for clients whose numbers are doubles.",
+    "`string` returns amounts as strings of decimal digits, for clients that read numbers as doubles.",
     Annotated[str, Meta(extra_json_schema={"enum": list(FORMS), "default": "number"})],
 )
 LIMIT = Parameter(
@@ -53,7 +53,7 @@ LIMIT = Parameter(
 
 
 def _cursor(pattern: str, example: str) -> Parameter:
-    about = "Where the page before ended; taken from its Link header."
+    about = "Where the previous page ended. Take it from the Link header of that page."
     return Parameter("after", about, text_of(pattern, examples=[example]))
 
 
@@ -75,12 +75,12 @@ def parse_hash(text: str, what: str) -> bytes:
 
 
 def find_number(text: str) -> int | None:
-    """The number in `text`, None if it is none. A very long one is cut, which leaves it above every limit here."""
+    """The number in `text`, or None. A very long one is cut, and is still above every limit here."""
     return int(text[:MAX_NUMBER_CHARACTERS]) if _NUMBER.fullmatch(text) else None
 
 
 def parse_query(query_string: bytes, *allowed: str) -> dict[str, str]:
-    """Each parameter at most once and known by name: a misspelt one must not be ignored. Raises `InvalidQuery`."""
+    """The parameters. Raises `InvalidQuery` for one that is unknown, which may be misspelt, or given twice."""
     if not query_string:
         return {}
     parameters: dict[str, str] = {}
@@ -104,7 +104,7 @@ def limit_of(query: Mapping[str, str]) -> int:
         return DEFAULT_LIMIT
     limit = find_number(text)
     if limit is None or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidQuery(f"limit is an integer from 1 to {MAX_LIMIT}")
+        raise InvalidQuery(f"limit must be an integer from 1 to {MAX_LIMIT}")
     return limit
 
 
@@ -113,7 +113,7 @@ def wait_of(query: Mapping[str, str]) -> float:
     if text is None:
         return 0.0
     if len(text) > MAX_NUMBER_CHARACTERS or not _SECONDS.fullmatch(text) or float(text) > MAX_WAIT_S:
-        raise InvalidQuery(f"wait is a number of seconds from 0 to {MAX_WAIT_S}")
+        raise InvalidQuery(f"wait must be a number of seconds from 0 to {MAX_WAIT_S}")
     return float(text)
 
 
@@ -128,7 +128,7 @@ def sender_of(query: Mapping[str, str]) -> Address | None:
 
 
 def height_after(query: Mapping[str, str]) -> int | None:
-    """The cursor of GET /blocks: the height of the last block on the page before."""
+    """The cursor of GET /blocks: the height of the last block on the previous page."""
     text = query.get("after")
     if text is None:
         return None
@@ -139,7 +139,7 @@ def height_after(query: Mapping[str, str]) -> int | None:
 
 
 def position_after(query: Mapping[str, str]) -> tuple[int, int] | None:
-    """The cursor of GET /account/{address}/txs: height and index of the last transaction on the page before."""
+    """The cursor of GET /account/{address}/txs: height and index of the last transaction on the previous page."""
     text = query.get("after")
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The three probes. They must tell the truth while everything else is stuck."""
+"""The three probes. They must answer correctly even when everything else is stuck."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from cairn.countdown import Countdown
 from cairn.domain.errors import NodeError
 
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
-"""Answered also to those who are refused everything else for asking too much."""
+"""Answered even to a client that is over its limits."""
 CHECK_TIMEOUT_S = 3.0
 """A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""
 CHECK_LIFETIME_S = 1.0
@@ -29,21 +29,21 @@ class Probes:
         self._checking: asyncio.Task[Checks] | None = None
         self._started_at = 0.0
 
-    @Operation("GET /health", "probes", Answer("It is.", Probe))
+    @Operation("GET /health", "probes", Answer("The process answers.", Probe))
     async def get_health(self, request: Request) -> Response:
-        """Is the service alive? Touches nothing: it tells that the process answers."""
+        """Is the process alive? It uses neither the store nor the core."""
         return _answer(200, Probe("alive"))
 
     @Operation(
         "GET /startup",
         "probes",
-        Answer("It has.", Probe),
-        Answer("The store is not open and checked yet, or the mempool is not back.", Probe, status=503),
+        Answer("The store is open and the mempool is restored.", Probe),
+        Answer("The store is not open and checked yet, or the mempool is not restored.", Probe, status=503),
     )
     async def get_startup(self, request: Request) -> Response:
-        """Has the service finished initialising?
+        """Has the node finished starting?
 
-        The server listens before the store is open; until then this probe fails.
+        The node listens before its store is open. Until the store is open, this probe fails.
         """
         view = self._view
         if view.phase == "starting" or view.info is None:
@@ -53,13 +53,13 @@ class Probes:
     @Operation(
         "GET /ready",
         "probes",
-        Answer("A write and read of every part succeeded.", Readiness),
-        Answer("The node starts or stops, or the named part fails.", Readiness, status=503),
+        Answer("Writing to and reading from every part worked.", Readiness),
+        Answer("The node is starting or stopping, or the named part fails.", Readiness, status=503),
     )
     async def get_ready(self, request: Request) -> Response:
-        """Can the node accept requests?
+        """Can the node accept transactions?
 
-        Writes to the store and reads it back, and asks the mempool. The answer names the part that fails.
+        The node writes to its store, reads back, and checks the mempool. The answer names the part that fails.
         """
         view = self._view
         if view.phase in ("starting", "draining"):
@@ -68,13 +68,13 @@ class Probes:
         store, mempool = checks.store, checks.mempool
         if store == "ok" and view.height < 0:
             store = "this worker has not opened the store yet"
-        # The check's answer comes behind every change of phase, so the phase that is read now is the newer one.
+        # Changes of the phase arrive before the check's answer, so the phase that is read now is up to date.
         is_ready = view.phase == "ready" and store == mempool == "ok"
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
         return _answer(200 if is_ready else 503, Readiness(status, ReadinessChecks(store, mempool)))
 
     async def _checked(self) -> Checks:
-        """A real write and read of every part, shared by all who ask within a second."""
+        """A real write and read of every part, shared by all probes within a second."""
         now = asyncio.get_running_loop().time()
         if self._checking is None or (self._checking.done() and now - self._started_at >= CHECK_LIFETIME_S):
             self._started_at = now
@@ -85,7 +85,7 @@ class Probes:
         loop = asyncio.get_running_loop()
         too_late = loop.create_future()
         checking = asyncio.ensure_future(self._gateway.check())
-        # A pause of this worker is no silence of the core: its answer may have come meanwhile.
+        # If this worker paused, the core may have answered meanwhile.
         countdown = Countdown(loop, CHECK_TIMEOUT_S, lambda: too_late.set_result(None))
         try:
             await asyncio.wait([checking, too_late], return_when=asyncio.FIRST_COMPLETED)

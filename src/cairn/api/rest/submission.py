@@ -1,8 +1,7 @@
 """From the body of POST /tx to a submission: every rule on how its fields are written.
 
-The plain case is decoded in one typed pass. Whatever that pass does not take goes through the slow reading, which
-alone decides what is refused and how the refusal is worded; so there is one set of rules, and the fast pass may only
-agree with it.
+The common case is decoded in one fast, typed pass. Everything else is read slowly, field by field. Only the slow
+reading refuses, so there is one set of rules; the fast pass accepts only what the slow one would accept.
 """
 
 import json
@@ -19,7 +18,7 @@ from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Address, Dr
 
 SIGNATURE_BYTES = 65
 MAX_EXACT_DOUBLE = 2**53
-"""Up to here a double holds every whole number."""
+"""A double is exact for every whole number up to this."""
 MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 
 FIELDS = SubmissionJson.__struct_encode_fields__
@@ -29,25 +28,25 @@ _MAX_KNOWN_ADDRESSES = 10_000
 
 
 class Submission(Draft, frozen=True):
-    """The fields of a transaction as sent, in shape but not yet checked against each other."""
+    """The fields of a transaction as sent: each is well-formed, but they are not yet checked together."""
 
     signature: bytes | None = None
 
 
 _decode_plain = msgspec.json.Decoder(SubmissionJson).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-# Lenient in all that only the item's own reading may judge; numbers of any length are left as they are.
+# Lenient, because each item is checked later by itself; numbers of any length stay text.
 _scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
 _fromhex = bytes.fromhex
 _known_addresses: dict[str, Address] = {}
-"""Spellings seen before: a checksum costs more than the rest of the reading together."""
+"""Addresses as they were written before: checking a checksum costs more than all other parsing."""
 
 
 def parse_submission(body: bytes, base_fee: int) -> Submission:
     """Read the body of POST /tx. Raises `MalformedJson`, `InvalidField`.
 
-    `base_fee` is the chain's gas price, and meant when it names none.
+    `base_fee` is the chain's gas price, used when the body names none.
     """
     try:
         plain = _decode_plain(body)
@@ -56,7 +55,7 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
     if not (plain.type is plain.maxFeePerGas is plain.maxPriorityFeePerGas is UNSET):
         return _read_typed(plain, body, base_fee)
     value, nonce, price, signature = plain.value, plain.nonce, plain.gasPrice, plain.signature
-    # Each field brings two quotes and each text two more: any other count is a field given twice.
+    # Each field has two quotes and each string two more. Any other number means that a field is given twice.
     quotes = 12
     if signature is not UNSET:
         quotes += 4
@@ -88,7 +87,7 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
 
 
 def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission:
-    """The plain case of a transaction that names its type, or what only one type has."""
+    """The common case with `type`, or with a field that only one type has."""
     value, signature = plain.value, plain.signature
     kind, nonce, price, max_fee, max_tip = (
         plain.type,
@@ -97,7 +96,7 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
         plain.maxFeePerGas,
         plain.maxPriorityFeePerGas,
     )
-    # As above. An amount that is a text, or beyond 64 bits, is read slowly.
+    # As above. An amount in a string, or beyond 64 bits, is read slowly.
     quotes = 12 if signature is UNSET else 16
     for number in (kind, nonce, price, max_fee, max_tip):
         if number is UNSET:
@@ -115,7 +114,7 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
         return _read_slowly(body, base_fee)
     terms = price_terms(
         None if kind is UNSET else kind,
-        # That they are integers was seen above.
+        # They are integers: checked above.
         None if price is UNSET else price,  # type: ignore[arg-type]
         None if max_fee is UNSET else max_fee,  # type: ignore[arg-type]
         None if max_tip is UNSET else max_tip,  # type: ignore[arg-type]
@@ -136,7 +135,7 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
 
 
 def split_batch(body: bytes) -> list[bytes]:
-    """The items of POST /txs, each still to be read by itself. Raises `MalformedJson`, `InvalidField`."""
+    """The items of POST /txs, not yet parsed. Raises `MalformedJson`, `InvalidField`."""
     try:
         items = _decode_items(body)
     except msgspec.ValidationError:
@@ -144,7 +143,7 @@ def split_batch(body: bytes) -> list[bytes]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _split_slowly(body, _brief(str(error)))
     if len(items) > MAX_BATCH:
-        raise InvalidField("body", f"{len(items)} transactions are more than {MAX_BATCH}")
+        raise InvalidField("body", f"has {len(items)} transactions; at most {MAX_BATCH} are allowed")
     return [bytes(item) for item in items]
 
 
@@ -154,8 +153,8 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _split_slowly(body: bytes, reason: str) -> list[bytes]:
-    """As far as only items are at fault (a NaN, half a character), the array still has its items, in their places."""
-    # Bytes that are no UTF-8 go through unchanged: the item that has them is refused, not the others.
+    """Split an array in which an item is malformed (NaN, invalid UTF-8): the other items are still served."""
+    # Invalid UTF-8 is passed through: only the item that has it is refused.
     text = body.decode(errors="surrogateescape")
     items: list[bytes] = []
     at, separator = _past_space(text, 0), "["
@@ -165,7 +164,7 @@ def _split_slowly(body: bytes, reason: str) -> list[bytes]:
             end = _scan_item(text, start)[1]
             items.append(text[start:end].encode(errors="surrogateescape"))
             if len(items) > MAX_BATCH:
-                raise InvalidField("body", f"more than {MAX_BATCH} transactions")
+                raise InvalidField("body", f"has more than {MAX_BATCH} transactions")
             at, separator = _past_space(text, end), ","
     except (json.JSONDecodeError, RecursionError):
         raise MalformedJson(f"the body is not JSON: {reason}") from None
@@ -205,12 +204,12 @@ def _read_slowly(body: bytes, base_fee: int) -> Submission:
 def _type(value: object) -> int:
     kind = _integer("type", value, MAX_UINT64)
     if kind > DYNAMIC_FEE:
-        raise InvalidField("type", "transaction type not supported: this chain takes types 0, 1 and 2")
+        raise InvalidField("type", "transaction type not supported: this chain accepts types 0, 1 and 2")
     return kind
 
 
 def _read_object(body: bytes) -> dict[str, object]:
-    """The members of the body, each known and given once."""
+    """The fields of the body. Raises `InvalidField` for one that is unknown or given twice."""
     try:
         value = json.loads(
             body.decode(), object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number, parse_constant=_Number
@@ -234,7 +233,7 @@ def _read_object(body: bytes) -> dict[str, object]:
 
 
 def _brief(text: str) -> str:
-    """What a client sent, fit to be quoted back to it."""
+    """What a client sent, safe to quote in an answer."""
     return text[:80].encode("ascii", "backslashreplace").decode()
 
 
@@ -265,7 +264,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def _amount(field: str, value: object) -> int:
-    """A number, or for clients whose numbers are doubles a string of decimal digits."""
+    """A number, or a string of decimal digits for clients that read numbers as doubles."""
     if isinstance(value, str) and not isinstance(value, _Number):
         if not _DIGITS.fullmatch(value) or len(value) > MAX_AMOUNT_DIGITS:
             raise InvalidField(field, "a string must be an amount in decimal digits")
@@ -291,19 +290,19 @@ def _integer(field: str, value: object, maximum: int) -> int:
 
 
 def _exact_double(field: str, whole: str, fraction: str, exponent: str) -> int:
-    """The value of a number with a fraction or an exponent, where every client's double agrees on it."""
+    """The value of a number with a fraction or an exponent, if a double holds it exactly."""
     digits = (whole + fraction).lstrip("0")
     significant = digits.rstrip("0")
     if not significant:
         return 0
-    # Far outside of what can be meant: never compute with it.
+    # Never compute with huge exponents.
     shift = int(exponent) if len(exponent) < 8 else (-(10**8) if exponent[0] == "-" else 10**8)
     shift += len(digits) - len(significant) - len(fraction)
     if shift < 0:
         raise InvalidField(field, "must be a whole number")
     number = int(significant + "0" * shift) if len(significant) + shift <= 16 else MAX_EXACT_DOUBLE + 1
     if number > MAX_EXACT_DOUBLE:
-        raise InvalidField(field, "is above 2^53 and written with a fraction or exponent: write all its digits")
+        raise InvalidField(field, "is above 2^53 and has a fraction or an exponent: write all digits")
     return number
 
 

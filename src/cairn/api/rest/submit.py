@@ -20,7 +20,7 @@ class Submissions:
     @Operation(
         "POST /tx",
         "transactions",
-        Answer("It is valid, admitted and on disk.", Submitted),
+        Answer("The transaction is valid, accepted and on disk.", Submitted),
         409,
         422,
         body=SubmissionJson,
@@ -28,7 +28,8 @@ class Submissions:
     async def submit_transaction(self, request: Request) -> Response:
         """Submit a transaction.
 
-        200 means valid, admitted and on disk. Sent again, it is the same transaction with the same hash.
+        200 means that it is valid, accepted and on disk. Sending the same transaction again is safe: it has the same
+        hash and is paid once.
         """
         admission = await self._intake.admit(await read_json_body(request, self._settings.max_body_bytes))
         return json_response(submitted_json(admission.tx_hash, admission.confirmed))
@@ -36,13 +37,13 @@ class Submissions:
     @Operation(
         "POST /txs",
         "transactions",
-        Answer("One result or problem for each, in order.", BatchResult),
+        Answer("One result or error for each transaction, in the same order.", BatchResult),
         body=SubmissionBatch,
     )
     async def submit_transactions(self, request: Request) -> Response:
         """Submit up to 100 transactions at once.
 
-        Each is taken or refused by itself, and they are looked at in their order.
+        They are checked in their order, and each is accepted or refused on its own.
         """
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
         return encoded(await self._intake.admit_batch(body))

@@ -1,4 +1,4 @@
-"""The validators of a network, and updates of them: an extension of the interface for operators."""
+"""The validators of a network, and updates of them, for operators."""
 
 from collections.abc import Mapping
 
@@ -19,40 +19,40 @@ from cairn.domain.governance import MAX_UPDATE_BYTES
 from cairn.domain.update_text import encode_public_key, parse_update_text
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
-"""The text of an update is longer than what the validators carry of it."""
+"""The JSON of an update is longer than its binary form."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class ValidatorRoutes:
-    """GET and POST /validators; 404 on a chain that has none."""
+    """GET and POST /validators; 404 on a chain without validators."""
 
     def __init__(self, gateway: CoreGateway) -> None:
         self._gateway = gateway
 
     @Operation(
-        "GET /validators", "validators", AMOUNTS, Answer("The validators as of the newest block.", Validators), 404
+        "GET /validators", "validators", AMOUNTS, Answer("The validators after the latest block.", Validators), 404
     )
     async def list_validators(self, request: Request, query: Mapping[str, str]) -> Response:
-        """Who makes the blocks, and who may change that. On networks only; a chain without validators has 404."""
+        """List the validators and administrators. On networks only; other chains answer 404."""
         form = amounts_of(query)
         return encoded(view_of(await self._gateway.validators()), form)
 
     @Operation(
         "POST /validators",
         "validators",
-        Answer("This node has checked it and handed it on.", UpdateSubmitted, status=202),
+        Answer("The node has checked the update and passed it to CometBFT.", UpdateSubmitted, status=202),
         404,
         422,
         body=ValidatorUpdateJson,
     )
     async def update_validators(self, request: Request) -> Response:
-        """Submit a signed change of the validators. It has happened once the listed sequence is above it."""
+        """Submit a signed change of the validators. It is done once GET /validators shows a higher sequence."""
         body = await read_json_body(request, MAX_BODY_BYTES)
         current = await self._gateway.validators()
         chain_id, update = parse_update_text(body)
         if chain_id != current.chain_id:
-            raise UpdateRefused(f"it is for chain {chain_id}; this is chain {current.chain_id}")
+            raise UpdateRefused(f"the update is for chain {chain_id}; this is chain {current.chain_id}")
         await self._gateway.submit_update(update)
         return Response(_encode(UpdateSubmitted("submitted", update.sequence)), 202, media_type="application/json")
 

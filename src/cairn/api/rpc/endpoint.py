@@ -22,14 +22,16 @@ class RpcEndpoint:
     @Operation(
         "POST /rpc",
         "json-rpc",
-        Answer("The answer, or the answers in any order. Also failures: see `error`.", described("RpcAnswers")),
-        Answer("All were notifications.", status=204),
+        Answer(
+            "The answer, or the answers of a batch in any order. A failed call has `error`.", described("RpcAnswers")
+        ),
+        Answer("No answer: all calls were notifications.", status=204),
         body=described("RpcMessage"),
     )
     async def call_rpc(self, request: Request) -> Response:
-        """Ethereum's JSON-RPC, for wallets and libraries.
+        """Call Ethereum's JSON-RPC, for wallets and libraries.
 
-        A call, or a batch of them. WebSocket is spoken here too; docs/json-rpc.md has the methods.
+        One call, or a batch of them. The path also accepts WebSockets. docs/json-rpc.md lists the methods.
         """
         body = await read_json_body(request, self._settings.max_body_bytes)
         client = request.client.host if request.client else ""

@@ -18,18 +18,18 @@ def rpc_schemas() -> Json:
     return {
         "RpcRequest": {
             "type": "object",
-            "description": "A call. Without an id it is a notification, which gets no answer.",
+            "description": "A call. Without an id it is a notification and gets no answer.",
             "properties": {
                 "jsonrpc": VERSION,
                 "id": request_id,
-                "method": {"type": "string", "minLength": 1, "description": "As eth_blockNumber."},
+                "method": {"type": "string", "minLength": 1, "description": "The method, such as eth_blockNumber."},
                 "params": {"type": ["array", "null"], "items": {}, "description": "The arguments, by position."},
             },
             "required": ["jsonrpc", "method"],
             "examples": [{"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}],
         },
         # Generators cannot take one name for both a choice and the items of another choice of it.
-        "RpcBatchRequest": {"allOf": [_ref("RpcRequest")], "description": "A call among others."},
+        "RpcBatchRequest": {"allOf": [_ref("RpcRequest")], "description": "A call in a batch."},
         "RpcBatch": {"type": "array", "items": _ref("RpcBatchRequest"), "minItems": 1, "maxItems": MAX_BATCH},
         "RpcMessage": {"oneOf": [_ref("RpcRequest"), _ref("RpcBatch")]},
         "RpcError": {
@@ -38,18 +38,18 @@ def rpc_schemas() -> Json:
             "properties": {
                 "code": {"type": "integer", "description": "-32700 to -32600 by JSON-RPC, -32099 to -32000 by geth."},
                 "message": {"type": "string"},
-                "data": {"description": "`code` in it is the one that REST gives the same refusal."},
+                "data": {"description": "`code` in it is the error code of the same refusal on REST."},
             },
             "required": ["code", "message"],
             "additionalProperties": False,
         },
         "RpcAnswer": {
             "type": "object",
-            "description": "Has either a result or an error.",
+            "description": "Either a result or an error.",
             "properties": {
                 "jsonrpc": VERSION,
                 "id": request_id,
-                "result": {"description": "As the method has it."},
+                "result": {"description": "What the method returns."},
                 "error": _ref("RpcError"),
             },
             "required": ["jsonrpc", "id"],
@@ -57,6 +57,6 @@ def rpc_schemas() -> Json:
             "minProperties": 3,
             "maxProperties": 3,
         },
-        "RpcBatchAnswer": {"allOf": [_ref("RpcAnswer")], "description": "An answer among others."},
+        "RpcBatchAnswer": {"allOf": [_ref("RpcAnswer")], "description": "An answer in a batch."},
         "RpcAnswers": {"oneOf": [_ref("RpcAnswer"), {"type": "array", "items": _ref("RpcBatchAnswer")}]},
     }
