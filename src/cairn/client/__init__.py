@@ -1,7 +1,7 @@
 """A client for a Cairn node: `AsyncClient` for asyncio, `Client` with the same methods for everything else.
 
-It speaks the public interface only and brings no part of the node along. What it answers with is in `models`, what it
-raises in `errors`.
+It uses the public API only and needs no part of the node. `models` has the types of its results, `errors` its
+exceptions.
 """
 
 from cairn.client import errors, models

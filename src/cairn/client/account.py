@@ -105,11 +105,11 @@ class Account:
     ) -> SignedTransfer:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
 
-        It pays `gas_price` for a unit of gas; or, as a type 2 transaction (EIP-1559), the chain's gas price and `tip`
-        above it, but no more than `max_fee`. What that comes to only the node knows: until then, `gas_price` of what
-        this returns is `max_fee`.
-        The same fields give the same transaction, unless it is to be `unique`: then its signature and hash are of no
-        other, not even of a payment just like it that another program signs at the same time.
+        It pays `gas_price` for a unit of gas. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but
+        no more than `max_fee`. Only the node knows the sum, so `gas_price` of the result is `max_fee`.
+
+        The same fields give the same transaction. With `unique`, signature and hash differ each time, so that two equal
+        payments are never mistaken for one another.
         """
         is_dynamic = max_fee is not None
         if is_dynamic and gas_price is not None:

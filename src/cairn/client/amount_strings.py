@@ -1,4 +1,4 @@
-"""How amounts travel: as JSON integers, or as strings of digits past whatever reads JSON's numbers as doubles."""
+"""How amounts are transmitted: as JSON integers, or as strings of digits."""
 
 from collections.abc import Mapping
 from typing import Literal

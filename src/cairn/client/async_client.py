@@ -1,4 +1,4 @@
-"""The client: reads, submissions with the retries that are safe, and streams of what is new."""
+"""The client: reads, submissions with safe retries, and streams of blocks, payments and confirmations."""
 
 import asyncio
 import ssl
@@ -39,30 +39,32 @@ _SUBMITTED = Decoder(Submitted)
 
 MAX_BATCH = 100
 HOLD_S = 20.0
-"""How long one request for a confirmation is held by the node; a longer wait is several of them."""
+"""How long the node holds one request of `wait`; a longer wait sends several."""
 
 LEAST_HOLD_S = 0.001
-"""So that a wait without any time still asks once."""
+"""With a time-out of 0, `wait` still asks once."""
 
 Submission = SignedTransfer | Mapping[str, Any]
-"""A signed transfer, or the fields of `POST /tx` as they are."""
+"""A signed transfer, or the fields of `POST /tx`."""
 
 
 class AsyncClient(AsyncReads):
-    """A node at `url`, such as `http://127.0.0.1:8645`.
+    """A client of the node at `url`, such as `http://127.0.0.1:8645`.
 
-    What fails because the node cannot be reached or is busy (429, 503) is tried again, with growing pauses and as the
-    node's `Retry-After` says, for `timeout_s` in all. That is safe for everything that is signed: sent twice, it
-    happens once. A submission that the node is to sign (dev chains) and that names no nonce is not sent twice.
+    Use it as a context manager, in one event loop; any number of tasks may share it.
 
-    Use it as a context manager, in one event loop; any number of tasks may share it. What follows the chain waits for
-    a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
-    for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
+    A request is retried when the node cannot be reached or is busy (429, 503), with growing pauses and at least the
+    node's `Retry-After`, until `timeout_s` is over. That is safe for signed transactions: sent twice, they are paid
+    once. A submission without signature and nonce, which a dev chain's node would sign, is not sent twice.
 
-    Amounts are `int`, exact at any size. `amounts="string"` has them travel as strings of digits, for a gateway in
-    between that would round numbers.
+    `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
+    for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
+    system's trusted certificates.
 
-    With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
+    Amounts are `int`, exact at any size. With `amounts="string"` they are transmitted as strings of digits, for
+    gateways that would round numbers.
+
+    With `chain_id`, wallets sign for that chain only, whatever the node answers.
     """
 
     def __init__(
@@ -98,19 +100,19 @@ class AsyncClient(AsyncReads):
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; what is still being sent is given up."""
+        """Close every connection. Requests that are not answered are cancelled."""
         for wallet in self._wallets.values():
             await wallet.close()
         await self._transport.close()
 
     def wallet(self, account: Account) -> AsyncWallet:
-        """The account at this node; always the same one, so that all who send from it share its nonces."""
+        """The wallet of `account`, the same for every call, so that all payments of the account share its nonces."""
         return self._wallets.setdefault(account, AsyncWallet(self, account))
 
     # Submitting.
 
     async def submit(self, transfer: Submission) -> Submitted:
-        """Hand a transaction over; on return it is admitted and on the node's disk. Safe to call again."""
+        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk. Safe to repeat."""
         body = _body_of(transfer)
         try:
             submitted = await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
@@ -123,9 +125,10 @@ class AsyncClient(AsyncReads):
         return submitted
 
     async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
-        """Hand over any number. Returns a result or a refusal for each, in order; one refused does not stop the others.
+        """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
-        Raises when a request as a whole fails; what came before it has happened, and all may be submitted again.
+        An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
+        then, and it is safe to submit all of them again.
         """
         results: list[Submitted | ApiError] = []
         for start in range(0, len(transfers), MAX_BATCH):
@@ -137,7 +140,7 @@ class AsyncClient(AsyncReads):
         return results
 
     async def _submit_batch(self, bodies: list[Mapping[str, Any]]) -> list[Submitted | ApiError]:
-        """Send what the node cannot take just now again, until it can or the time is over."""
+        """Repeat those that the node cannot accept now, until it can or the time is over."""
         repeat = _repeat_of(bodies)
         deadline = Deadline(self._transport.timeout_s)
         results: dict[int, Submitted | ApiError] = {}
@@ -149,7 +152,7 @@ class AsyncClient(AsyncReads):
                     "/txs", [bodies[number] for number in left], _RESULTS, repeat, deadline
                 )
             except NodeUnreachable as unreachable:
-                # What was answered before has arrived, whatever became of the rest.
+                # The ones that were answered did arrive.
                 unreachable.was_sent = unreachable.was_sent or bool(results)
                 raise
             uncertain.update(left if was_repeated else ())
@@ -161,15 +164,16 @@ class AsyncClient(AsyncReads):
         return [results[number] for number in range(len(bodies))]
 
     async def faucet(self, address: str, amount: int | None = None) -> Submitted:
-        """Ask a dev chain for coins, `amount` wei or as many as its faucet gives. Raises `NotADevChain` elsewhere."""
+        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere."""
         body: dict[str, Any] = {"address": address} | ({} if amount is None else {"amount": amount})
         return await self._transport.post("/faucet", body, _SUBMITTED, "if unsent")
 
     async def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
-        """Return once the transaction is in a block, which is for ever.
+        """Return once the transaction is in a block, which is final.
 
-        Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
-        and `TxNotFound` when the node has not seen it by then: another one may have taken it.
+        Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it was dropped from
+        the mempool, and `TxNotFound` when the node does not know it after `timeout_s`: another node may have accepted
+        it.
         """
         path, deadline = path_of("tx", tx_hash), Deadline(timeout_s)
         while True:
@@ -179,7 +183,7 @@ class AsyncClient(AsyncReads):
             try:
                 tx = await self._transport.get(path, TRANSACTION, query, deadline=deadline, held_s=held_s)
             except TxNotFound:
-                # An unknown hash is held to the end; before it, the node knows that it will not come: a chain reverted.
+                # The node holds an unknown hash for the whole time, unless its chain is reverted meanwhile.
                 was_held = asyncio.get_running_loop().time() - asked_at >= held_s
                 if not was_held or deadline.left_s(at_most=1.0) <= 0:
                     raise
@@ -191,22 +195,24 @@ class AsyncClient(AsyncReads):
                 raise ConfirmationTimeout(tx_hash, timeout_s)
 
     async def submit_update(self, update: Mapping[str, Any]) -> None:
-        """Hand over a change of a network's validators that its administrators signed. Raises `UpdateRefused`.
+        """Submit a signed change of a network's validators. Raises `UpdateRefused`.
 
-        Only a block makes it happen, and no node keeps it until then: look at `validators`, and submit it again.
+        The change happens when a block holds it, and nodes do not store it until then. Check `validators`, and submit
+        the update again if it has not happened.
         """
         await self._transport.post("/validators", update, PROBE)
 
     # Following.
 
     async def blocks(self, from_height: int | None = None) -> AsyncGenerator[Block, None]:
-        """Every block from `from_height` on, then each new one as it comes: none left out, none twice.
+        """Every block from `from_height` on, stored and new: none is skipped and none comes twice.
 
-        Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
-        after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
-        longer than `outage_timeout_s`; `BlockNotFound` when the node does not keep blocks as old as that;
-        `ChainReverted` when a dev chain went back behind a block that was given, and `ChainChanged`, which that one is
-        too, when another chain is in its place.
+        Continues after lost connections and restarts of the node. Without `from_height`, the first block is the next
+        one that is made after the iteration has begun.
+
+        Raises `NodeUnreachable` when the node cannot be reached at first, or does not answer for `outage_timeout_s`;
+        `BlockNotFound` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
+        block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
         async with aclosing(await self._followed(from_height, lambda: None)) as blocks:
             async for block in blocks:
@@ -215,18 +221,18 @@ class AsyncClient(AsyncReads):
     async def payments(
         self, address: str, from_height: int | None = None
     ) -> AsyncGenerator[ConfirmedTransaction, None]:
-        """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
+        """Every confirmed transfer to `address`, in the order of the chain. Otherwise like `blocks`."""
         follower = PaymentFollower(self._patient, address)
         async with aclosing(follower.payments(await self._followed(from_height, follower.forget))) as payments:
             async for payment in payments:
                 yield payment
 
     async def confirmations(self, tx_hashes: Iterable[str]) -> AsyncGenerator[Outcome, None]:
-        """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
+        """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.
 
-        Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
-        Raises `ChainReverted` whenever a dev chain goes back meanwhile: what was confirmed above its `height` is so no
-        more, and what was pending may be gone.
+        Continues after lost connections and restarts, like `blocks`. A hash that the node does not know is waited for.
+        Raises `ChainReverted` when a dev chain is reverted meanwhile: transactions above its `height` are no longer
+        confirmed, and pending ones may be gone.
         """
         unsettled = list(tx_hashes)
         if not unsettled:
@@ -245,13 +251,13 @@ def _body_of(transfer: Submission) -> Mapping[str, Any]:
 
 
 def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
-    """Unsigned and without a nonce, a transfer would be another one each time that it is sent."""
+    """Without signature and nonce, each request would be another transfer."""
     is_safe = all("signature" in body or "nonce" in body for body in bodies)
     return "always" if is_safe else "if unsent"
 
 
 def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
-    """One item of the answer to POST /txs: a result, or a problem in its place."""
+    """One item of the answer to POST /txs: a result or a problem."""
     try:
         return _SUBMITTED.decode(item)
     except msgspec.ValidationError:
@@ -259,7 +265,7 @@ def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
 
 
 def _noted(result: Submitted | ApiError, number: int, uncertain: set[int]) -> Submitted | ApiError:
-    """Tell a refusal whether what it refuses may have been taken before; remember whether it may have been now."""
+    """Record in an error whether an earlier attempt may have been accepted, and whether this one may have been."""
     if isinstance(result, ApiError):
         result.was_repeated = number in uncertain
         if may_be_taken(result):

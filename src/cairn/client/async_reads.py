@@ -35,7 +35,7 @@ TRANSACTION: Decoder[Transaction] = Decoder(Transaction)
 
 
 class AsyncReads:
-    """What a node can be asked. Reading changes nothing, so that what fails is tried again; only probes are not."""
+    """The reads. A failed read is retried, since reading changes nothing; only probes are not."""
 
     def __init__(self, transport: Transport, chain_id: int | None) -> None:
         self._transport = transport
@@ -46,17 +46,17 @@ class AsyncReads:
         return self._transport.url
 
     async def transaction(self, tx_hash: str) -> Transaction:
-        """Raises `TxNotFound`, or `TxDropped` with the reason."""
+        """A transaction, pending or confirmed. Raises `TxNotFound`, or `TxDropped` with the reason."""
         tx = await self._transport.get(path_of("tx", tx_hash), TRANSACTION)
         check_same(tx_hash, tx.tx_hash)
         return tx
 
     async def proof(self, tx_hash: str) -> Proof:
-        """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
+        """A proof that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
         return await self._transport.get(path_of("tx", tx_hash, "proof"), _PROOF)
 
     async def block(self, block: str | int = "latest") -> Block:
-        """By hash, by height, or the newest. Raises `BlockNotFound`."""
+        """A block by hash or height, or the latest. Raises `BlockNotFound`."""
         found = await self._transport.get(path_of("block", block), _BLOCK)
         if str(block).isdigit():
             check_same(int(block), found.block_height)
@@ -65,15 +65,15 @@ class AsyncReads:
         return found
 
     async def account(self, address: str) -> AccountState:
-        """Balance and nonces; an address that was never used is an empty account."""
+        """Balance and nonces of an account; all are 0 for an address that was never used."""
         account = await self._transport.get(path_of("account", address), _ACCOUNT)
         check_same(address, account.address)
         return account
 
     async def chain(self) -> Chain:
-        """The chain's parameters, its newest block, and how full the mempool is.
+        """The chain's rules, its latest block, and how full the mempool is.
 
-        Raises `UnexpectedAnswer` when it is not the chain that this client is for.
+        Raises `UnexpectedAnswer` when it is not the chain with the `chain_id` of this client.
         """
         chain = await self._transport.get("/chain", _CHAIN)
         if self._chain_id not in (None, chain.chain_id):
@@ -81,41 +81,41 @@ class AsyncReads:
         return chain
 
     async def validators(self) -> Validators:
-        """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""
+        """The validators of a network. Raises `NotFound` on a chain without validators."""
         return await self._transport.get("/validators", _VALIDATORS)
 
     async def recent_blocks(self, limit: int | None = None) -> AsyncGenerator[BlockSummary, None]:
-        """The newest first, down to the oldest that the node keeps, or `limit` of them."""
+        """The blocks that the node keeps, newest first, or `limit` of them."""
         async for block in listed(self._transport, "/blocks", _BLOCKS, {}, limit):
             yield block
 
     async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
-        """What the account sent and received, the newest first."""
+        """The confirmed transactions that the account sent or received, newest first."""
         async for tx in listed(self._transport, path_of("account", address, "txs"), _HISTORY, {}, limit):
             yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:
-        """The mempool in the order in which it will be mined, of all senders or of one."""
+        """The mempool in mining order, of all senders or of one."""
         query = {} if sender is None else {"from": sender}
         async for item in listed(self._transport, "/mempool", _MEMPOOL, query, limit):
             yield item
 
-    # Probes: one attempt each, since they tell how things are now.
+    # Probes: one attempt each, because they are about this moment.
 
     async def health(self) -> Probe:
-        """Whether the service is alive. Raises `NodeUnreachable`."""
+        """`alive` if the process answers. Raises `NodeUnreachable`."""
         return await self._transport.probe("/health", PROBE)
 
     async def startup(self) -> Probe:
-        """`started`, or `starting` while the node initialises."""
+        """`started`, or `starting` while the node starts."""
         return await self._transport.probe("/startup", PROBE)
 
     async def ready(self) -> Readiness:
-        """Whether the node takes requests, and which part fails when it does not."""
+        """Whether the node accepts transactions, and if not, which part fails."""
         return await self._transport.probe("/ready", _READINESS)
 
 
 def check_same(asked: str | int, answered: str | int) -> None:
-    """Raises `UnexpectedAnswer` when the answer is about something else than what was asked for."""
+    """Raises `UnexpectedAnswer` when the answer is about something else."""
     if str(asked).lower() != str(answered):
-        raise UnexpectedAnswer(f"the node was asked for {asked}, and answers with {answered}")
+        raise UnexpectedAnswer(f"the node was asked for {asked} and answered with {answered}")

@@ -1,23 +1,23 @@
-"""All that a client can raise: one class for each stable `code` of the interface, and a few of its own.
+"""All exceptions of the client: one class for each stable error `code` of the node, and a few of its own.
 
     ClientError
-    ├── NodeUnreachable       no answer within the time allowed; the outcome of what was asked is not known
-    ├── OutcomeUnknown        the answer to a payment was lost, and the node can no longer tell what became of it
-    ├── UnexpectedAnswer      something answers, but not as a node does
+    ├── NodeUnreachable       no answer within the time allowed; the request may have been carried out
+    ├── OutcomeUnknown        the answer to a payment was lost, and the node does not know whether it was made
+    ├── UnexpectedAnswer      the answer is not one of a Cairn node
     ├── ConfirmationTimeout   still pending at the end of the wait; it may be confirmed later
     ├── ChainChanged          the node's chain is not the one that was followed
-    │   └── ChainReverted     a dev chain went back, and what was told is void above `height`
+    │   └── ChainReverted     a dev chain was reverted: blocks above `height` are void
     ├── InvalidProof          a proof does not show what it claims
-    └── ApiError              the node's own refusal, with its `code`, `status` and `detail`
+    └── ApiError              the node answered with an error: `code`, `status` and `detail`
         ├── Rejected          the request is wrong (4xx)
-        │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and what HTTP itself refuses
+        │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and errors of HTTP
         │   ├── NotFound      TxNotFound (TxNotKept), TxDropped, BlockNotFound
         │   ├── TxRejected    a well-formed transaction that the rules or the mempool refuse
         │   └── Limited       too much at once: RateLimited, SenderLimit, FollowLimit
         ├── Internal          the node failed
         └── Unavailable       try again later (503): Starting, ShuttingDown, MempoolFull, StoreUnavailable, ...
 
-A code that this version does not know is the base class of its status, with the code in `code`.
+An unknown code gives the base class of its status, with the code in `code`.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class OutcomeUnknown(ClientError):
     """
 
     def __init__(self, tx_hash: str) -> None:
-        super().__init__(f"it is not known whether {tx_hash} was made: its answer was lost, and its nonce is used")
+        super().__init__(f"it is not known whether {tx_hash} was made: the answer was lost, and the nonce is used")
         self.tx_hash = tx_hash
 
 
@@ -87,7 +87,7 @@ class ChainReverted(ChainChanged):
     def __init__(self, height: int) -> None:
         super().__init__(f"the chain was reverted to block {height}")
         self.height = height
-        """Height of the newest block that is left."""
+        """Height of the latest block after the revert."""
 
 
 class InvalidProof(ClientError):
@@ -115,7 +115,7 @@ class ApiError(ClientError):
         self.reason = reason
         """Why TX_DROPPED: replaced, evicted, expired or nonce used."""
         self.retry_after_s = retry_after_s
-        """After how many seconds the node suggests to try again."""
+        """Seconds after which the node suggests to try again."""
         self.was_repeated = False
         """An earlier attempt may have been accepted and its answer lost: NONCE_TOO_LOW may then be its own effect."""
 
@@ -358,7 +358,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def error_of(problem: Problem, retry_after_s: float | None = None) -> ApiError:
-    """The problem as an exception; a code that is not known here is the base class of its status."""
+    """The problem as an exception. An unknown code gives the base class of its status."""
     cls = BY_CODE.get(problem.code) or _base_of(problem.status)
     error = cls(problem.detail, field=problem.field, reason=problem.reason, retry_after_s=retry_after_s)
     error.code, error.status = problem.code, problem.status

@@ -1,6 +1,6 @@
-"""The event channel: sockets that are opened again whenever they end, and resume where they were.
+"""The event channel: sockets that are opened again when they end, and continue where they were.
 
-The node tells its events from the store, by height, so what was told last is all that a client must remember.
+The node reads its events from the store, by height, so a client needs to remember only the last height.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from cairn.client.transport import problem_error
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
-"""A peer that does not answer the farewell is left without it."""
+"""How long to wait for the close handshake."""
 MAX_FOLLOWED = 1_000
-"""Transactions that one socket follows, as long as the node does not say less."""
+"""Transactions that one socket follows, unless the node's limit is lower."""
 MAX_UNANSWERED = 64
 """Requests that are sent before their answers are read, so that neither side waits for the other to read."""
 BUFFERED_MESSAGES = 256
 CHAIN_REVERTED = 4205
-"""Ends a socket whose node went back to a snapshot; the reason names the block that is the newest then."""
+"""Close code after a revert of a dev chain; the reason names the block that is now the latest."""
 
 Rejoin = Callable[[int | None], Awaitable[int | None]]
-"""Called before a socket takes over from another, with the height that the chain was reverted to if that ended it.
+"""Called before a new socket replaces one that ended: with the height of the revert, if a revert ended it.
 
-Gives the height that it was reverted to meanwhile: a socket that ended for another reason cannot tell of it.
+Returns the height of a revert that the socket did not report, because it had ended for another reason.
 """
 
 
@@ -53,12 +53,12 @@ class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", t
 
 class Subscribed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="subscribed"):
     from_height: int | None = None
-    """The first height that this socket will be told of."""
+    """The first height whose event this socket gets."""
 
 
 class Refused(Problem, frozen=True, tag_field="event", tag="error"):
     id: str | None = None
-    """Of the request that is refused; the socket stays open."""
+    """The id of the refused request; the socket stays open."""
 
 
 _MESSAGE: Decoder[NewBlock | Confirmed | Dropped | Subscribed | Refused] = Decoder(
@@ -84,11 +84,11 @@ class EventChannel:
         self._timeout_s = timeout_s
         self._outage_timeout_s = outage_timeout_s
         self._ping_interval_s = silence_timeout_s / 2
-        """A ping, and as long again for its answer."""
+        """The ping's answer gets the same time again."""
         self._tls = (tls or True) if url.startswith("https:") else None
 
     async def blocks(self, from_height: int | None, rejoin: Rejoin) -> AsyncGenerator[NewBlock, None]:
-        """Each height once and in order. After a revert it goes on above the block that is the newest then."""
+        """Each height once and in order. After a revert it continues above the block that is then the latest."""
         next_height = from_height
 
         async def resume(told: int | None) -> int | None:
@@ -108,20 +108,20 @@ class EventChannel:
                     while True:
                         match await _receive(socket):
                             case Subscribed(from_height=int(first)):
-                                # From here on the place is known, even if this socket ends before its first block.
+                                # From here on the height is known, even if this socket ends before its first block.
                                 next_height = first
                             case NewBlock() as block:
                                 if next_height not in (None, block.block_height):
-                                    raise UnexpectedAnswer(f"{self._url} tells of {block} instead of {next_height}")
+                                    raise UnexpectedAnswer(f"{self._url} sent {block} instead of height {next_height}")
                                 next_height = block.block_height + 1
                                 yield block
                             case Refused() as refused:
                                 raise error_of(refused)
                             case other:
-                                raise UnexpectedAnswer(f"{self._url} says {other} when asked for blocks")
+                                raise UnexpectedAnswer(f"{self._url} sent {other} when asked for blocks")
 
     async def outcomes(self, tx_hashes: Iterable[str], rejoin: Rejoin) -> AsyncGenerator[Outcome, None]:
-        """The end of each transaction once, until all have ended."""
+        """The outcome of each transaction, once, until all are known."""
         unsettled = dict.fromkeys(tx_hash.lower() for tx_hash in tx_hashes)
         async with aclosing(self._sockets(rejoin)) as sockets:
             async for socket in sockets:
@@ -140,16 +140,16 @@ class EventChannel:
                             case Refused(id=str(tx_hash)) as refused:
                                 following.refused(tx_hash, error_of(refused))
                             case other:
-                                raise UnexpectedAnswer(f"{self._url} says {other} when asked for transactions")
+                                raise UnexpectedAnswer(f"{self._url} sent {other} when asked for transactions")
                     return
 
     async def _sockets(self, rejoin: Rejoin) -> AsyncGenerator[ClientConnection, None]:
-        """One open socket after the other; each is closed before the next is opened."""
+        """Open sockets, one after the other; each is closed before the next is opened."""
         deadline = Deadline(self._timeout_s)
         while True:
             async with self._open(deadline) as socket:
                 yield socket
-            # Not at once: a node that closes every socket as it comes must not be stormed.
+            # Pause, so as not to flood a node that closes every socket at once.
             await asyncio.sleep(next(delays()))
             deadline = Deadline(self._outage_timeout_s)
             await rejoin(_reverted_to(socket))
@@ -163,7 +163,7 @@ class EventChannel:
             try:
                 await socket.close()
             finally:
-                # The farewell itself may be cancelled, when an iterator that was left ends with its event loop.
+                # The close handshake may be cancelled, when an abandoned iterator ends with its event loop.
                 socket.transport.abort()
 
     async def _connect(self, deadline: Deadline) -> ClientConnection:
@@ -195,7 +195,7 @@ class EventChannel:
 
 
 class _Following:
-    """Which transactions one socket has been asked to follow, within the node's limit."""
+    """The transactions that one socket follows, within the node's limit."""
 
     def __init__(self, tx_hashes: Iterable[str]) -> None:
         self._waiting = deque(tx_hashes)
@@ -204,7 +204,7 @@ class _Following:
         self._unanswered = 0
 
     def take(self) -> list[str]:
-        """Those to ask for next."""
+        """The transactions to ask for next."""
         room = min(self._limit - self._followed, MAX_UNANSWERED - self._unanswered, len(self._waiting))
         taken = [self._waiting.popleft() for _ in range(room)]
         self._followed += len(taken)
@@ -218,7 +218,7 @@ class _Following:
         self._followed -= 1
 
     def refused(self, tx_hash: str, error: ApiError) -> None:
-        """Wait for another to end when the node follows no more at once; anything else is raised."""
+        """At the node's limit, wait until another one has ended. Raises any other error."""
         self._unanswered -= 1
         self._followed -= 1
         if not isinstance(error, FollowLimit) or not self._followed:
@@ -232,7 +232,7 @@ async def _receive(socket: ClientConnection) -> NewBlock | Confirmed | Dropped |
     try:
         return _MESSAGE.decode(text)
     except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
+        raise UnexpectedAnswer(f"the event channel sent something that a node does not send: {error}") from None
 
 
 def _follow(tx_hash: str) -> bytes:

@@ -17,7 +17,7 @@ from cairn.client.transport import Transport, path_of
 HISTORY_PAGE = 100
 """Few payments come with one block."""
 REMEMBERED_BLOCKS = 1_000
-"""So many of the newest that were given are known again when the chain is found lower than they are."""
+"""How many of the newest blocks are remembered, to compare with the chain when its height is lower."""
 
 _BLOCK = Decoder(Block)
 _CHAIN = Decoder(Chain)
@@ -25,7 +25,7 @@ _HISTORY = Decoder(list[ConfirmedTransaction])
 
 
 class RevertWatch:
-    """Knows of every revert of a dev chain, also of those during which no socket was open to tell of them.
+    """Notices every revert of a dev chain, also one during which no socket was open.
 
     `transport` is one whose time limit is that of an outage: a node that restarts is waited for. `chain` is what the
     node said before the first socket was opened.
@@ -36,18 +36,18 @@ class RevertWatch:
         self._number = _reverts_of(chain)
 
     async def look(self, told: int | None) -> tuple[Chain, int | None]:
-        """The chain as it is now, and the height that it went back to since the last look; `told` is one of those."""
+        """The chain now, and the lowest height that it was reverted to since the last look; `told` is one of them."""
         chain = await self._transport.get("/chain", _CHAIN)
         missed, self._number = _reverts_of(chain) - self._number, _reverts_of(chain)
         if chain.last_revert is None or missed <= 0:
-            # None since then, or another chain, which counts anew.
+            # No revert since then, or another chain, whose count starts again.
             return chain, told
-        # Of several, only the last says how far it went.
+        # Of several reverts, only the height of the last is known.
         height = chain.last_revert.block_height if missed == 1 else 0
         return chain, height if told is None else min(height, told)
 
     async def refuse(self, told: int | None) -> None:
-        """What was confirmed may be void, and what was pending may be gone, which could be waited for in vain."""
+        """Raises `ChainReverted`: confirmations may be void, and pending transactions gone."""
         _, reverted_to = await self.look(told)
         if reverted_to is not None:
             raise ChainReverted(reverted_to)
@@ -58,7 +58,7 @@ def _reverts_of(chain: Chain) -> int:
 
 
 class BlockFollower:
-    """Each block from a height on, once and in order, and each the child of the one before.
+    """Each block from a height on, once and in order, each the child of the one before.
 
     `transport` and `chain` are as those of a `RevertWatch`. `on_rejoin` is called whenever a connection was lost: what
     is known of blocks that are still to come may be wrong from there on.
@@ -80,7 +80,7 @@ class BlockFollower:
             async for announcement in announced:
                 block = await self._find(announcement)
                 if block is None:
-                    # The socket ends too, and says how far the chain went back.
+                    # The socket ends, too, and its reason names the height of the revert.
                     continue
                 if self._last is not None and block.previous_hash != self._last.hash:
                     raise ChainChanged(f"block {block.block_height} does not follow {self._last.hash}")
@@ -96,11 +96,11 @@ class BlockFollower:
             del self._given[next(iter(self._given))]
 
     async def _find(self, announced: NewBlock) -> Block | None:
-        """None when a revert has taken it back since. Raises `BlockNotFound` when it is too old to be kept."""
+        """None if a revert has removed it since. Raises `BlockNotFound` if the node no longer keeps it."""
         try:
             block = await self._transport.get(path_of("block", announced.hash), _BLOCK)
             if (block.hash, block.block_height) != (announced.hash, announced.block_height):
-                raise UnexpectedAnswer(f"the node answers with block {block.hash} when asked for {announced.hash}")
+                raise UnexpectedAnswer(f"the node was asked for block {announced.hash} and answered with {block.hash}")
             return block
         except BlockNotFound:
             head = (await self._transport.get("/chain", _CHAIN)).head

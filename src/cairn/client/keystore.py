@@ -33,7 +33,7 @@ def unlock(keystore: str | Mapping[str, Any], password: str) -> bytes:
     try:
         key = bytes(EthAccount.decrypt(document, password))
     except Exception as error:
-        # The library raises whatever its parts raise at what they do not expect.
+        # The library raises all kinds of exceptions for malformed files.
         if "MAC mismatch" in str(error):
             raise WrongPassword("wrong password") from None
         raise InvalidKeystore(f"cannot be unlocked: {error}") from None
@@ -42,7 +42,7 @@ def unlock(keystore: str | Mapping[str, Any], password: str) -> bytes:
 
 
 def _read(keystore: str | Mapping[str, Any]) -> dict[str, Any]:
-    """With its names in lower case, as the library takes them: what is checked here must be what is used there."""
+    """The keystore with lower-case names, as the library reads it: what is checked here must be what it uses."""
     try:
         document = json.loads(keystore) if isinstance(keystore, str) else keystore
         if isinstance(document, Mapping):

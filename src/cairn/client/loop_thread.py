@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, on which code without one can run coroutines and step through iterators."""
+"""An event loop in its own thread, for code that has none: runs coroutines and steps through async iterators."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ class LoopThread:
             self._loop.run_forever()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for the result. An interrupt here (Ctrl-C) cancels the coroutine there."""
+        """Run the coroutine and wait for its result. Ctrl-C cancels it."""
         loop = self._loop
         if loop is None:
             coroutine.close()
@@ -43,8 +43,8 @@ class LoopThread:
             raise
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Step by step; leaving the loop early or `close` ends the iterator there too."""
-        # An interrupted step goes on there until it notices: only then may the iterator be closed.
+        """Iterate step by step. Leaving the loop early, or `close`, ends the async iterator, too."""
+        # An interrupted step runs until it is cancelled; only then may the iterator be closed.
         turn = asyncio.Lock()
         try:
             while (item := self.run(_next(items, turn))) is not _END:
@@ -54,7 +54,7 @@ class LoopThread:
                 self.run(_close(items, turn))
 
     def stop(self, farewell: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `farewell`; what still runs then is cancelled. Calling it again does nothing."""
+        """Run `farewell`, then cancel what still runs. Calling it again does nothing."""
         loop = self._loop
         if loop is not None:
             self.run(farewell())

@@ -1,4 +1,4 @@
-"""What a node answers, as types. Names on the wire are the interface's own; integers are exact at any size.
+"""What a node answers, as types. In JSON the fields have the names of the REST API. Integers are exact at any size.
 
 Hashes and addresses are strings, `0x` and lower-case hexadecimal digits, as the node writes them. Amounts are in wei.
 Fields that a later node adds are ignored.
@@ -170,18 +170,18 @@ class Chain(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class AccountState(msgspec.Struct, frozen=True, rename="camel"):
-    """An account; one that was never used is empty."""
+    """An account. One that was never used has balance 0 and nonce 0."""
 
     address: str
     balance: int
     nonce: int
-    """Nonce of the next transaction to be confirmed."""
+    """How many transactions of the account are confirmed."""
     pending_nonce: int
-    """Nonce after the confirmed and the pending transactions."""
+    """Nonce for the account's next transaction: after the confirmed and the pending ones."""
 
 
 class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the sender of a transaction signed, as `POST /tx` takes it: the hash covers all of it."""
+    """What the sender of a transaction signed, in the form of `POST /tx`. The hash covers all of it."""
 
     sender: str = msgspec.field(name="from")
     to: str
@@ -219,7 +219,7 @@ class SignedFields(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class Proof(msgspec.Struct, frozen=True, rename="camel"):
-    """What was signed, and the hashes that lead from it to the transactions root of its block."""
+    """Shows that a block holds a transaction: what was signed, and the Merkle path to the transactions root."""
 
     tx_hash: str
     transaction: SignedFields
@@ -260,7 +260,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidProof(f"the proof is for block {computed}, not for {trusted_hash}")
 
     def check_same(self, tx: ConfirmedTransaction) -> None:
-        """Check, once the proof is verified, that `tx` tells of the same. Raises `InvalidProof`."""
+        """Check that `tx` has the same fields as this proof, which must be verified. Raises `InvalidProof`."""
         signed = self.transaction
         price = signed.computed_price(self.header.base_fee_per_gas)
         proven = {
@@ -280,7 +280,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
 
 class Validator(msgspec.Struct, frozen=True, rename="camel"):
     address: str
-    """CometBFT's name for it."""
+    """The validator's address in CometBFT."""
     public_key: str
     power: int
     fee_recipient: str
@@ -299,7 +299,7 @@ class Validators(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What a probe found, in one word."""
+    """The result of a probe."""
 
     status: str
 

@@ -20,7 +20,7 @@ async def listed(
     limit: int | None = None,
     page_size: int = MAX_PAGE,
 ) -> AsyncGenerator[T, None]:
-    """Page after page, each asked for when the one before is used up; all, or `limit` of them."""
+    """All items, or `limit` of them. A page is requested when the previous one is used up."""
     cursor: str | None = None
     given = 0
     while limit is None or given < limit:

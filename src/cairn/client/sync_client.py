@@ -33,10 +33,10 @@ from cairn.domain.types import TRANSFER_GAS
 
 
 class Wallet:
-    """Made by `Client.wallet`, which gives the same one for the same account.
+    """Pays from one account. Made by `Client.wallet`, which returns the same wallet for the same account.
 
-    A second program that spends from the account at the same time is coped with: a payment whose nonce it took is
-    signed anew with the next one. It is slower, and such a program should rather share this wallet.
+    Another program may pay from the account at the same time: a payment whose nonce it used is signed again with the
+    next one. That is slower than sharing one wallet.
     """
 
     def __init__(self, wallet: AsyncWallet, loop: LoopThread) -> None:
@@ -61,15 +61,16 @@ class Wallet:
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> str:
-        """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `Client.wait` sees it confirmed.
+        """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
-        Without a price it pays the chain's. `tip` is paid above that, up to `max_fee` together: either makes a type 2
-        transaction (EIP-1559).
-        Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
-        `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
-        transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
-        another `send` is another payment.
-        Cancelling takes the payment back only while it waits in line.
+        Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
+        either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
+
+        Raises the node's refusal, such as `InsufficientFunds`. After `NodeUnreachable` and `OutcomeUnknown` the payment
+        may have been made: look up their `tx_hash`. To complete a payment after `NodeUnreachable`, `submit` its
+        `submission` again. Another `send` would be another payment.
+
+        Cancelling stops a payment only while it is not signed yet.
         """
         return self._loop.run(self._async.send(to, value, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip))
 
@@ -88,14 +89,14 @@ class Wallet:
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> SignedTransfer:
-        """Sign without submitting. Without `nonce` it is the account's next one, which nothing reserves."""
+        """Sign without submitting. Without `nonce` it uses the account's next one, but does not reserve it."""
         return self._loop.run(
             self._async.sign(to, value, nonce=nonce, gas=gas, gas_price=gas_price, max_fee=max_fee, tip=tip)
         )
 
 
 class Reads:
-    """What a node can be asked. Reading changes nothing, so that what fails is tried again; only probes are not."""
+    """The reads. A failed read is retried, since reading changes nothing; only probes are not."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._async = client
@@ -106,72 +107,74 @@ class Reads:
         return self._async.url
 
     def transaction(self, tx_hash: str) -> Transaction:
-        """Raises `TxNotFound`, or `TxDropped` with the reason."""
+        """A transaction, pending or confirmed. Raises `TxNotFound`, or `TxDropped` with the reason."""
         return self._loop.run(self._async.transaction(tx_hash))
 
     def proof(self, tx_hash: str) -> Proof:
-        """What shows that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
+        """A proof that a block holds the transaction; check it with `Proof.verify`. `TxNotFound` while pending."""
         return self._loop.run(self._async.proof(tx_hash))
 
     def block(self, block: str | int = "latest") -> Block:
-        """By hash, by height, or the newest. Raises `BlockNotFound`."""
+        """A block by hash or height, or the latest. Raises `BlockNotFound`."""
         return self._loop.run(self._async.block(block))
 
     def account(self, address: str) -> AccountState:
-        """Balance and nonces; an address that was never used is an empty account."""
+        """Balance and nonces of an account; all are 0 for an address that was never used."""
         return self._loop.run(self._async.account(address))
 
     def chain(self) -> Chain:
-        """The chain's parameters, its newest block, and how full the mempool is.
+        """The chain's rules, its latest block, and how full the mempool is.
 
-        Raises `UnexpectedAnswer` when it is not the chain that this client is for.
+        Raises `UnexpectedAnswer` when it is not the chain with the `chain_id` of this client.
         """
         return self._loop.run(self._async.chain())
 
     def validators(self) -> Validators:
-        """Who makes the blocks of a network. Raises `NotFound` on a chain with one block maker."""
+        """The validators of a network. Raises `NotFound` on a chain without validators."""
         return self._loop.run(self._async.validators())
 
     def recent_blocks(self, limit: int | None = None) -> Generator[BlockSummary, None, None]:
-        """The newest first, down to the oldest that the node keeps, or `limit` of them."""
+        """The blocks that the node keeps, newest first, or `limit` of them."""
         return self._loop.iterate(self._async.recent_blocks(limit))
 
     def history(self, address: str, limit: int | None = None) -> Generator[ConfirmedTransaction, None, None]:
-        """What the account sent and received, the newest first."""
+        """The confirmed transactions that the account sent or received, newest first."""
         return self._loop.iterate(self._async.history(address, limit))
 
     def pending(self, sender: str | None = None, limit: int | None = None) -> Generator[MempoolItem, None, None]:
-        """The mempool in the order in which it will be mined, of all senders or of one."""
+        """The mempool in mining order, of all senders or of one."""
         return self._loop.iterate(self._async.pending(sender, limit))
 
     def health(self) -> Probe:
-        """Whether the service is alive. Raises `NodeUnreachable`."""
+        """`alive` if the process answers. Raises `NodeUnreachable`."""
         return self._loop.run(self._async.health())
 
     def startup(self) -> Probe:
-        """`started`, or `starting` while the node initialises."""
+        """`started`, or `starting` while the node starts."""
         return self._loop.run(self._async.startup())
 
     def ready(self) -> Readiness:
-        """Whether the node takes requests, and which part fails when it does not."""
+        """Whether the node accepts transactions, and if not, which part fails."""
         return self._loop.run(self._async.ready())
 
 
 class Client(Reads):
-    """A node at `url`, such as `http://127.0.0.1:8645`.
+    """A client of the node at `url`, such as `http://127.0.0.1:8645`.
 
-    What fails because the node cannot be reached or is busy (429, 503) is tried again, with growing pauses and as the
-    node's `Retry-After` says, for `timeout_s` in all. That is safe for everything that is signed: sent twice, it
-    happens once. A submission that the node is to sign (dev chains) and that names no nonce is not sent twice.
+    Use it as a context manager, or call `close`; any number of threads may share it.
 
-    Use it as a context manager, or call `close`; any number of threads may share it. What follows the chain waits for
-    a node that went away for `outage_timeout_s`, by default for ever. A connection that owes an answer and is silent
-    for `silence_timeout_s` is taken for dead. `tls` replaces the system's trusted certificates.
+    A request is retried when the node cannot be reached or is busy (429, 503), with growing pauses and at least the
+    node's `Retry-After`, until `timeout_s` is over. That is safe for signed transactions: sent twice, they are paid
+    once. A submission without signature and nonce, which a dev chain's node would sign, is not sent twice.
 
-    Amounts are `int`, exact at any size. `amounts="string"` has them travel as strings of digits, for a gateway in
-    between that would round numbers.
+    `blocks`, `payments` and `confirmations` wait for a node that stops answering, for `outage_timeout_s`, by default
+    for ever. A connection that should answer and is silent for `silence_timeout_s` counts as lost. `tls` replaces the
+    system's trusted certificates.
 
-    With `chain_id`, wallets sign for that chain only, whatever the node says that it is of.
+    Amounts are `int`, exact at any size. With `amounts="string"` they are transmitted as strings of digits, for
+    gateways that would round numbers.
+
+    With `chain_id`, wallets sign for that chain only, whatever the node answers.
     """
 
     def __init__(
@@ -206,63 +209,67 @@ class Client(Reads):
         self.close()
 
     def close(self) -> None:
-        """Close every connection; what is still being sent is given up."""
+        """Close every connection. Requests that are not answered are cancelled."""
         self._loop.stop(self._async.close)
 
     def wallet(self, account: Account) -> Wallet:
-        """The account at this node; always the same one, so that all who send from it share its nonces."""
+        """The wallet of `account`, the same for every call, so that all payments of the account share its nonces."""
         return Wallet(self._async.wallet(account), self._loop)
 
     def submit(self, transfer: Submission) -> Submitted:
-        """Hand a transaction over; on return it is admitted and on the node's disk. Safe to call again."""
+        """Submit a transaction. When it returns, the transaction is accepted and on the node's disk. Safe to repeat."""
         return self._loop.run(self._async.submit(transfer))
 
     def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
-        """Hand over any number. Returns a result or a refusal for each, in order; one refused does not stop the others.
+        """Submit any number of transactions. Returns a result or an error for each, in the same order.
 
-        Raises when a request as a whole fails; what came before it has happened, and all may be submitted again.
+        An error does not stop the others. Raises when a whole request fails. Earlier requests have been carried out
+        then, and it is safe to submit all of them again.
         """
         return self._loop.run(self._async.submit_all(transfers))
 
     def faucet(self, address: str, amount: int | None = None) -> Submitted:
-        """Ask a dev chain for coins, `amount` wei or as many as its faucet gives. Raises `NotADevChain` elsewhere."""
+        """Get coins on a dev chain: `amount` wei, or the faucet's usual amount. Raises `NotADevChain` elsewhere."""
         return self._loop.run(self._async.faucet(address, amount))
 
     def wait(self, tx_hash: str, timeout_s: float = 60.0) -> ConfirmedTransaction:
-        """Return once the transaction is in a block, which is for ever.
+        """Return once the transaction is in a block, which is final.
 
-        Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it left the mempool,
-        and `TxNotFound` when the node has not seen it by then: another one may have taken it.
+        Raises `ConfirmationTimeout` when it is still pending after `timeout_s`, `TxDropped` when it was dropped from
+        the mempool, and `TxNotFound` when the node does not know it after `timeout_s`: another node may have accepted
+        it.
         """
         return self._loop.run(self._async.wait(tx_hash, timeout_s))
 
     def submit_update(self, update: Mapping[str, Any]) -> None:
-        """Hand over a change of a network's validators that its administrators signed. Raises `UpdateRefused`.
+        """Submit a signed change of a network's validators. Raises `UpdateRefused`.
 
-        Only a block makes it happen, and no node keeps it until then: look at `validators`, and submit it again.
+        The change happens when a block holds it, and nodes do not store it until then. Check `validators`, and submit
+        the update again if it has not happened.
         """
         return self._loop.run(self._async.submit_update(update))
 
     def blocks(self, from_height: int | None = None) -> Generator[Block, None, None]:
-        """Every block from `from_height` on, then each new one as it comes: none left out, none twice.
+        """Every block from `from_height` on, stored and new: none is skipped and none comes twice.
 
-        Goes on over lost connections and restarts of the node. Without `from_height` it begins with the next block
-        after the first step. Raises `NodeUnreachable` when the node cannot be reached at first, or stays away for
-        longer than `outage_timeout_s`; `BlockNotFound` when the node does not keep blocks as old as that;
-        `ChainReverted` when a dev chain went back behind a block that was given, and `ChainChanged`, which that one is
-        too, when another chain is in its place.
+        Continues after lost connections and restarts of the node. Without `from_height`, the first block is the next
+        one that is made after the iteration has begun.
+
+        Raises `NodeUnreachable` when the node cannot be reached at first, or does not answer for `outage_timeout_s`;
+        `BlockNotFound` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
+        block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
         return self._loop.iterate(self._async.blocks(from_height))
 
     def payments(self, address: str, from_height: int | None = None) -> Generator[ConfirmedTransaction, None, None]:
-        """Every confirmed transfer to `address`, in the order of the chain. Begins, goes on and ends as `blocks`."""
+        """Every confirmed transfer to `address`, in the order of the chain. Otherwise like `blocks`."""
         return self._loop.iterate(self._async.payments(address, from_height))
 
     def confirmations(self, tx_hashes: Iterable[str]) -> Generator[Outcome, None, None]:
-        """How each of the transactions ends, as it does: `Confirmed` or `Dropped`, once each, then it is over.
+        """`Confirmed` or `Dropped` for each transaction, as soon as it is known. Ends after the last one.
 
-        Goes on over lost connections and restarts, as `blocks`. A hash that the node has never seen is waited for.
-        Raises `ChainReverted` whenever a dev chain goes back meanwhile: what was confirmed above its `height` is so no
-        more, and what was pending may be gone.
+        Continues after lost connections and restarts, like `blocks`. A hash that the node does not know is waited for.
+        Raises `ChainReverted` when a dev chain is reverted meanwhile: transactions above its `height` are no longer
+        confirmed, and pending ones may be gone.
         """
         return self._loop.iterate(self._async.confirmations(tx_hashes))

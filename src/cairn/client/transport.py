@@ -30,31 +30,31 @@ from cairn.client.errors import (
 T = TypeVar("T")
 
 Repeat = Literal["always", "if unsent", "never"]
-"""When a request is sent again after a failure: `if unsent` is for what must not happen twice."""
+"""When a failed request is sent again. `if unsent` is for requests that must not be carried out twice."""
 Query = Mapping[str, str | int | float]
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_CONNECTIONS = 1_000
-"""Each `wait` holds one, and must not keep a submission from its own."""
+"""Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""No honest answer comes near it; what is longer is not taken into memory."""
+"""No real answer comes near it. A longer one is not read into memory."""
 
 _decode_problem = Decoder(Problem).decode
 _LENIENT: dict[Decoder[Any], Decoder[Any]] = {}
-"""By the decoder that takes integers only; there is one for each kind of answer."""
+"""The decoder that also accepts strings of digits, by the decoder that does not."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
-"""Refusals that are a node's word that it did nothing. A proxy's 502, or a core that was lost, leave that open."""
+"""Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 
 class Answer(NamedTuple):
     response: httpx.Response
     was_repeated: bool
-    """Whether an attempt before the one that is answered may have been taken."""
+    """Whether an earlier attempt may have been accepted."""
 
 
 class Transport:
-    """Every attempt fits into the deadline of its request, and so do the pauses between them."""
+    """All attempts of a request and the pauses between them end before its deadline."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class Transport:
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
-        """For all attempts together; None is for ever."""
+        """For all attempts together; None means no limit."""
         self._silence_timeout_s = silence_timeout_s
         self._amounts = amounts
         self._http = httpx.AsyncClient(
-            # The trusted certificates are loaded only where they are used: that takes longer than a request.
+            # Load the trusted certificates only for TLS: that takes longer than a request.
             verify=url.startswith("https://") if tls is None else tls,
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
-            # A few bytes that are compressed can become any number.
+            # A few compressed bytes can expand to any size.
             headers={"Accept-Encoding": "identity"},
         )
 
@@ -98,12 +98,12 @@ class Transport:
         deadline: Deadline | None = None,
         held_s: float = 0.0,
     ) -> T:
-        """Read what never changes anything; `held_s` is how long the node may hold its answer back."""
+        """A read; `held_s` is how long the node may hold the answer back."""
         response, _ = await self.ask("GET", path, query=self._query(query), deadline=deadline, held_s=held_s)
         return self._decoded(response, answer)
 
     async def get_page(self, path: str, answer: Decoder[T], query: Mapping[str, str | int]) -> tuple[T, str | None]:
-        """One page, and the cursor of the next one when there is one."""
+        """One page, and the cursor of the next, if any."""
         response, _ = await self.ask("GET", path, query=self._query(query))
         return self._decoded(response, answer), _next_cursor(response)
 
@@ -115,13 +115,13 @@ class Transport:
     async def post_again(
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat, deadline: Deadline | None
     ) -> tuple[T, bool]:
-        """`post`, with whether an attempt before the one that is answered may have been taken."""
+        """Like `post`, but also returns whether an earlier attempt may have been accepted."""
         written = msgspec.json.encode(body if self._amounts == "number" else with_strings(body))
         asked = await self.ask("POST", path, body=written, repeat=repeat, deadline=deadline)
         return decoded(asked.response, answer), asked.was_repeated
 
     async def probe(self, path: str, answer: Decoder[T]) -> T:
-        """One attempt: a probe tells how things are now. The answer of 503 is an answer."""
+        """One attempt, because a probe is about this moment. 503 is an answer, not an error."""
         timeout_s = Deadline(self.timeout_s).left_s(at_most=self._silence_timeout_s)
         async with _within(timeout_s, self.url):
             response = await self._exchange("GET", path, None, None, timeout_s)
@@ -131,7 +131,7 @@ class Transport:
         return query if self._amounts == "number" else {**(query or {}), "amounts": self._amounts}
 
     def _decoded(self, response: httpx.Response, answer: Decoder[T]) -> T:
-        """The answer, with integers also where its amounts are strings."""
+        """The decoded answer, with integers for amounts that are strings."""
         return decoded(response, answer if self._amounts == "number" else lenient(answer))
 
     async def ask(
@@ -145,13 +145,13 @@ class Transport:
         deadline: Deadline | None = None,
         held_s: float = 0.0,
     ) -> Answer:
-        """Attempt until there is an answer that trying again would not change, or the deadline has come."""
+        """Retry until there is an answer that a retry would not change, or until the deadline."""
         deadline = deadline or Deadline(self.timeout_s)
         was_repeated = False
         for delay_s in delays():
             silence_s, whole_s = deadline.left_s(at_most=self._silence_timeout_s), deadline.left_s(at_most=inf)
             if held_s:
-                # An answer that is held until the deadline comes after it; only from then on is it owed.
+                # The node may hold the answer until the deadline, so some time is added for it to arrive.
                 silence_s = whole_s = held_s + self._silence_timeout_s
             try:
                 async with _within(whole_s, self.url):
@@ -185,33 +185,33 @@ class Transport:
 
 @asynccontextmanager
 async def _within(whole_s: float, url: str) -> AsyncGenerator[None, None]:
-    """A node that sends a byte now and then is never silent, and must not hold its client for ever."""
+    """Limit the whole answer: a node that sends a byte now and then is never silent."""
     try:
         async with asyncio.timeout(None if whole_s == inf else whole_s):
             yield
     except TimeoutError:
-        raise NodeUnreachable(f"{url} does not answer: not all of its answer came in time", was_sent=True) from None
+        raise NodeUnreachable(f"{url} does not answer: its answer was not complete in time", was_sent=True) from None
 
 
 async def _read(response: httpx.Response) -> httpx.Response:
-    """The same answer with its body, as long as that has a size that can be true. Raises `UnexpectedAnswer`."""
+    """Read the body. Raises `UnexpectedAnswer` if it is too large or compressed."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise UnexpectedAnswer(f"{response.url} answers with an encoding that was not asked for")
+        raise UnexpectedAnswer(f"{response.url} answered with an encoding that was not asked for")
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise UnexpectedAnswer(f"{response.url} answers with more than {MAX_ANSWER_BYTES} bytes")
+            raise UnexpectedAnswer(f"{response.url} answered with more than {MAX_ANSWER_BYTES} bytes")
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)
 
 
 def path_of(*parts: str | int) -> str:
-    """A path of these parts, whatever characters a caller has put into them."""
+    """A path of these parts, each escaped."""
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
 def lenient(answer: Decoder[T]) -> Decoder[T]:
-    """The same answer, which may have digits in a string for an integer. Made once: that takes longer than decoding."""
+    """A decoder that also accepts strings of digits for integers. Made once, because that is slow."""
     found = _LENIENT.get(answer)
     if found is None:
         found = _LENIENT[answer] = Decoder(answer.type, strict=False)
@@ -222,11 +222,11 @@ def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
     try:
         return answer.decode(response.content)
     except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(f"{response.url} does not answer as a node does: {error}") from None
+        raise UnexpectedAnswer(f"{response.url} did not answer like a Cairn node: {error}") from None
 
 
 def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError:
-    """The exception for a refusal; what stands between us and the node may refuse in words of its own."""
+    """The exception for an error answer, which may be a proxy's own and not a problem document."""
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     try:
         problem = _decode_problem(body)
@@ -240,12 +240,12 @@ def _refusal(response: httpx.Response) -> ApiError:
 
 
 def may_be_taken(failure: ApiError | NodeUnreachable) -> bool:
-    """Whether what was asked for may have happened all the same."""
+    """Whether the request may have been carried out all the same."""
     return failure.was_sent if isinstance(failure, NodeUnreachable) else not isinstance(failure, _UNTAKEN)
 
 
 def _noted(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
-    """Tell the failure of the attempts before it; returns what the next attempt is to be told."""
+    """Record in the failure whether an earlier attempt may have been accepted; returns that for the next one."""
     if isinstance(failure, NodeUnreachable):
         failure.was_sent = failure.was_sent or was_repeated
     else:

@@ -1,15 +1,16 @@
-"""An account at a node: signs, submits, and keeps the nonces in a row however many sends run at once.
+"""An account at a node: it signs and submits payments, and gives them consecutive nonces however many run at once.
 
-Sends wait in one line. Those that wait together are signed with consecutive nonces and go in one request; the next
-request follows once that one is answered. So a nonce is given to another payment only when it is certain that it is
-free, and a payment that is refused rarely leaves a hole in front of those that come after it:
+Payments wait in one queue. Those that wait together get consecutive nonces and are sent in one request. The next
+request is sent when that one is answered. So a nonce is used again only when it is certain that it is free, and a
+refused payment rarely leaves a gap in the nonces:
 
 - what the rules refuse (an address, the gas, the price) is found here, before a nonce is used;
-- what the balance may not cover goes alone, when all before it is settled: refused, its nonce is still the next one;
-- after any other refusal, and after a pause, the node is asked again where the account stands.
+- a payment that the balance may not cover is sent alone, after all earlier ones are answered: if it is refused, its
+  nonce is still the next one;
+- after any other refusal, and after a pause, the wallet asks the node for the account's next nonce.
 
-A hole remains when a node takes a later payment of a request and refuses an earlier one to the end, such as a mempool
-that stays full for it. What was taken behind the hole waits until the next payment fills it.
+A gap remains when a node accepts a later payment of a request but refuses an earlier one for good, for example because
+the mempool stays full. The later ones are then queued until the next payment fills the gap.
 """
 
 import asyncio
@@ -40,15 +41,15 @@ from cairn.domain.rules import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 MAX_TOGETHER = 64
-"""As far ahead as a node takes a nonce: even if it refuses the first of a request, it can hold the others."""
+"""A node accepts nonces this far ahead: if it refuses the first payment of a request, it can queue the others."""
 NONCE_ATTEMPTS = 5
-"""Times that a payment is signed anew because somebody else used its nonce."""
+"""How often a payment is signed again because another program used its nonce."""
 
 _TAKEN = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
 
 
 class Node(Protocol):
-    """What a wallet needs of the client."""
+    """The methods of the client that a wallet uses."""
 
     async def chain(self) -> Chain: ...
 
@@ -62,14 +63,14 @@ class Node(Protocol):
 
 
 class _Price(NamedTuple):
-    """What is offered for a unit of gas; what is None, the chain decides."""
+    """The price for a unit of gas. None means the chain's default."""
 
     gas_price: int | None = None
     max_fee: int | None = None
     tip: int | None = None
 
     def terms(self, base_fee: int) -> Terms:
-        """What it comes to on a chain with this gas price. Raises `InvalidField`."""
+        """The terms on a chain with this gas price. Raises `InvalidField`."""
         names = {"gasPrice": self.gas_price, "maxFeePerGas": self.max_fee, "maxPriorityFeePerGas": self.tip}
         for field, number in names.items():
             if number is not None and type(number) is not int:
@@ -81,7 +82,7 @@ class _Price(NamedTuple):
 
 
 class _Payment:
-    """One `send` that waits for its answer."""
+    """One `send` that is not answered yet."""
 
     def __init__(self, to: str, value: int, gas: int, price: _Price) -> None:
         self.to = to
@@ -104,10 +105,10 @@ _Signed = tuple[_Payment, SignedTransfer]
 
 
 class AsyncWallet:
-    """Made by `AsyncClient.wallet`, which gives the same one for the same account.
+    """Pays from one account. Made by `AsyncClient.wallet`, which returns the same wallet for the same account.
 
-    A second program that spends from the account at the same time is coped with: a payment whose nonce it took is
-    signed anew with the next one. It is slower, and such a program should rather share this wallet.
+    Another program may pay from the account at the same time: a payment whose nonce it used is signed again with the
+    next one. That is slower than sharing one wallet.
     """
 
     def __init__(self, node: Node, account: Account) -> None:
@@ -116,9 +117,9 @@ class AsyncWallet:
         self._chain: Chain | None = None
         self._waiting: deque[_Payment] = deque()
         self._next_nonce: int | None = None
-        """None when only the node knows."""
+        """None if the node must be asked."""
         self._available = 0
-        """At least what the node lets this account spend, as long as nobody else spends it."""
+        """What the account can surely spend, unless another program spends it."""
         self._sending: asyncio.Task[None] | None = None
 
     @property
@@ -139,15 +140,16 @@ class AsyncWallet:
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> str:
-        """Pay `value` wei to `to`. Returns the hash once the node has it on disk; `AsyncClient.wait` sees it confirmed.
+        """Pay `value` wei to `to`. Returns the hash once the node has it on disk. `wait` waits until it is confirmed.
 
-        Without a price it pays the chain's. `tip` is paid above that, up to `max_fee` together: either makes a type 2
-        transaction (EIP-1559).
-        Any number may run at once. Raises what the node refuses with, such as `InsufficientFunds`; after
-        `NodeUnreachable` and `OutcomeUnknown` the payment may have been made, and their `tx_hash` tells which
-        transaction to look for. To be sure of a payment after `NodeUnreachable`, `submit` its `submission` again:
-        another `send` is another payment.
-        Cancelling takes the payment back only while it waits in line.
+        Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
+        either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
+
+        Raises the node's refusal, such as `InsufficientFunds`. After `NodeUnreachable` and `OutcomeUnknown` the payment
+        may have been made: look up their `tx_hash`. To complete a payment after `NodeUnreachable`, `submit` its
+        `submission` again. Another `send` would be another payment.
+
+        Cancelling stops a payment only while it is not signed yet.
         """
         return await self._line_up(to, value, gas, _Price(gas_price, max_fee, tip))
 
@@ -171,7 +173,7 @@ class AsyncWallet:
         max_fee: int | None = None,
         tip: int | None = None,
     ) -> SignedTransfer:
-        """Sign without submitting. Without `nonce` it is the account's next one, which nothing reserves."""
+        """Sign without submitting. Without `nonce` it uses the account's next one, but does not reserve it."""
         chain = await self._terms()
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
@@ -179,12 +181,12 @@ class AsyncWallet:
         return self._sign_at(payment, nonce, chain, unique=False)
 
     async def close(self) -> None:
-        """Stop sending; whoever waits for an answer is cancelled."""
+        """Stop sending. Payments that are not answered are cancelled."""
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
 
-    # The line.
+    # The queue.
 
     def _line_up(self, to: str, value: int, gas: int, price: _Price) -> "asyncio.Future[str]":
         payment = _Payment(to, value, gas, price)
@@ -195,7 +197,7 @@ class AsyncWallet:
         return payment.answer
 
     async def _send_waiting(self) -> None:
-        """One request at a time, until nobody waits."""
+        """Send one request at a time, until no payment waits."""
         try:
             await self._check_place()
             while self._waiting:
@@ -207,7 +209,7 @@ class AsyncWallet:
             self._refuse_waiting(failure)
 
     def _ended(self, sending: "asyncio.Task[None]") -> None:
-        """Leave nobody waiting for an answer that will not come."""
+        """Fail the payments that would wait for ever."""
         failure = asyncio.CancelledError() if sending.cancelled() else sending.exception()
         if failure is not None:
             self._refuse_waiting(failure)
@@ -218,7 +220,7 @@ class AsyncWallet:
         self._waiting.clear()
 
     async def _next_batch(self) -> list[_Signed]:
-        """Take those from the head of the line that can go together, signed; none when all there are refused."""
+        """The signed payments from the head of the queue that can be sent together; empty if all are refused."""
         chain = await self._terms()
         batch = [] if self._next_nonce is None else self._sign_affordable(self._next_nonce, chain)
         if not batch and self._waiting:
@@ -249,7 +251,7 @@ class AsyncWallet:
         return [] if signed is None else [(payment, signed)]
 
     def _sign_or_refuse(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer | None:
-        """None when the payment was cancelled, or is refused before it needs a nonce."""
+        """None if the payment was cancelled, or is refused before it needs a nonce."""
         if payment.answer.done():
             return None
         try:
@@ -260,9 +262,9 @@ class AsyncWallet:
             return None
 
     def _sign(self, payment: _Payment, nonce: int, chain: Chain) -> SignedTransfer:
-        """Raises what the node would refuse with."""
-        # First, since it finds what is no number at all. Unique, since another program may be about to make the same
-        # payment with the same nonce: a node would take the two for one, and tell both that it was made.
+        """Raises the error that the node would answer with."""
+        # Sign first: that also finds values that are not numbers. Unique, because another program may make the same
+        # payment with the same nonce: the node would see one transaction and tell both that it was made.
         signed = self._sign_at(payment, nonce, chain, unique=True)
         if payment.gas < TRANSFER_GAS:
             raise GasTooLow(f"gas is {payment.gas}; a transfer takes {TRANSFER_GAS}")
@@ -324,7 +326,7 @@ class AsyncWallet:
         self._waiting.extendleft(reversed(again))
 
     async def _settle(self, signed: SignedTransfer, result: Submitted | ApiError) -> Submitted | ClientError:
-        """Find out whether it was the payment itself that used its nonce: signed anew, it would be made twice."""
+        """Find out whether this payment itself used the nonce. If so, signing it again would pay twice."""
         if not isinstance(result, _TAKEN) or not result.was_repeated:
             return result
         try:
@@ -335,9 +337,9 @@ class AsyncWallet:
             return OutcomeUnknown(signed.tx_hash)
 
     async def _check_place(self) -> None:
-        """Notice, after a pause, that the account is not where it was left.
+        """After a pause, check that the account's next nonce is still the same.
 
-        On a dev chain that was reverted, the next nonce would be one that is early: taken, and never mined.
+        After a revert of a dev chain, the old one could be ahead of the account: accepted, but never mined.
         """
         if self._next_nonce is not None:
             state = await self._node.account(self.address)
@@ -346,8 +348,8 @@ class AsyncWallet:
                 self._next_nonce = None
 
     async def _synchronise(self) -> int:
-        """Ask where the account stands: its next nonce, and what it can spend."""
-        # In this order a block in between makes the result too small, never too large.
+        """Ask the node for the next nonce and for what the account can spend."""
+        # In this order, a block in between can make the result too small, but never too large.
         reserved = 0
         async for item in self._node.pending(sender=self.address):
             reserved += item.cost
@@ -357,14 +359,14 @@ class AsyncWallet:
         return state.pending_nonce
 
     async def _terms(self) -> Chain:
-        """The chain's parameters, which never change."""
+        """The chain's rules, which never change."""
         if self._chain is None:
             self._chain = await self._node.chain()
         return self._chain
 
 
 def _about(failure: ClientError, signed: SignedTransfer) -> ClientError:
-    """The failure of a whole request, told to one of its payments."""
+    """The failure of a whole request, as the error of one of its payments."""
     if not isinstance(failure, NodeUnreachable):
         return failure
     own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
