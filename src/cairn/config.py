@@ -20,10 +20,10 @@ from cairn.domain.types import ZERO_ADDRESS, Address
 ENV_PREFIX = "CAIRN_"
 CONFIG_FILE = "cairn.toml"
 COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD")
-"""Read by the commands that speak to a node; no settings, but no mistakes either where a node starts."""
+"""Variables of the commands that use a node. They are not settings, but not unknown either."""
 
 EXIT_FATAL = 3
-"""The exit code of a node, and of each of its processes, that must not be started again as it is."""
+"""The exit code of a node, or of one of its processes, that must not be started again without a repair."""
 
 
 def setting(
@@ -160,14 +160,14 @@ def env_name(name: str) -> str:
 
 
 def flag_name(name: str) -> str:
-    """How the command line spells a setting: the unit goes without saying there."""
+    """The option of a setting: its name without the unit."""
     return "--" + name.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
 
 
 def load_settings(
     file_text: str | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None
 ) -> Settings:
-    """Settle every setting. Raises `InvalidConfig` that names the first key that is unknown or wrong."""
+    """Load all settings. Raises `InvalidConfig` that names the first key that is unknown or wrong."""
     given: dict[str, object] = {}
     if file_text is not None:
         given |= _parse_file(file_text)

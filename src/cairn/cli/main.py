@@ -46,7 +46,7 @@ app = typer.Typer(
 )
 
 NODE, NETWORK, SHELL = "Node", "Network", "Shell"
-"""Panels of --help; the commands of a module of their own have theirs there."""
+"""Panels of --help; commands in other modules have theirs there."""
 
 
 def _show_version(asked: bool) -> None:
@@ -189,7 +189,7 @@ def run_node(
 
 @contextmanager
 def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
-    """Where the dev chain lives, and how to say so."""
+    """The directory of the dev chain, and its text for the user."""
     if given is not None:
         make_directory(given)
         yield given, f"{given} (kept)"
@@ -199,7 +199,7 @@ def dev_directory(given: Path | None) -> Iterator[tuple[Path, str]]:
 
 
 def make_directory(path: Path) -> None:
-    """For its owner alone, whatever the umask; one that is there keeps the rights that it was given."""
+    """Make it readable by its owner only, whatever the umask. An existing one keeps its permissions."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

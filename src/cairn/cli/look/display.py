@@ -1,4 +1,4 @@
-"""What the commands that look fetch and show: tables for people, the interface's own JSON for scripts."""
+"""What `cairn tx`, `block`, `account`, `mempool` and `chain` show: tables for people, the API's JSON for scripts."""
 
 import re
 from collections.abc import AsyncGenerator, Container, Sequence
@@ -26,7 +26,7 @@ _is_height = re.compile(r"[0-9]{1,20}").fullmatch
 
 
 class Names:
-    """Addresses as people know them: by the name of a stored key, or as a dev account."""
+    """The names of addresses: those of stored keys and of dev accounts."""
 
     def __init__(self, keystore: Keystore) -> None:
         self._names = {key.address: key.name for key in keystore.load_all()}
@@ -39,7 +39,7 @@ class Names:
         return f"{checksum_address(address)} ({name})" if name else checksum_address(address)
 
     def short(self, spelled: str) -> str:
-        """The name, or both ends of the address: enough to tell one from another in a table."""
+        """The name, or both ends of the address."""
         address = parse_address(spelled, "address")
         return self._names.get(address) or shortened(checksum_address(address))
 
@@ -157,7 +157,7 @@ def check_hash(text: str, label: str, otherwise: str = "") -> None:
 
 
 async def checked_proof(node: AsyncClient, tx: Transaction, trusted_block: str | None) -> Proof:
-    """The proof of what is shown. Raises `InvalidProof`."""
+    """The verified proof of the transaction. Raises `InvalidProof`."""
     proof = await node.proof(tx.tx_hash)
     proof.verify(tx.tx_hash, trusted_block)
     if isinstance(tx, ConfirmedTransaction):

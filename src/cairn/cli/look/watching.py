@@ -1,4 +1,4 @@
-"""`cairn watch`: blocks as they come, and the mempool, for as long as somebody looks."""
+"""`cairn watch`: new blocks and the mempool, until Ctrl-C."""
 
 import asyncio
 import os
@@ -28,10 +28,10 @@ from cairn.client.errors import ApiError, ChainChanged, ChainReverted, NodeUnrea
 from cairn.client.models import Block, Chain, MempoolItem
 
 POLL_S = 1.0
-"""Between two looks at the mempool, and at whether the node is there."""
+"""Seconds between two polls of the node and its mempool."""
 REDRAW_S = 0.5
 FIRST_BLOCKS = 10
-"""How far back the live view begins: it should not begin empty."""
+"""How many earlier blocks the live view starts with."""
 SHOWN_PENDING = 5
 KEPT_BLOCKS = 200
 BAR_WIDTH = 30
@@ -41,19 +41,19 @@ class View(Protocol):
     def saw_block(self, block: Block) -> None: ...
 
     def saw_pool(self, chain: Chain, pending: list[MempoolItem], queued: set[str]) -> None:
-        """`queued` are the hashes of those that wait for a missing nonce."""
+        """`queued` are the hashes of the queued ones."""
 
     def lost_node(self, why: str) -> None: ...
 
     def reverted_chain(self, height: int) -> None:
-        """The blocks above `height` are no more; others will be seen in their place."""
+        """The blocks above `height` are void; others will replace them."""
 
     def changed_chain(self, why: str, head: int) -> int:
         """The height to start over from."""
 
 
 def watch_node(url: str, from_height: int | None, keystore: Keystore, as_json: bool) -> None:
-    """Until Ctrl-C, which is how it ends well. Raises `CommandFailed` when there is no node to begin with."""
+    """Run until Ctrl-C. Raises `CommandFailed` if there is no node at the start."""
     asyncio.run(_watch(url, from_height, keystore, as_json))
 
 
@@ -84,7 +84,7 @@ def first_shown(head: int) -> int:
 
 @asynccontextmanager
 async def told_to_stop() -> AsyncIterator[asyncio.Event]:
-    """Set by Ctrl-C or SIGTERM, so that nothing ends in the middle: a terminal must be left as it was."""
+    """Set by Ctrl-C or SIGTERM, so that the terminal can be restored before the end."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -93,7 +93,7 @@ async def told_to_stop() -> AsyncIterator[asyncio.Event]:
 
 
 def stop_when_unread(stopping: asyncio.Event) -> None:
-    """When standard output is a pipe that its reader has left (`cairn watch | head`): the next block may be far off."""
+    """Returns when the reader of a pipe has closed it (`cairn watch | head`), without waiting for another block."""
     with suppress(OSError):
         out = sys.stdout.fileno()
         if stat.S_ISFIFO(os.fstat(out).st_mode):
@@ -108,7 +108,7 @@ def _end_unread(stopping: asyncio.Event) -> None:
 
 
 async def until(stopping: asyncio.Event, endless: Sequence[Awaitable[None]]) -> None:
-    """Run them side by side; what one of them raises is raised here."""
+    """Run them at the same time; the first exception is raised here."""
     tasks = [asyncio.ensure_future(each) for each in endless]
     stop = asyncio.create_task(stopping.wait())
     try:
@@ -137,7 +137,7 @@ async def follow_blocks(node: AsyncClient, from_height: int, view: View) -> None
 
 
 async def poll(url: str, view: View) -> None:
-    """Look at the node again and again."""
+    """Poll the node."""
     async with connect(url) as node:
         while True:
             try:
@@ -158,7 +158,7 @@ async def redraw(live: Live) -> None:
 
 
 class Lines:
-    """A line for each block: for pipes, and with JSON for programs."""
+    """A line for each block, for pipes; JSON for programs."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

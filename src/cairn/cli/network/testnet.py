@@ -30,11 +30,9 @@ def make_testnet(
     directory: Annotated[
         Path, typer.Argument(help="The directory for the nodes' home directories.", show_default=False)
     ],
-    validators: Annotated[
-        int, typer.Option(help="Nodes that make blocks.", metavar="N", min=1, max=MOST_VALIDATORS)
-    ] = 4,
+    validators: Annotated[int, typer.Option(help="Number of validators.", metavar="N", min=1, max=MOST_VALIDATORS)] = 4,
     full_nodes: Annotated[
-        int, typer.Option(help="Nodes that only follow.", metavar="N", min=0, max=MOST_VALIDATORS)
+        int, typer.Option(help="Number of full nodes, which do not vote.", metavar="N", min=0, max=MOST_VALIDATORS)
     ] = 0,
     hosts: Annotated[
         str | None,
@@ -105,7 +103,7 @@ def split_hosts(text: str | None) -> list[str]:
 
 
 def choose_genesis(chain_id: int | None, alloc: Sequence[str], admins: Admins) -> Genesis:
-    """A chain that starts now, of dev accounts unless others are given. Its validators are still to be named."""
+    """A genesis with the current time, with dev accounts unless others are given. Its validators are added later."""
     dev = dev_genesis()
     if chain_id is None:
         chain_id = secrets.randbelow(2**31) + 2**20 if alloc else dev.chain_id
@@ -134,7 +132,7 @@ def choose_recipients(given: Sequence[str], validators: int) -> list[Address]:
 
 
 def describe(directory: Path, genesis: Genesis, sites: Sequence[Site], validators: int) -> None:
-    """What was made and how to start it; above all, which of it anybody can take over."""
+    """Say what was made, how to start it, and which of it has public keys."""
     print(f"Wrote the homes of {len(sites)} nodes, {validators} of them validators, of chain {genesis.chain_id}:")
     for site in sites:
         where = "" if site.is_local else f"   on {site.host}, with a copy of {directory / site.name}"

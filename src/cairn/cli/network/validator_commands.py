@@ -1,4 +1,4 @@
-"""`cairn validators`: who makes a network's blocks, and changes of that, signed by its administrators."""
+"""`cairn validators`: show a network's validators, and change them by updates that administrators sign."""
 
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +41,7 @@ FeeRecipient = Annotated[
 
 @app.command("list")
 def list_validators(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
-    """Show the validators as of the newest block, and who may change them."""
+    """Show the validators after the latest block, and who may change them."""
     from cairn.cli.network.remote_network import RemoteNetwork, print_validators
 
     with reported_errors(as_json):
@@ -67,7 +67,7 @@ def add(
         network = RemoteNetwork(node)
         key = choose_key(home, public_key)
         if network.find(key) is not None:
-            raise InvalidConfig("it is a validator already; `cairn validators update` changes it")
+            raise InvalidConfig("it is already a validator; `cairn validators update` changes it")
         recipient = ZERO_ADDRESS if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
         wanted = Validator(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
         network.change(wanted, key_file or [], out, timeout)

@@ -1,4 +1,4 @@
-"""What the node says on standard output once it serves."""
+"""What the node prints once it serves."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 
 
 def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
-    """The accounts with their keys, as every dev chain shows them, and where to go."""
+    """The accounts with their keys, the chain's rules and the URLs."""
     accounts = [checksum_address(address) for address, _ in DEV_KEYS]
     lines: list[Line] = [
         Text(f"Cairn {__version__}, a chain for development", "bold"),

@@ -1,4 +1,4 @@
-"""What makes the blocks of the node in a home directory: the settings made whole, and its CometBFT."""
+"""The engine of the node in a home directory: completes the settings, and finds its CometBFT."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from cairn.domain.genesis import Genesis
 
 
 def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Settings, CometBFT | None]:
-    """Fill in what the settings leave to CometBFT's home; the CometBFT to start, if any. Raises `InvalidConfig`."""
+    """The settings completed from CometBFT's home, and the CometBFT to start, if any. Raises `InvalidConfig`."""
     if settings.engine == "embedded":
         if genesis.validators:
             raise InvalidConfig(f'{home.genesis_file} names validators: such a chain needs engine = "cometbft"')

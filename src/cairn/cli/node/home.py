@@ -72,7 +72,7 @@ class Home:
             raise InvalidConfig(f"{self.genesis_file}: {error.detail}") from None
 
     def read_config(self) -> str | None:
-        """The settings file's text; None without one: every setting has a default."""
+        """The text of the settings file, or None if there is none: every setting has a default."""
         try:
             return self.config_file.read_text()
         except FileNotFoundError:
@@ -82,7 +82,7 @@ class Home:
 
 
 def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str]) -> Genesis:
-    """A chain that starts now. Raises `InvalidConfig` that names what is out of range."""
+    """A genesis with the current time. Raises `InvalidConfig` that names what is out of range."""
     balances: dict[Address, int] = {}
     for text in alloc:
         address, amount = parse_alloc(text)

@@ -1,4 +1,4 @@
-"""Every setting as an option of the command line, made from the one place that describes it."""
+"""Every setting as an option of the command line, made from `Settings`."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 
 COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
-"""Shown first in --help; the others are for operators who know what they are after."""
+"""Shown first in --help. The others are for operators."""
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -11,20 +11,20 @@ _match = re.compile(r"(?P<whole>[0-9]{1,78})(?:\.(?P<part>[0-9]{1,78}))? ?(?P<un
 
 GWEI_FROM = GWEI
 COINS_FROM = COIN // 1_000
-"""From here on an amount is shown in coins; below it, in gwei or wei: the digits that count come first."""
+"""Amounts from here on are shown in coins, smaller ones in gwei or wei."""
 
 
 def parse_amount(text: str, label: str) -> int:
     """Read `1.5coins`, `2gwei`, `10wei` or plain wei. Raises `InvalidConfig` that names `label`."""
     found = _match(text)
     if found is None or found["unit"] not in _UNITS:
-        raise InvalidConfig(f"{label}: {text!r} is no amount; write 1.5coins, 20gwei, or whole wei such as 1000")
+        raise InvalidConfig(f"{label}: {text!r} is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000")
     unit, part = _UNITS[found["unit"]], (found["part"] or "").rstrip("0")
     scale: int = 10 ** len(part)
     if unit % scale:
         if not found["unit"]:
             raise InvalidConfig(f"{label}: {text} needs a unit, such as {text}coins; a plain number is whole wei")
-        raise InvalidConfig(f"{label}: {text} names a part of a wei, and there is none; a coin has 18 decimals")
+        raise InvalidConfig(f"{label}: {text} is not a whole number of wei; a coin has 18 decimals")
     wei = int(found["whole"] + part) * (unit // scale)
     if wei > MAX_UINT256:
         raise InvalidConfig(f"{label}: {text} is more than 2^256-1 wei")

@@ -1,4 +1,4 @@
-"""One question over HTTP to a node or a CometBFT. Not with httpx: commands would take half as long again to load."""
+"""One HTTP request to a node or to CometBFT. Not with httpx, which would make commands load half as long again."""
 
 import http.client
 import json
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class NoAnswer(Exception):
-    """There was none, or it was not JSON."""
+    """There was no answer, or it was not JSON."""
 
 
 def ask(host: str, path: str, timeout_s: float) -> tuple[int, Any]:

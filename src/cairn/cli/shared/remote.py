@@ -1,4 +1,4 @@
-"""The node that a command speaks to, through the Python client, and what its refusals mean to the user."""
+"""The node that a command uses, through the Python client, and its errors as advice to the user."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +12,7 @@ from cairn.domain.errors import InvalidConfig
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""How long a node that has answered once may be busy, or away, before a command gives up."""
+"""How long a node that has answered once may be busy or unreachable before a command gives up."""
 
 _NEXT_STEPS = {
     "INSUFFICIENT_FUNDS": "`cairn account` shows the balance; pending transfers already reserve a part of it",
@@ -56,7 +56,7 @@ def connect(url: str, chain_id: int | None = None) -> AsyncClient:
 
 @contextmanager
 def explained_errors(url: str) -> Iterator[None]:
-    """The client's errors as the command line's: an exit code for each kind, and a way on."""
+    """Turn the client's errors into those of the command line: an exit code for each kind, and advice."""
     try:
         yield
     except errors.ConfirmationTimeout as error:

@@ -45,7 +45,7 @@ class CommandFailed(Exception):
     exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
 
     def __init__(self, detail: str, code: str = "", tx_hash: str | None = None) -> None:
-        """`code` is the node's own, where the node said no; `tx_hash`, of the transaction that it is about."""
+        """`code` is the node's error code, if the node refused; `tx_hash` is the transaction that it is about."""
         super().__init__(detail)
         self.code = code or self.exit_code.name
         self.tx_hash = tx_hash
@@ -73,7 +73,7 @@ class WrongPassword(CommandFailed):
 
 @contextmanager
 def reported_errors(as_json: bool = False) -> Iterator[None]:
-    """What the user can put right is one line on standard error, never a traceback."""
+    """Print an expected failure as one line on standard error, without a traceback."""
     try:
         yield
     except InvalidConfig as error:

@@ -1,4 +1,4 @@
-"""What people read on standard output, and what scripts do: but for colour, the same at a terminal and in a pipe."""
+"""Output for people and for scripts: the same at a terminal and in a pipe, except for colour."""
 
 import json
 import os
@@ -15,18 +15,18 @@ GAP = "  "
 
 
 class Output(Console):
-    """Neither wrapped nor read as markup: a key, a path or a URL must come out whole, to be copied."""
+    """Neither wrapped nor read as markup, so that keys, paths and URLs can be copied."""
 
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
     def on_broken_pipe(self) -> None:
-        """Whoever read along has seen enough (`cairn dev | head`); the command itself goes on."""
+        """The reader has closed the pipe (`cairn dev | head`); the command goes on."""
         drop_output()
 
 
 def drop_output() -> None:
-    """Nobody reads standard output any more. Python must not fail at its end when it writes the rest."""
+    """Discard further output: the pipe is closed, and Python must not fail at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -36,13 +36,13 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 def print_pairs(pairs: Sequence[tuple[str, Line]]) -> None:
-    """One thing, a line for each of its parts."""
+    """One thing, with a line for each field."""
     width = max(len(name) for name, _ in pairs)
     print_lines(Text.assemble((f"{name:<{width}}{GAP}", "bold"), plain(value)) for name, value in pairs)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None:
-    """Things of a kind, a line for each; what counts is on the right of its column."""
+    """A table with a line for each item; numbers are aligned to the right."""
     cells = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(map(Text, headings), *cells, strict=True)]
     right = [bool(cells) and all(is_count(row[index]) for row in cells) for index in range(len(headings))]
@@ -50,7 +50,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None
 
 
 def print_json(value: Any) -> None:
-    """Spelled as the node spells it: no spaces, integers exact."""
+    """JSON as the node writes it: no spaces, exact integers."""
     print(json.dumps(value, separators=(",", ":"), ensure_ascii=False), flush=True)
 
 
@@ -61,7 +61,7 @@ def plain(value: Line) -> Text:
 
 
 def printable(text: str) -> str:
-    """What a node says cannot steer the terminal."""
+    """Without control codes, which could change the terminal."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
@@ -70,7 +70,7 @@ def is_count(cell: Text) -> bool:
 
 
 def when(timestamp_s: float, now_s: float | None = None) -> str:
-    """A moment in the reader's own time, and how long ago it was."""
+    """A moment in local time, and how long ago it was."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(timestamp_s))
     return f"{moment} ({ago(timestamp_s, now_s)})"
 

@@ -1,4 +1,4 @@
-"""What a command line that cannot be meant is answered with."""
+"""Errors in the use of a command."""
 
 import re
 import sys
@@ -11,12 +11,12 @@ from typer.core import TyperCommand, TyperGroup
 from cairn.cli.shared.report import ExitCode, print_problem
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Of every wrong use; it has no name that does not depend on the version."""
+"""The exception for every usage error; its name depends on the version."""
 _is_negative = re.compile(r"-[0-9].*").fullmatch
 
 
 class Program(TyperGroup):
-    """All commands: with --json, also a wrong use is JSON, and not a box for people."""
+    """The group of all commands. With --json, a usage error is JSON, too, and not a box for people."""
 
     def main(
         self,
@@ -46,12 +46,12 @@ class Program(TyperGroup):
 
 
 class PayingCommand(TyperCommand):
-    """Has no option that is a number: -1 is an amount, and a wrong one, unless it is the value of an option."""
+    """A command without numeric options: -1 is a wrong amount, unless it is the value of an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         before_dashes = args[: args.index("--")] if "--" in args else args
         valued = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
         for before, given in zip(["", *before_dashes], before_dashes, strict=False):
             if _is_negative(given) and before not in valued:
-                raise typer.BadParameter(f"{given!r} is negative; nobody can be paid that", ctx=ctx)
+                raise typer.BadParameter(f"{given!r} is negative; an amount is 0 or more", ctx=ctx)
         return super().parse_args(ctx, args)

@@ -124,7 +124,7 @@ def sign(
 
 
 def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[bytes, str | None]:
-    """The key in what was given, and the password that it has already."""
+    """The key in the given text, and its password if it is a keystore."""
     # Brings in the wallet library: only when a key is taken in.
     from cairn.cli.wallet.vault import key_from_words, unlock
 
@@ -138,7 +138,7 @@ def open_secret(secret: str, path: str, password_file: Path | None) -> tuple[byt
 
 
 def check_unknown(keystore: Keystore, key: bytes) -> None:
-    """Raises `InvalidConfig` for a key that is here: with two names for one account, either hides the other."""
+    """Raises `InvalidConfig` if the key is already stored: with two names for an account, only one is shown."""
     known = keystore.find_by_address(address_of_key(key))
     if known is not None:
         raise InvalidConfig(f"this key already exists as {known.name}; pass --force to store it under another name")
@@ -165,7 +165,7 @@ def add_locked(keystore: Keystore, name: str, key: bytes, password: str) -> Stor
 
 
 def sign_text(text: bytes, key: bytes) -> bytes:
-    """EIP-191, version E: the prefix is what keeps the signature from being one of a transaction."""
+    """EIP-191, version E. Because of the prefix, the signature is never valid for a transaction."""
     digest = keccak256(b"\x19Ethereum Signed Message:\n" + str(len(text)).encode() + text)
     signature = sign_digest(digest, key)
     return signature[:64] + bytes((27 + signature[64],))

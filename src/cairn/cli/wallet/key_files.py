@@ -55,7 +55,7 @@ class Keystore:
             return []
 
     def load_all(self) -> list[StoredKey]:
-        """Those that can be read; of another it is said that it cannot, for the others are no worse for it."""
+        """The keys that can be read. A warning names each that cannot."""
         found = []
         for name in self.names():
             try:
@@ -65,7 +65,7 @@ class Keystore:
         return found
 
     def get(self, name: str) -> StoredKey:
-        """Raises `NotFound`, or `InvalidConfig` when the file is no key."""
+        """Raises `NotFound`, or `InvalidConfig` when the file is not a key."""
         path = self._path_of(name)
         try:
             if not _is_name(name):
@@ -80,16 +80,18 @@ class Keystore:
         return next((key for key in self.load_all() if key.address == address), None)
 
     def check_new(self, name: str) -> None:
-        """Raises `InvalidConfig` unless a key of this name can be added; before anybody types a password."""
+        """Raises `InvalidConfig` unless a key of this name can be added. Called before a password is typed."""
         if not _is_name(name):
             raise InvalidConfig(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-', at most 64")
         if _is_dev_name(name) or name.startswith("0x"):
-            raise InvalidConfig(f"{name} would be taken for {'an address' if name[0] == '0' else 'a dev account'}")
+            raise InvalidConfig(
+                f"{name} cannot name a key: it looks like {'an address' if name[0] == '0' else 'a dev account'}"
+            )
         if self._path_of(name).exists():
             raise InvalidConfig(f"the key {name} already exists, and is never overwritten: {self._path_of(name)}")
 
     def add(self, name: str, document: dict[str, Any]) -> StoredKey:
-        """Write a key so that it is either there whole, and on disk, or not at all."""
+        """Write a key so that the file is either complete and on disk, or does not exist."""
         self.check_new(name)
         path = self._path_of(name)
         text = json.dumps(document, indent=2).encode() + b"\n"
@@ -128,7 +130,7 @@ class Keystore:
 
 
 def read_document(text: bytes, label: str) -> tuple[Address, dict[str, Any]]:
-    """A keystore file and the address that it names. Raises `InvalidConfig` when it is none."""
+    """A keystore file and its address. Raises `InvalidConfig` if it is not a keystore."""
     try:
         document = json.loads(text)
         spelled = str(document["address"])

@@ -1,4 +1,4 @@
-"""Transfers that no block can take yet: nonces before theirs are missing."""
+"""Queued transfers: earlier nonces of their senders are missing."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from cairn.client.models import ConfirmedTransaction, MempoolItem
 
 
 async def find_queued(node: AsyncClient, items: Sequence[MempoolItem]) -> set[str]:
-    """The hashes of those that wait for a missing nonce."""
+    """The hashes of the queued transactions."""
     senders = {item.sender for item in items}
     following = {sender: (await node.account(sender)).pending_nonce for sender in senders}
     return {item.tx_hash for item in items if item.nonce > following[item.sender]}
@@ -25,7 +25,7 @@ async def find_missing(node: AsyncClient, sender: str, nonce: int) -> list[range
 
 
 def gaps_between(first: int, nonce: int, held: Iterable[int]) -> list[range]:
-    """What is not `held` of the nonces from `first` up to `nonce`; there may be more than can be counted."""
+    """The nonces from `first` up to `nonce` that are not `held`, as ranges, since there may be very many."""
     gaps = []
     for taken in [*sorted(each for each in held if first <= each < nonce), nonce]:
         gaps.append(range(first, taken))
@@ -41,7 +41,7 @@ def tell_missing(gaps: Sequence[range]) -> str:
 
 
 async def wait_confirmed(node: AsyncClient, tx_hash: str, timeout_s: float) -> ConfirmedTransaction:
-    """Raises `TimedOut` when waiting longer would not help either, and what the client raises."""
+    """Raises `TimedOut` with the missing nonces, if any, and whatever the client raises."""
     try:
         return await node.wait(tx_hash, timeout_s)
     except ConfirmationTimeout as timeout:

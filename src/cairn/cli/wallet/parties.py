@@ -1,4 +1,4 @@
-"""Who pays and who is paid, as people name them: an address, a stored key's name, or dev0 to dev9."""
+"""Sender and receiver as a user names them: an address, the name of a stored key, or dev0 to dev9."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Party:
 
     @property
     def is_public(self) -> bool:
-        """Whether anybody has the key."""
+        """Whether the key is public."""
         return self.address in _PUBLIC
 
     def unlock(self, password_file: Path | None) -> bytes:
@@ -45,7 +45,7 @@ class Party:
 
 
 def find_party(text: str, keystore: Keystore, label: str) -> Party:
-    """Raises `InvalidConfig` for an address that is none, `NotFound` for a name that nobody has."""
+    """Raises `InvalidConfig` for an invalid address, `NotFound` for an unknown name."""
     dev = _dev_index(text)
     if dev is not None:
         if int(dev[1]) >= len(DEV_KEYS):

@@ -29,16 +29,18 @@ class Sending:
         self._order = order
         self._as_json = as_json
         self._tx_hash: str | None = None
-        """Once it is submitted."""
+        """Set once it is submitted."""
 
     def send(self, password_file: Path | None, is_sure: bool, wait_s: float | None) -> None:
         """Raises `CommandFailed` that says whether anything was sent."""
         chain, state, missing = ask_node(self._url, self._look)
         self._check_funds(chain, state)
         if self._order.to.is_public and chain.chain_id != DEV_CHAIN_ID:
-            warn(f"the key of {self._order.to} is public, and this is no dev chain: anybody can take what it gets")
+            warn(f"the key of {self._order.to} is public, and this is not a dev chain: anybody can spend what it gets")
         if missing and not self._as_json:
-            warn(f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can take it until they are sent")
+            warn(
+                f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can include it until they are sent"
+            )
         if not is_sure and sys.stdin.isatty():
             self._confirm(chain)
         account = Account(self._order.sender.unlock(password_file))
@@ -48,7 +50,7 @@ class Sending:
             ask_node(self._url, lambda node: self._submit(node, account, price, wait_s), chain.chain_id)
         except KeyboardInterrupt:
             if self._tx_hash is not None:
-                print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` tells what became of it", file=sys.stderr)
+                print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` shows its status", file=sys.stderr)
             raise
 
     async def _look(self, node: AsyncClient) -> tuple[Chain, AccountState, list[range]]:
@@ -60,7 +62,7 @@ class Sending:
         return self._order.price.terms(chain.gas_price)
 
     def _check_funds(self, chain: Chain, state: AccountState) -> None:
-        """Before the password is asked for. The node decides; it also knows what is pending."""
+        """Check the balance before asking for the password. The node checks it again, with what is pending."""
         fee = TRANSFER_GAS * self._terms(chain).gas_price
         need = self._order.value + fee
         if need <= state.balance:
@@ -78,7 +80,7 @@ class Sending:
         )
 
     def _confirm(self, chain: Chain) -> None:
-        """Ask on standard error: standard output is for what comes of it."""
+        """Ask on standard error; standard output is for the result."""
         terms = self._terms(chain)
         fee = f"a fee of {format_amount(TRANSFER_GAS * terms.gas_price)}"
         if terms.max_fee > terms.gas_price:
@@ -131,7 +133,7 @@ class Sending:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """A sign of life on a terminal, and nothing anywhere else."""
+    """Show progress, at a terminal only."""
     console = Output(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:

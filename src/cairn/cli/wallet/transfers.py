@@ -1,4 +1,4 @@
-"""A transfer as it is ordered, and signed."""
+"""A transfer as the user ordered it, and signing it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +18,14 @@ from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of a unit of gas; what is None, the chain decides."""
+    """The price of a unit of gas. None means the chain's default."""
 
     gas_price: int | None
     max_fee: int | None
     tip: int | None
 
     def terms(self, base_fee: int) -> Terms:
-        """What it comes to on a chain with this gas price."""
+        """The terms on a chain with this gas price."""
         return price_terms(None, self.gas_price, self.max_fee, self.tip, base_fee)
 
     @property
@@ -34,7 +34,7 @@ class Price:
 
 
 def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> Price:
-    """Raises `InvalidConfig` for what cannot be meant."""
+    """Raises `InvalidConfig` for an invalid price."""
     if gas_price is not None and (max_fee is not None or tip is not None):
         raise InvalidConfig("--gas-price: give it, or --max-fee and --tip, not both")
     texts = {"--gas-price": gas_price, "--max-fee": max_fee, "--tip": tip}
@@ -47,7 +47,7 @@ class TransferOrder:
     to: Party
     value: int
     nonce: int | None
-    """None is the sender's next one."""
+    """None means the sender's next nonce."""
     price: Price
 
     @property
@@ -60,7 +60,7 @@ class TransferOrder:
 
 
 def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price) -> TransferOrder:
-    """Raises `InvalidConfig` for what cannot be meant, `NotFound` for a name that nobody has."""
+    """Raises `InvalidConfig` for an invalid argument, `NotFound` for an unknown name."""
     return TransferOrder(
         find_party(sender, keystore, "FROM"),
         find_party(to, keystore, "TO"),
@@ -71,7 +71,7 @@ def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int
 
 
 def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_file: Path | None) -> SignedTransfer:
-    """Ask the node only for what the order leaves open, and before the password: what fails should fail early."""
+    """Ask the node only for what the order leaves open. Before the password is asked for, so that errors come early."""
     nonce, base_fee = order.nonce, 0
     if nonce is None:
         nonce = ask_node(url, lambda node: node.account(order.sender_address)).pending_nonce

@@ -15,7 +15,7 @@ Account.enable_unaudited_hdwallet_features()
 
 
 def lock(key: bytes, password: str, work_factor: int | None = None) -> dict[str, Any]:
-    """A keystore document, by scrypt; with the library's work factor, which is geth's, unless a test hurries."""
+    """A keystore document, by scrypt, with geth's work factor. Tests use a smaller one."""
     return Account.encrypt(key, password, kdf="scrypt", iterations=work_factor)
 
 
@@ -30,7 +30,7 @@ def unlock(document: dict[str, Any], password: str, label: str) -> bytes:
 
 
 def key_from_words(words: str, path: str) -> bytes:
-    """Raises `InvalidConfig` for words that are no mnemonic and for a path that is none."""
+    """Raises `InvalidConfig` for an invalid mnemonic or path."""
     try:
         return bytes(Account.from_mnemonic(" ".join(words.split()), account_path=path).key)
     except Exception as error:

@@ -184,7 +184,7 @@ def test_an_update_that_another_one_overtook_is_refused(node: Scripted, keys: li
     [
         (["add"], "name the validator by --home or by --public-key"),
         (["add", "--public-key", "abc"], "--public-key: publicKey: an Ed25519 key is 44 characters of base64"),
-        (["add", "--public-key", encode_public_key(FIRST.public_key)], "it is a validator already; `cairn validators"),
+        (["add", "--public-key", encode_public_key(FIRST.public_key)], "it is already a validator; `cairn validators"),
         (["remove"], "name one validator: --home, --public-key or --name"),
         (["remove", "--name", "nobody"], "0 validators are called nobody; name one by --public-key"),
         (["remove", "--public-key", NEW_KEY], "this is not a validator of the network"),
