@@ -24,6 +24,7 @@ from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
+from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.log import configure_logging
 from cairn.memory import map_large_blocks
 from cairn.store.known_chain import SeenChain
@@ -46,7 +47,7 @@ PROBE_TIMEOUT_S = 0.5
 
 log = structlog.get_logger("cairn.node")
 
-CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain], int]
+CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Watch], int]
 WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int], None]
 
 
@@ -61,6 +62,8 @@ class Node:
     """The keys that the core signs with: those of a dev chain, none on any other."""
     cometbft: CometBFT | None = None
     """What makes the blocks, unless this node does so alone or the operator runs it."""
+    watch: Watch = UNWATCHED
+    """Who is told of blocks and transactions."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -103,6 +106,7 @@ class Node:
             lifeline,
             abci_socket_of(self.settings, runtime_dir),
             seen,
+            self.watch,
         )
 
     def _engine(self, runtime_dir: Path) -> EngineChild | None:

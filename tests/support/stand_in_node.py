@@ -17,6 +17,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
+from cairn.feed.onlooker import Watch
 from cairn.node import Node
 from cairn.store.known_chain import SeenChain
 from tests.support.pace import PATIENCE_S
@@ -24,7 +25,7 @@ from tests.support.pace import PATIENCE_S
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
-    lifeline: int, abci_socket: Path | None, seen: SeenChain,
+    lifeline: int, abci_socket: Path | None, seen: SeenChain, watch: Watch,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))

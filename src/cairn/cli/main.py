@@ -17,11 +17,13 @@ from cairn.cli.look import look_commands as look
 from cairn.cli.network import validator_commands as validators
 from cairn.cli.network.join import join
 from cairn.cli.network.testnet import make_testnet
-from cairn.cli.node.banner import print_dev_banner, print_run_banner
+from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
 from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home, build_genesis, read_address
+from cairn.cli.node.narration import Gate, Json, Narrator, Text, Wording
 from cairn.cli.node.options import flags_given, with_settings
 from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
+from cairn.cli.shared.screen import has_colour
 from cairn.cli.shared.usage import Program
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import spend_commands as wallet
@@ -31,6 +33,7 @@ from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
+from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.store.discard import discard_journal
 from cairn.temporary import temporary_directory
 
@@ -71,6 +74,7 @@ def dev(
         Path | None,
         typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only where the node listens.")] = False,
     **flags: Any,
 ) -> None:
     """Run a dev chain: ten funded accounts that the node signs for."""
@@ -83,9 +87,28 @@ def dev(
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all ten accounts")
         with dev_directory(data_dir) as (path, described):
             genesis = dev_genesis()
-            banner = partial(print_dev_banner, genesis, settings, described)
-            code = run_node(genesis, path, settings, dict(DEV_KEYS), banner)
+            gate = Gate()
+
+            def announce(url: str) -> None:
+                print_start(genesis, settings, described, quiet, url)
+                gate.open()
+
+            watch = UNWATCHED if quiet else Narrator(narration_of(settings), gate)
+            code = run_node(genesis, path, settings, dict(DEV_KEYS), announce, watch=watch)
     raise typer.Exit(code)
+
+
+def print_start(genesis: Genesis, settings: Settings, data_dir: str, quiet: bool, url: str) -> None:
+    if settings.log_format == "json":
+        print_dev_facts(genesis, url)
+    elif quiet:
+        print_listening(url)
+    else:
+        print_dev_banner(genesis, settings, data_dir, url)
+
+
+def narration_of(settings: Settings) -> Wording:
+    return Json() if settings.log_format == "json" else Text(has_colour())
 
 
 @app.command(rich_help_panel=NODE)
@@ -180,11 +203,12 @@ def run_node(
     keys: dict[Address, bytes],
     banner: Callable[[str], None],
     cometbft: CometBFT | None = None,
+    watch: Watch = UNWATCHED,
 ) -> int:
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
     from cairn.node import Node  # noqa: PLC0415
 
-    return Node(genesis, data_dir, settings, keys, cometbft).run(on_ready=banner)
+    return Node(genesis, data_dir, settings, keys, cometbft, watch).run(on_ready=banner)
 
 
 @contextmanager

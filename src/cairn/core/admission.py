@@ -14,6 +14,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.port import Engine
+from cairn.feed.onlooker import Onlooker
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
@@ -42,6 +43,7 @@ class Admissions(SubmissionCalls):
         keys: Mapping[Address, bytes],
         listener: MempoolListener,
         build_engine: EngineBuilder,
+        onlooker: Onlooker | None = None,
     ) -> None:
         """`keys` are those of the accounts that the node signs for."""
         self._chain = chain
@@ -50,6 +52,7 @@ class Admissions(SubmissionCalls):
         self._arrivals = arrivals
         self._keys = keys
         self._listener = listener
+        self._onlooker = onlooker
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
@@ -138,6 +141,8 @@ class Admissions(SubmissionCalls):
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
             self._listener.on_dropped(tx_hash, reason)
+            if self._onlooker is not None:
+                self._onlooker.saw_drop(tx_hash, reason)
         if self._arrivals.listeners:
             self._arrivals.tell()
         self.engine.wake()
@@ -166,6 +171,8 @@ class Admissions(SubmissionCalls):
             self._journal.settle(tx.hash)
         # What was pending may cost more than a balance that was set.
         self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
+        if self._onlooker is not None:
+            self._onlooker.saw_block(outcome.block)
 
     def _dropped(self, drops: Drops) -> None:
         if drops:

@@ -32,6 +32,7 @@ from cairn.domain.errors import (
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
 from cairn.engine.pace import Pace
+from cairn.feed.onlooker import UNWATCHED, Onlooker, Watch
 from cairn.store.known_chain import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
@@ -49,15 +50,18 @@ def run_core(
     lifeline: int,
     abci_socket: Path | None,
     seen: SeenChain,
+    watch: Watch = UNWATCHED,
 ) -> int:
     """Run until told to stop. Returns the exit code; what ended the node is on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
-    cores of this node have had on disk.
+    cores of this node have had on disk. `watch` is entered here, for as long as the core lives.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        uvloop.run(CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen).run(core_socket, lifeline))
+        with watch as onlooker:
+            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, onlooker)
+            uvloop.run(core.run(core_socket, lifeline))
     except Fatal as failure:
         print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
         return EXIT_FATAL
@@ -75,6 +79,7 @@ class CoreProcess(Answering):
         dev_keys: Mapping[Address, bytes],
         abci_socket: Path | None = None,
         seen: SeenChain | None = None,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self._genesis = genesis
         self._data_dir = data_dir
@@ -82,6 +87,7 @@ class CoreProcess(Answering):
         self._dev_keys = dev_keys
         self._abci_socket = abci_socket
         self._seen = seen or SeenChain()
+        self._onlooker = onlooker
         self._pace = Pace(settings.block_time_s, settings.empty_blocks)
         self._core: Core | None = None
         self._ended: Core | None = None
@@ -128,6 +134,8 @@ class CoreProcess(Answering):
         self._server.on_commit(core.head)
         if not self._stopping.is_set():
             self._enter("ready", "")
+        if self._reverted is not None and self._onlooker is not None:
+            self._onlooker.saw_revert(core.head)
         self._end_revert(None)
         stopping = asyncio.ensure_future(self._stopped())
         await asyncio.wait([stopping, core.failed], return_when=asyncio.FIRST_COMPLETED)
@@ -161,6 +169,7 @@ class CoreProcess(Answering):
             self._abci_socket,
             self._seen.last(),
             self._pace,
+            self._onlooker,
         )
 
     def _remember(self, core: Core) -> None:

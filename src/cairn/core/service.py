@@ -43,6 +43,7 @@ from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.pace import Pace
 from cairn.engine.port import OK, Engine
 from cairn.feed.feed import Feed
+from cairn.feed.onlooker import Onlooker
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
@@ -70,6 +71,7 @@ class Core(CoreGateway):
         listener: MempoolListener,
         abci_socket: Path | None,
         pace: Pace,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self._chain = chain
         self._pace = pace
@@ -87,7 +89,7 @@ class Core(CoreGateway):
         self._dev_clock = DevClock(self._kept) if self._kept is not None and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
         self.admissions = Admissions(
-            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket)
+            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket), onlooker
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
@@ -145,6 +147,7 @@ class Core(CoreGateway):
         abci_socket: Path | None = None,
         seen: SeenHead | None = None,
         pace: Pace | None = None,
+        onlooker: Onlooker | None = None,
     ) -> "Core":
         """Open the store, then bring the mempool back from the journal.
 
@@ -160,7 +163,7 @@ class Core(CoreGateway):
             restore(pool, journal, chain)
             opened.pop_all()
         pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace)
+        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, onlooker)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())

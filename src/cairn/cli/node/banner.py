@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.text import Text
 
 from cairn import __version__
-from cairn.cli.shared.screen import Line, print_lines
+from cairn.cli.shared.screen import Line, print_json, print_lines
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
@@ -36,18 +36,29 @@ def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: s
         f"""  curl {url}/tx -H 'content-type: application/json' \\""",
         f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1]}","value":1,"gas":21000}}'""",
         "",
-        Text(f"Listening on {url}", "bold green"),
     ]
     print_lines(lines)
+    print_listening(url)
+
+
+def print_dev_facts(genesis: Genesis, url: str) -> None:
+    """The same for a program, as one line of JSON."""
+    accounts = [{"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in DEV_KEYS]
+    rules = {"chainId": genesis.chain_id, "gasPrice": genesis.gas_price}
+    print_json({"event": "listening", "url": url} | rules | {"mnemonic": DEV_MNEMONIC, "accounts": accounts})
+
+
+def print_listening(url: str) -> None:
+    print_lines([Text(f"Listening on {url}", "bold green")])
 
 
 def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
     lines: list[Line] = [
         Text(f"Cairn {__version__}, chain {genesis.chain_id}", "bold"),
         f"Data        {data_dir}",
-        Text(f"Listening on {url}", "bold green"),
     ]
     print_lines(lines)
+    print_listening(url)
 
 
 def _cadence(settings: Settings) -> str:

@@ -30,6 +30,12 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def has_colour() -> bool:
+    """Whether standard output is a terminal that shows colours, and nobody asked for none (NO_COLOR)."""
+    output = Output()
+    return output.color_system is not None and not output.no_color
+
+
 def print_lines(lines: Iterable[Line]) -> None:
     Output().print(*lines, sep="\n")
     sys.stdout.flush()

@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.text import Text
 
-from cairn.cli.shared.screen import ago, plain, print_json, print_pairs, print_table, when
+from cairn.cli.shared.screen import ago, has_colour, plain, print_json, print_pairs, print_table, when
 
 
 def test_a_table_lines_up_and_loses_nothing(
@@ -33,6 +33,21 @@ def test_only_the_names_of_pairs_are_bold(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.setenv("FORCE_COLOR", "1")
     print_pairs([("a", "1"), ("b", Text("2", "red"))])
     assert capsys.readouterr().out == "\x1b[1ma  \x1b[0m1\n\x1b[1mb  \x1b[0m\x1b[31m2\x1b[0m\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_colour_is_for_terminals_and_can_be_refused(
+    variables: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert has_colour() is is_coloured
 
 
 def test_json_is_exact_and_spelled_as_the_node_spells_it(capsys: pytest.CaptureFixture[str]) -> None:

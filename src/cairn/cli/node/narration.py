@@ -1,0 +1,243 @@
+"""What a dev chain says of itself: a line for each block and each transaction, as text or as JSON.
+
+The core only notes what happened. A thread of its own puts it into words and writes it, so a terminal that stands still
+holds up no block. When more happens than anybody can read, or than the reader takes, it is counted instead.
+"""
+
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import msgspec
+import typer
+
+from cairn.cli.shared.amounts import format_amount
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.types import Address, Block, BlockHash, DropReason, Tx, TxHash
+from cairn.feed.onlooker import Onlooker
+
+INTERVAL_S = 0.25
+"""What happens within it after a line is told together."""
+MOST_TXS = 20
+"""Told one by one in an interval; a block whose transactions would exceed it is a line with their number."""
+MOST_THINGS = 20
+"""Blocks, drops and reverts told in an interval; the others are counted."""
+LAST_WORDS_S = 0.5
+"""How long the end of the core waits for a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBlock:
+    height: int
+    hash: BlockHash
+    timestamp: int
+    count: int
+    txs: tuple[Tx, ...]
+    """All of them, or none when they are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDrop:
+    tx_hash: TxHash
+    reason: DropReason
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRevert:
+    height: int
+
+
+Seen = SeenBlock | SeenDrop | SeenRevert
+
+
+@dataclass(slots=True)
+class Interval:
+    """What happened since it was told for the last time."""
+
+    seen: list[Seen] = field(default_factory=list)
+    told_txs: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    """How many of what there was no room for."""
+
+    def add_block(self, block: Block) -> None:
+        count = len(block.txs)
+        txs = block.txs if self.told_txs + count <= MOST_TXS else ()
+        if self._add(SeenBlock(block.header.height, block.hash, block.header.timestamp, count, txs), "blocks"):
+            self.told_txs += len(txs)
+        else:
+            self.skipped["transactions"] += count
+
+    def add_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self._add(SeenDrop(tx_hash, reason), "drops")
+
+    def add_revert(self, height: int) -> None:
+        self._add(SeenRevert(height), "reverts")
+
+    def _add(self, seen: Seen, name: str) -> bool:
+        if len(self.seen) < MOST_THINGS:
+            self.seen.append(seen)
+            return True
+        self.skipped[name] += 1
+        return False
+
+
+Wording = Callable[[Interval], Iterable[str]]
+
+
+class Gate:
+    """Opened once, by any process, for all that were forked after it was made."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+
+    def open(self) -> None:
+        os.write(self._writer, b"\0")
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it is open."""
+        # Never read: the next core must find it open too.
+        return bool(select.select([self._reader], [], [], timeout_s)[0])
+
+
+class Narrator(Onlooker):
+    """Tells while it is entered, from the moment when `gate` is open: nothing comes before the banner."""
+
+    def __init__(self, wording: Wording, gate: Gate, out: int = 1) -> None:
+        """`out` is a file's number: the lock of `sys.stdout` could not be had while a reader stands still."""
+        self._wording = wording
+        self._gate = gate
+        self._out = out
+        self._interval = Interval()
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="narrator", daemon=True)
+
+    def __enter__(self) -> "Narrator":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._woken.set()
+        self._thread.join(LAST_WORDS_S)
+
+    def saw_block(self, block: Block) -> None:
+        with self._lock:
+            self._interval.add_block(block)
+        self._woken.set()
+
+    def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        with self._lock:
+            self._interval.add_drop(tx_hash, reason)
+        self._woken.set()
+
+    def saw_revert(self, height: int) -> None:
+        with self._lock:
+            self._interval.add_revert(height)
+        self._woken.set()
+
+    def _run(self) -> None:
+        while not self._gate.wait(INTERVAL_S):
+            if self._ending.is_set():
+                return
+        try:
+            while not self._ending.is_set():
+                self._woken.wait()
+                self._woken.clear()
+                self._tell()
+                self._ending.wait(INTERVAL_S)
+            self._tell()
+        except OSError:
+            # Whoever read along has seen enough, or there is no room for more.
+            return
+
+    def _tell(self) -> None:
+        with self._lock:
+            interval, self._interval = self._interval, Interval()
+        rest = memoryview("".join(f"{line}\n" for line in self._wording(interval)).encode())
+        while rest:
+            rest = rest[os.write(self._out, rest) :]
+
+
+class Text:
+    """For people: short, with the hash that the other commands ask for."""
+
+    def __init__(self, has_colour: bool) -> None:
+        self._has_colour = has_colour
+        self._names = {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
+
+    def __call__(self, interval: Interval) -> Iterable[str]:
+        moment = self._in("bright_black", time.strftime("%H:%M:%S"))
+        lines = [line for seen in interval.seen for line in self._told(seen)]
+        if interval.skipped:
+            lines.append("… " + ", ".join(_number(count, name) for name, count in interval.skipped.items()))
+        return [f"{moment}  {line}" for line in lines]
+
+    def _told(self, seen: Seen) -> list[str]:
+        if isinstance(seen, SeenBlock):
+            head = self._in("cyan", f"block {seen.height}")
+            return [f"{head}  {_number(seen.count, 'transactions')}", *map(self._transfer, seen.txs)]
+        if isinstance(seen, SeenDrop):
+            return [f"  {self._in('yellow', f'dropped: {seen.reason}')}  0x{seen.tx_hash.hex()}"]
+        return [self._in("magenta", f"reverted to block {seen.height}")]
+
+    def _transfer(self, tx: Tx) -> str:
+        amount = self._in("green", format_amount(tx.value))
+        return f"  {self._name(tx.sender)} → {self._name(tx.to)}  {amount}  0x{tx.hash.hex()}"
+
+    def _name(self, address: Address) -> str:
+        spelled = checksum_address(address)
+        return self._names.get(address) or f"{spelled[:6]}…{spelled[-4:]}"
+
+    def _in(self, colour: str, text: str) -> str:
+        return typer.style(text, fg=colour) if self._has_colour else text
+
+
+class Json:
+    """For programs: an object a line, with the field names of the API."""
+
+    def __call__(self, interval: Interval) -> Iterable[str]:
+        events = [event for seen in interval.seen for event in _events(seen)]
+        if interval.skipped:
+            events.append({"event": "skipped"} | interval.skipped)
+        return [msgspec.json.encode(event).decode() for event in events]
+
+
+def _events(seen: Seen) -> list[dict[str, object]]:
+    if isinstance(seen, SeenDrop):
+        return [{"event": "txDropped", "txHash": "0x" + seen.tx_hash.hex(), "reason": seen.reason}]
+    if isinstance(seen, SeenRevert):
+        return [{"event": "reverted", "blockHeight": seen.height}]
+    block: dict[str, object] = {
+        "event": "newBlock",
+        "blockHeight": seen.height,
+        "hash": "0x" + seen.hash.hex(),
+        "timestamp": seen.timestamp,
+        "transactions": seen.count,
+    }
+    return [block, *(_confirmed(tx, seen.height) for tx in seen.txs)]
+
+
+def _confirmed(tx: Tx, height: int) -> dict[str, object]:
+    return {
+        "event": "txConfirmed",
+        "txHash": "0x" + tx.hash.hex(),
+        "blockHeight": height,
+        "from": "0x" + tx.sender.hex(),
+        "to": "0x" + tx.to.hex(),
+        "value": tx.value,
+        "fee": tx.fee,
+    }
+
+
+def _number(count: int, things: str) -> str:
+    return f"{count:,} {things.removesuffix('s') if count == 1 else things}"

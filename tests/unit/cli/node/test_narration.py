@@ -1,0 +1,172 @@
+"""What a dev chain tells: each block and transaction while somebody can read that, and numbers when nobody can."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from cairn.cli.node import narration
+from cairn.cli.node.narration import MOST_THINGS, MOST_TXS, Gate, Interval, Json, Narrator, Text
+from cairn.domain.genesis import DEV_KEYS, dev_genesis, genesis_outcome
+from cairn.domain.txs import sign_draft
+from cairn.domain.types import TRANSFER_GAS, Address, Block, Draft, Tx, TxHash
+from tests.support.node_process import wait_until
+from tests.support.pace import PATIENCE_S
+
+STRANGER = Address(bytes.fromhex("c0ffee254729296a45a3885639ac7e10f9d54979"))
+HASH = TxHash(b"\xab" * 32)
+GENESIS = genesis_outcome(dev_genesis()).block
+
+
+def payment(to: Address, value: int) -> Tx:
+    sender, key = DEV_KEYS[0]
+    return sign_draft(Draft(sender, to, value, TRANSFER_GAS, 10**9, 0), key, chain_id=1337)
+
+
+PAYMENT = payment(DEV_KEYS[1][0], 10**18)
+
+
+def block_of(txs: int, height: int = 7) -> Block:
+    header = msgspec.structs.replace(GENESIS.header, height=height, timestamp=1_800_000_000)
+    return msgspec.structs.replace(GENESIS, header=header, txs=(PAYMENT,) * txs)
+
+
+def interval_with(*blocks: Block) -> Interval:
+    interval = Interval()
+    for block in blocks:
+        interval.add_block(block)
+    return interval
+
+
+def text_of(interval: Interval) -> list[str]:
+    """Without the time in front."""
+    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in Text(has_colour=False)(interval)]
+
+
+def test_a_block_is_told_with_each_of_its_transfers() -> None:
+    coffee = payment(STRANGER, 7)
+    block = msgspec.structs.replace(block_of(0), txs=(PAYMENT, coffee))
+    assert text_of(interval_with(block, block_of(0, height=8))) == [
+        "block 7  2 transactions",
+        f"  dev0 → dev1  1 coin  0x{PAYMENT.hash.hex()}",
+        f"  dev0 → 0xc0ff…4979  7 wei  0x{coffee.hash.hex()}",
+        "block 8  0 transactions",
+    ]
+
+
+def test_drops_and_reverts_are_told() -> None:
+    interval = Interval()
+    interval.add_drop(HASH, "replaced")
+    interval.add_revert(4)
+    assert text_of(interval) == [f"  dropped: replaced  0x{HASH.hex()}", "reverted to block 4"]
+
+
+def test_colour_is_only_for_terminals() -> None:
+    interval = interval_with(block_of(1))
+    assert not any("\x1b" in line for line in Text(has_colour=False)(interval))
+    coloured = list(Text(has_colour=True)(interval))
+    assert all("\x1b[" in line for line in coloured)
+    assert [re.sub(r"\x1b\[\d+m", "", line)[10:] for line in coloured] == text_of(interval)
+
+
+def test_a_block_with_too_many_transfers_is_one_line() -> None:
+    told = text_of(interval_with(block_of(1), block_of(MOST_TXS), block_of(MOST_TXS - 1)))
+    assert len(told) == 3 + 1 + MOST_TXS - 1
+    assert told[2:4] == [f"block 7  {MOST_TXS} transactions", f"block 7  {MOST_TXS - 1} transactions"]
+
+
+def test_what_nobody_could_read_is_counted() -> None:
+    interval = interval_with(*[block_of(0)] * MOST_THINGS, block_of(240), block_of(1))
+    interval.add_drop(HASH, "evicted")
+    interval.add_revert(1)
+    assert text_of(interval)[MOST_THINGS:] == ["… 2 blocks, 241 transactions, 1 drop, 1 revert"]
+    last = json.loads(list(Json()(interval))[-1])
+    assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1}
+
+
+def test_programs_get_json_with_the_names_of_the_api() -> None:
+    interval = interval_with(msgspec.structs.replace(block_of(0), txs=(payment(STRANGER, 10**22),)))
+    interval.add_drop(HASH, "expired")
+    interval.add_revert(4)
+    block, tx, drop, revert = map(json.loads, Json()(interval))
+    assert block == {
+        "event": "newBlock",
+        "blockHeight": 7,
+        "hash": "0x" + GENESIS.hash.hex(),
+        "timestamp": 1_800_000_000,
+        "transactions": 1,
+    }
+    assert (tx["event"], tx["blockHeight"], tx["value"], tx["fee"]) == ("txConfirmed", 7, 10**22, 21_000 * 10**9)
+    assert (tx["from"], tx["to"]) == ("0x" + DEV_KEYS[0][0].hex(), "0x" + STRANGER.hex())
+    assert drop == {"event": "txDropped", "txHash": "0x" + HASH.hex(), "reason": "expired"}
+    assert revert == {"event": "reverted", "blockHeight": 4}
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for end in (reader, writer):
+        with suppress(OSError):
+            os.close(end)
+
+
+def test_nothing_is_told_before_the_banner(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    gate = Gate()
+    with Narrator(Json(), gate, writer) as narrator:
+        narrator.saw_block(block_of(0))
+        os.write(writer, b"the banner\n")
+        gate.open()
+        with os.fdopen(reader, closefd=False) as lines:
+            assert lines.readline() == "the banner\n"
+            assert json.loads(lines.readline())["blockHeight"] == 7
+
+
+def test_what_is_seen_last_is_still_told(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    gate = Gate()
+    gate.open()
+    with Narrator(Json(), gate, writer) as narrator:
+        narrator.saw_drop(HASH, "evicted")
+        narrator.saw_revert(3)
+    os.close(writer)
+    with os.fdopen(reader, closefd=False) as lines:
+        assert [json.loads(line)["event"] for line in lines] == ["txDropped", "reverted"]
+
+
+def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told what fits, and the number of the rest."""
+    monkeypatch.setattr(narration, "INTERVAL_S", 0)
+    reader, writer = pipe
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"#" * 4096)
+    os.set_blocking(writer, True)
+    gate = Gate()
+    gate.open()
+    narrator = Narrator(Json(), gate, writer)
+    with narrator:
+        # The first is stuck in the pipe; what comes after it waits, up to a bound.
+        narrator.saw_block(block_of(0, height=1))
+        wait_until(lambda: not narrator._interval.seen, PATIENCE_S, "the first to be taken")
+        for height in range(2, 1_002):
+            narrator.saw_block(block_of(3, height))
+        assert len(narrator._interval.seen) == MOST_THINGS
+        assert narrator._interval.skipped == {"blocks": 1_000 - MOST_THINGS, "transactions": 3 * (1_000 - MOST_THINGS)}
+
+
+def test_a_reader_that_has_gone_ends_nothing(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    os.close(reader)
+    gate = Gate()
+    gate.open()
+    with Narrator(Json(), gate, writer) as narrator:
+        narrator.saw_block(block_of(0))
+        wait_until(lambda: not narrator._thread.is_alive(), PATIENCE_S, "the end of the telling")
+        narrator.saw_block(block_of(0))
