@@ -21,7 +21,7 @@ from cairn.core.gateway import (
 )
 from cairn.core.link import LinkClient
 from cairn.domain.errors import InsufficientFunds, InvalidField, NotDevChain, StoreUnavailable
-from cairn.domain.genesis import COIN, dev_genesis
+from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
 from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
 from tests.support.audit import audit
@@ -260,6 +260,19 @@ def test_a_faucet_that_is_empty_says_so(tmp_path: Path) -> None:
             await core.faucet(STRANGER, None)
 
     run(tmp_path, scenario)
+
+
+def test_a_node_with_one_account_cannot_pay_into_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        core = open_core(tmp_path / "data", keys=dict([DEV_KEYS[0]]))
+        core.start()
+        try:
+            with pytest.raises(InvalidField, match="the only account"):
+                await core.faucet(DEV_KEYS[0][0], 1)
+        finally:
+            await core.stop()
+
+    asyncio.run(main())
 
 
 # On any other chain.

@@ -163,7 +163,7 @@ def test_a_node_of_ones_own_chain_signs_for_nobody(tmp_path: Path) -> None:
 def test_a_public_address_with_dev_keys_is_warned_of() -> None:
     with NodeProcess.start(("dev", "--port", "0", "--host", "0.0.0.0")) as node:
         wait_until(lambda: "Listening on" in node.stdout or not node.is_running, PATIENCE_S, "the banner")
-        assert "0.0.0.0 is not loopback: whoever reaches this port can spend from all ten accounts" in node.stderr
+        assert "0.0.0.0 is not loopback: whoever reaches this port can spend from all its accounts" in node.stderr
 
 
 # Restart

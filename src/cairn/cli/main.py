@@ -18,23 +18,25 @@ from cairn.cli.network import validator_commands as validators
 from cairn.cli.network.join import join
 from cairn.cli.network.testnet import make_testnet
 from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
+from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChain, build_dev_chain
 from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home, build_genesis, read_address
 from cairn.cli.node.narration import Gate, Json, Narrator, Text, Wording
-from cairn.cli.node.options import flags_given, with_settings
+from cairn.cli.node.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
 from cairn.cli.shared.screen import has_colour
 from cairn.cli.shared.usage import Program
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import spend_commands as wallet
 from cairn.cometbft import CometBFT
-from cairn.config import Settings, load_settings
+from cairn.config import EXIT_FATAL, Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
-from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
+from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.store.discard import discard_journal
+from cairn.store.state_file import load_state, save_state
 from cairn.temporary import temporary_directory
 
 app = typer.Typer(
@@ -68,43 +70,83 @@ def cairn(
 
 
 @app.command(rich_help_panel=NODE)
-@with_settings
+@with_settings("port", "block_time_s")
 def dev(
+    accounts: Annotated[
+        int, typer.Option(help="Number of funded accounts.", min=1, max=MOST_ACCOUNTS, metavar="N")
+    ] = len(DEV_KEYS),
+    balance: Annotated[
+        str, typer.Option(help="First balance of each account, in coins, or with a unit: 5gwei.", metavar="COINS")
+    ] = str(DEV_BALANCE // COIN),
+    mnemonic: Annotated[
+        str, typer.Option(help="Words that the accounts are derived from (BIP-39, m/44'/60'/0'/0/N).", metavar="WORDS")
+    ] = DEV_MNEMONIC,
+    chain_id: Annotated[int, typer.Option(help="Part of what is signed.", metavar="N")] = DEV_CHAIN_ID,
+    gas_price: Annotated[int, typer.Option(help="Least price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Load the chain from this file, if it is there, and save it to it when the node stops.", metavar="FILE"
+        ),
+    ] = None,
+    load_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--load-state",
+            help="Load the chain from a file that --state has saved, and leave the file as it is.",
+            metavar="FILE",
+            rich_help_panel=MORE_SETTINGS,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only where the node listens.")] = False,
     **flags: Any,
 ) -> None:
-    """Run a dev chain: ten funded accounts that the node signs for."""
+    """Run a dev chain: funded accounts that the node signs for."""
     note_stops()
     with reported_errors():
         settings = load_settings(environ=os.environ, flags=flags_given(flags))
         if settings.engine != "embedded":
             raise InvalidConfig("a dev chain makes its blocks itself; `cairn testnet` runs a network")
         if not is_loopback(settings.host):
-            warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all ten accounts")
+            warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all its accounts")
+        chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
+        loaded = state_to_load(data_dir, state, load_from)
         with dev_directory(data_dir) as (path, described):
-            genesis = dev_genesis()
             gate = Gate()
 
             def announce(url: str) -> None:
-                print_start(genesis, settings, described, quiet, url)
+                print_start(chain, settings, described, quiet, url)
                 gate.open()
 
             watch = UNWATCHED if quiet else Narrator(narration_of(settings), gate)
-            code = run_node(genesis, path, settings, dict(DEV_KEYS), announce, watch=watch)
+            if loaded is not None:
+                load_state(loaded, chain.genesis, path)
+            code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch)
+            if state is not None and code != EXIT_FATAL:
+                save_state(path, chain.genesis, state)
     raise typer.Exit(code)
 
 
-def print_start(genesis: Genesis, settings: Settings, data_dir: str, quiet: bool, url: str) -> None:
+def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | None) -> Path | None:
+    """Raises `InvalidConfig` for options that contradict each other."""
+    if sum(given is not None for given in (data_dir, state, load_from)) > 1:
+        raise InvalidConfig("--data-dir, --state and --load-state each say where the chain comes from: give one")
+    if state is not None:
+        return state if state.exists() else None
+    return load_from
+
+
+def print_start(chain: DevChain, settings: Settings, data_dir: str, quiet: bool, url: str) -> None:
     if settings.log_format == "json":
-        print_dev_facts(genesis, url)
+        print_dev_facts(chain, url)
     elif quiet:
         print_listening(url)
     else:
-        print_dev_banner(genesis, settings, data_dir, url)
+        print_dev_banner(chain, settings, data_dir, url)
 
 
 def narration_of(settings: Settings) -> Wording:
@@ -112,7 +154,7 @@ def narration_of(settings: Settings) -> Wording:
 
 
 @app.command(rich_help_panel=NODE)
-@with_settings
+@with_settings("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
 def run(
     home: Annotated[Path, typer.Option(help="The directory that `cairn init` made.", show_default=False)],
     **flags: Any,

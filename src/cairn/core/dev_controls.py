@@ -159,7 +159,9 @@ class DevControls(DevCalls):
             raise InvalidField("amount", f"{value} is not from 1 to {FAUCET_MOST} wei")
         gas_price = self._chain.genesis.rules.gas_price
         # Not from oneself to oneself, which would give nothing.
-        giver = max((key for key in self._keys if key != address), key=self._free_balance)
+        giver = max((key for key in self._keys if key != address), key=self._free_balance, default=None)
+        if giver is None:
+            raise InvalidField("address", "is the only account that the node could pay from")
         free = self._free_balance(giver)
         if free < value + TRANSFER_GAS * gas_price:
             raise InsufficientFunds(f"the richest of the node's accounts has {free} left")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import NoReturn
 
 import msgspec
@@ -167,14 +168,20 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice, governance)
 
 
-def dev_genesis() -> Genesis:
-    """The chain of `cairn dev`: ten accounts with 10,000 coins each, and room for 10,000 transfers a block."""
+def dev_genesis(
+    accounts: Iterable[Address] = tuple(dict(DEV_KEYS)),
+    *,
+    chain_id: int = DEV_CHAIN_ID,
+    balance: int = DEV_BALANCE,
+    gas_price: int = GWEI,
+) -> Genesis:
+    """The chain of `cairn dev`: accounts with as much each, and room for 10,000 transfers a block."""
     return Genesis(
-        chain_id=DEV_CHAIN_ID,
+        chain_id=chain_id,
         timestamp=DEV_TIMESTAMP,
-        gas_price=GWEI,
+        gas_price=gas_price,
         block_gas_limit=10_000 * TRANSFER_GAS,
-        alloc={address: DEV_BALANCE for address, _ in DEV_KEYS},
+        alloc=dict.fromkeys(accounts, balance),
     )
 
 

@@ -140,6 +140,11 @@ def finish_revert(directory: Path) -> int:
     return reverts
 
 
+def state_without_snapshots(directory: Path) -> bytes:
+    """What `DIR/dev/state` would hold in a copy that leaves the snapshots behind; no revert may be under way."""
+    return msgspec.json.encode(msgspec.structs.replace(_load_state(directory), snapshots={}))
+
+
 def _put_back(directory: Path, source: Path, target: Path) -> None:
     """Move a part of a snapshot to its place in the chain's directory, unless that is done already."""
     if not source.exists():

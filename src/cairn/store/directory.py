@@ -93,7 +93,7 @@ def check_room(directory: Path, more_bytes: int = 0) -> None:
 
 def check_present(directory: Path) -> None:
     """For a directory that held a chain a moment ago: nothing may be made in it. Raises `StoreUnavailable`."""
-    if not _format_path(directory).exists():
+    if not format_path(directory).exists():
         raise StoreUnavailable(f"the data directory {directory} is gone: bring it back; no new chain is started in it")
 
 
@@ -106,7 +106,7 @@ def check_parts(directory: Path) -> None:
 
 def claim_format(directory: Path) -> None:
     """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
-    path = _format_path(directory)
+    path = format_path(directory)
     if not path.exists():
         try:
             for part in (chain_path(directory), journal_path(directory)):
@@ -120,12 +120,12 @@ def claim_format(directory: Path) -> None:
 
 def mark_format(directory: Path) -> None:
     """Say that the directory is in our format. Raises `OSError`."""
-    write_file(_format_path(directory), f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
+    write_file(format_path(directory), f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())
 
 
 def check_format(directory: Path) -> None:
     """Raises `WrongFormat` unless the directory is in our format."""
-    path = _format_path(directory)
+    path = format_path(directory)
     try:
         found = path.read_text("ascii", "replace").strip()
     except OSError as failure:
@@ -135,7 +135,7 @@ def check_format(directory: Path) -> None:
         raise WrongFormat(f"{directory} is in format {shown!r}; this version of cairn reads format {FORMAT_VERSION}")
 
 
-def _format_path(directory: Path) -> Path:
+def format_path(directory: Path) -> Path:
     return directory / "FORMAT"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,13 @@ def test_every_setting_is_an_option_and_says_its_variable(command: str) -> None:
         assert f"[{env_name(name)}" in help_text
 
 
+def test_dev_shows_first_what_people_use_first() -> None:
+    first, _ = cli.invoke(app, ["dev", "--help"], env=WIDE).output.split("More settings")
+    shown = set(re.findall(r"│ (--[a-z-]+) ", first)) - {"--help"}
+    common = "port block-time accounts balance mnemonic chain-id gas-price data-dir state quiet"
+    assert shown == {f"--{name}" for name in common.split()}
+
+
 def test_only_what_the_command_line_names_counts_as_given() -> None:
     flags = {"port": 0, "host": None, "empty_blocks": False, "allowed_hosts": [], "cors_origins": ["*"]}
     assert flags_given(flags) == {"port": 0, "empty_blocks": False, "cors_origins": ["*"]}
@@ -67,6 +75,17 @@ def test_only_what_the_command_line_names_counts_as_given() -> None:
     ("args", "message"),
     [
         (["dev", "--block-time", "-1"], "cairn: --block-time: expected 0 or more, got -1.0\n"),
+        (
+            ["dev", "--state", "a", "--load-state", "b"],
+            "cairn: --data-dir, --state and --load-state each say where the chain comes from: give one\n",
+        ),
+        (["dev", "--load-state", "nowhere"], "cairn: cannot load the chain from nowhere: No such file or directory\n"),
+        (["dev", "--chain-id", "0"], "cairn: chainId: 0 is not between 1 and 9223372036854775771\n"),
+        (
+            ["dev", "--balance", "1.5.5"],
+            "cairn: --balance: '1.5.5coins' is no amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
+        ),
+        (["dev", "--mnemonic", "test junk"], "cairn: these words give no key: a word or the checksum is wrong\n"),
         (["dev", "--workers", "0"], "cairn: --workers: expected 1 or more, got 0\n"),
         (["dev", "--proposer", "0x12"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
         (["dev", "--tls-cert", "a.pem"], "cairn: tls_cert and tls_key go together: set both for HTTPS, or neither\n"),

@@ -5,25 +5,28 @@ from pathlib import Path
 from rich.text import Text
 
 from cairn import __version__
+from cairn.cli.node.dev_chain import DevChain
+from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.screen import Line, print_json, print_lines
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import COIN, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
+from cairn.domain.genesis import GWEI, Genesis
 
 
-def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: str) -> None:
+def print_dev_banner(chain: DevChain, settings: Settings, data_dir: str, url: str) -> None:
     """The accounts with their keys, the chain's rules and the URLs."""
-    accounts = [checksum_address(address) for address, _ in DEV_KEYS]
+    genesis, accounts = chain.genesis, [checksum_address(address) for address in chain.keys]
+    balance = genesis.alloc[next(iter(chain.keys))]
     lines: list[Line] = [
         Text(f"Cairn {__version__}, a chain for development", "bold"),
         "",
-        Text(f"Accounts (each began with {genesis.alloc[DEV_KEYS[0][0]] // COIN:,} coins)", "bold"),
+        Text(f"Accounts (each began with {format_amount(balance)})", "bold"),
         *(f"({index}) {account}" for index, account in enumerate(accounts)),
         "",
         Text("Private keys (public knowledge: never use them anywhere else)", "bold"),
-        *(f"({index}) 0x{key.hex()}" for index, (_, key) in enumerate(DEV_KEYS)),
+        *(f"({index}) 0x{key.hex()}" for index, key in enumerate(chain.keys.values())),
         "",
-        f"Mnemonic    {DEV_MNEMONIC}",
+        f"Mnemonic    {chain.mnemonic}",
         f"Chain id    {genesis.chain_id}",
         f"Gas price   {genesis.gas_price:,} wei ({genesis.gas_price // GWEI} gwei)",
         f"Blocks      {_cadence(settings)}",
@@ -34,18 +37,20 @@ def print_dev_banner(genesis: Genesis, settings: Settings, data_dir: str, url: s
         "",
         "The node signs for these accounts, so this is a whole transfer:",
         f"""  curl {url}/tx -H 'content-type: application/json' \\""",
-        f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1]}","value":1,"gas":21000}}'""",
+        f"""    -d '{{"from":"{accounts[0]}","to":"{accounts[1 % len(accounts)]}","value":1,"gas":21000}}'""",
         "",
     ]
     print_lines(lines)
     print_listening(url)
 
 
-def print_dev_facts(genesis: Genesis, url: str) -> None:
+def print_dev_facts(chain: DevChain, url: str) -> None:
     """The same for a program, as one line of JSON."""
-    accounts = [{"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in DEV_KEYS]
-    rules = {"chainId": genesis.chain_id, "gasPrice": genesis.gas_price}
-    print_json({"event": "listening", "url": url} | rules | {"mnemonic": DEV_MNEMONIC, "accounts": accounts})
+    accounts = [
+        {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in chain.keys.items()
+    ]
+    rules = {"chainId": chain.genesis.chain_id, "gasPrice": chain.genesis.gas_price}
+    print_json({"event": "listening", "url": url} | rules | {"mnemonic": chain.mnemonic, "accounts": accounts})
 
 
 def print_listening(url: str) -> None:

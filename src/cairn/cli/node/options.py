@@ -12,19 +12,24 @@ from cairn.config import FIELDS, TYPES, env_name, flag_name
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 
-COMMON = ("host", "port", "workers", "block_time_s", "empty_blocks", "proposer", "engine", "log_level")
-"""Shown first in --help. The others are for operators."""
+MORE_SETTINGS = "More settings"
+"""The panel of --help for those who know what they are after."""
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def with_settings(command: Command) -> Command:
-    """Give `command`, which takes `**flags`, one option for each setting."""
-    signature = inspect.signature(command)
-    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    options = [_option(name) for name in sorted(FIELDS, key=lambda name: name not in COMMON)]
-    command.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return command
+def with_settings(*first: str) -> Callable[[Command], Command]:
+    """Give a command, which takes `**flags`, one option for each setting; --help shows the `first` ones first."""
+
+    def give(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        names = sorted(FIELDS, key=lambda name: name not in first)
+        options = [_option(name, "Options" if name in first else MORE_SETTINGS) for name in names]
+        command.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        return command
+
+    return give
 
 
 def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
@@ -32,7 +37,7 @@ def flags_given(flags: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value not in (None, [])}
 
 
-def _option(name: str) -> inspect.Parameter:
+def _option(name: str, panel: str) -> inspect.Parameter:
     each = FIELDS[name]
     kind = TYPES[name]
     flag = flag_name(name)
@@ -41,7 +46,7 @@ def _option(name: str) -> inspect.Parameter:
         help=rf"{each.metadata['help']} \[{env_name(name)}{_shown(each.default)}]",
         show_default=False,
         metavar=_METAVARS.get(kind),
-        rich_help_panel="Options" if name in COMMON else "More settings",
+        rich_help_panel=panel,
     )
     spelled = list[str] if kind == tuple[str, ...] else str if kind is Address else kind
     return inspect.Parameter(

@@ -1,5 +1,6 @@
 """What the node says once it serves: complete, in one piece, and never the cause of a failure."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cli.node.banner import print_dev_banner, print_run_banner
+from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
+from cairn.cli.node.dev_chain import DevChain
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
 
 URL = "http://127.0.0.1:8645"
+DEV_CHAIN = DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
 
 
 def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings) -> list[str]:
-    print_dev_banner(dev_genesis(), settings, "/data (kept)", URL)
+    print_dev_banner(DEV_CHAIN, settings, "/data (kept)", URL)
     return capsys.readouterr().out.splitlines()
 
 
@@ -50,6 +53,20 @@ def test_the_dev_banner_has_all_that_a_newcomer_needs(
 )
 def test_it_says_when_blocks_are_made(settings: Settings, cadence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"Blocks      {cadence}" in dev_banner(capsys, settings)
+
+
+def test_a_program_gets_the_same_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_dev_facts(DEV_CHAIN, URL)
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["event"], facts["url"], facts["chainId"], facts["gasPrice"]) == ("listening", URL, 1337, 10**9)
+    assert facts["mnemonic"] == DEV_MNEMONIC
+    address, key = DEV_KEYS[9]
+    assert facts["accounts"][9] == {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"}
+
+
+def test_who_wants_quiet_hears_only_where_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    print_listening(URL)
+    assert capsys.readouterr().out == f"Listening on {URL}\n"
 
 
 def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]) -> None:

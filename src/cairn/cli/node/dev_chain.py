@@ -1,0 +1,45 @@
+"""The chain that `cairn dev` runs: its accounts and rules, unless told otherwise those of every dev chain."""
+
+from dataclasses import dataclass
+
+from cairn.cli.shared.amounts import parse_amount
+from cairn.domain.crypto import address_of_key
+from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, Genesis, dev_genesis, encode_genesis, parse_genesis
+from cairn.domain.types import Address
+
+MOST_ACCOUNTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DevChain:
+    genesis: Genesis
+    mnemonic: str
+    keys: dict[Address, bytes]
+    """In the order of the mnemonic's accounts."""
+
+
+def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, gas_price: int) -> DevChain:
+    """Raises `InvalidConfig` that names what is out of range."""
+    words = " ".join(mnemonic.split())
+    keys = dict(_derive_keys(words, accounts))
+    genesis = dev_genesis(keys, chain_id=chain_id, balance=_parse_balance(balance), gas_price=gas_price)
+    try:
+        return DevChain(parse_genesis(encode_genesis(genesis)), words, keys)
+    except InvalidField as error:
+        raise InvalidConfig(error.detail) from None
+
+
+def _derive_keys(words: str, count: int) -> tuple[tuple[Address, bytes], ...]:
+    if words == DEV_MNEMONIC and count <= len(DEV_KEYS):
+        return DEV_KEYS[:count]
+    # Brings in the wallet library, which takes longer to load than a node to start.
+    from cairn.cli.wallet.vault import key_from_words
+
+    keys = [key_from_words(words, f"m/44'/60'/0'/0/{index}") for index in range(count)]
+    return tuple((address_of_key(key), key) for key in keys)
+
+
+def _parse_balance(text: str) -> int:
+    """In coins, as other dev chains have it, or with a unit."""
+    return parse_amount(text if text[-1:].isalpha() else f"{text}coins", "--balance")

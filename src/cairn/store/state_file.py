@@ -1,0 +1,82 @@
+"""A dev chain as one file, to start others from: a zip of the data directory of a node that is stopped.
+
+It has the chain, what is pending and the chain's clock, and says of which genesis it is. Snapshots are not in it.
+"""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import Genesis, encode_genesis
+from cairn.store.dev_snapshots import finish_revert, state_without_snapshots
+from cairn.store.directory import (
+    DirectoryLock,
+    chain_path,
+    format_path,
+    journal_path,
+    sync_directory,
+    sync_file,
+    watermark_path,
+)
+
+GENESIS_NAME = "genesis.json"
+STATE_NAME = "dev/state"
+
+
+def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
+    """Write the chain in `directory` to `path`, which has all of it or is left as it was. Raises `InvalidConfig`.
+
+    A node that was stopped before it had a chain leaves it as it was, too.
+    """
+    if not journal_path(directory).exists():
+        return
+    draft = path.with_name(path.name + ".new")
+    try:
+        lock = DirectoryLock.acquire(directory)
+        try:
+            finish_revert(directory)
+            with draft.open("wb") as file:
+                _write_archive(file, directory, genesis)
+                file.flush()
+                sync_file(file.fileno())
+        finally:
+            lock.release()
+        draft.rename(path)
+        sync_directory(path.parent)
+    except OSError as failure:
+        raise InvalidConfig(f"cannot save the chain to {path}: {failure.strerror}") from None
+
+
+def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
+    """Put the chain in `path` into `directory`, which is empty. Raises `InvalidConfig`, also for another genesis."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.read(GENESIS_NAME) != encode_genesis(genesis):
+                options = "--chain-id, --accounts, --balance, --mnemonic and --gas-price"
+                raise InvalidConfig(f"{path} is of a chain with other rules or accounts: give it the same {options}")
+            # `extractall` leads no name out of the directory.
+            archive.extractall(directory, [name for name in archive.namelist() if name != GENESIS_NAME])
+    except (KeyError, ValueError, zipfile.BadZipFile):
+        raise InvalidConfig(f"{path} is no file that `cairn dev --state` has saved") from None
+    except OSError as failure:
+        raise InvalidConfig(f"cannot load the chain from {path}: {failure.strerror}") from None
+
+
+def _write_archive(file: BinaryIO, directory: Path, genesis: Genesis) -> None:
+    # Most of it is the journal's room for more, which is zeros.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(GENESIS_NAME, encode_genesis(genesis))
+        archive.writestr(STATE_NAME, state_without_snapshots(directory))
+        for part in _parts(directory):
+            archive.write(part, part.relative_to(directory))
+
+
+def _parts(directory: Path) -> Iterator[Path]:
+    yield format_path(directory)
+    yield watermark_path(directory)
+    for part in (chain_path(directory), journal_path(directory)):
+        # Without RocksDB's lock and its log.
+        yield from (Path(entry.path) for entry in os.scandir(part) if not entry.name.startswith("LO"))

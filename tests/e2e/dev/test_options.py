@@ -1,0 +1,39 @@
+"""`cairn dev` with accounts and rules of one's own, and a chain that is saved in a file."""
+
+from pathlib import Path
+
+from cairn.domain.genesis import COIN
+from tests.support.node_process import NodeProcess
+from tests.support.public import PublicNode
+from tests.support.rpc import rpc
+
+CHOSEN = ("--accounts", "2", "--balance", "5", "--chain-id", "7", "--gas-price", "0")
+WORDS = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
+FIRST = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"
+STRANGER = "0x1000000000000000000000000000000000000001"
+
+
+def test_a_chain_of_ones_own_choice_is_saved_and_loaded(tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    options = (*CHOSEN, "--mnemonic", WORDS)
+    with NodeProcess.start_dev("--block-time", "0", "--state", str(file), *options) as node:
+        public = PublicNode(node.url)
+        assert int(rpc(node.url, "eth_chainId"), 16) == 7
+        accounts = rpc(node.url, "eth_accounts")
+        assert (len(accounts), accounts[0]) == (2, FIRST.lower())
+        paid = rpc(node.url, "eth_sendTransaction", {"from": FIRST, "to": STRANGER, "value": hex(COIN)})
+        public.await_confirmed(paid)
+        assert public.read(f"/account/{FIRST}")["balance"] == 4 * COIN
+        head = public.read("/chain")["head"]
+        public.close()
+        assert node.stop() == 0, node.stderr
+    saved = file.read_bytes()
+
+    with NodeProcess.start_dev("--load-state", str(file), *options) as node:
+        public = PublicNode(node.url)
+        assert public.read("/chain")["head"] == head
+        assert public.read(f"/account/{STRANGER}")["balance"] == COIN
+        rpc(node.url, "evm_mine")
+        public.close()
+        assert node.stop() == 0, node.stderr
+    assert file.read_bytes() == saved

@@ -1,0 +1,101 @@
+"""A dev chain in one file: all of it comes back, and nothing else is taken for one."""
+
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cairn.domain.errors import InvalidConfig
+from cairn.domain.genesis import dev_genesis
+from cairn.store.chain import ChainStore
+from cairn.store.dev_snapshots import DevDirectory
+from cairn.store.directory import journal_path
+from cairn.store.journal import Journal
+from cairn.store.state_file import load_state, save_state
+from tests.support.blocks import extend, store_genesis
+from tests.support.core_fixtures import signed
+from tests.support.transfers import transfer
+
+GENESIS = store_genesis()
+
+
+@pytest.fixture
+def chain_dir(tmp_path: Path) -> Path:
+    """A chain with two blocks, one pending transaction, a snapshot of its first block, and a clock that is ahead."""
+    directory = tmp_path / "data"
+    chain = ChainStore.open(directory, GENESIS)
+    journal = Journal.open(journal_path(directory), bounds=chain.journal_bounds)
+    kept = DevDirectory(directory)
+    extend(chain, [transfer(1, 0)])
+    kept.take_snapshot(chain, 1, [])
+    extend(chain, [transfer(1, 1)])
+    kept.set_offset(3_600)
+    journal.append_add(5, signed(0), b"\0" * 282)
+    journal.sync()
+    journal.close()
+    chain.close()
+    return directory
+
+
+def heads(directory: Path) -> tuple[int, bytes]:
+    chain = ChainStore.open(directory, GENESIS)
+    try:
+        return chain.head_header.height, chain.head_hash
+    finally:
+        chain.close()
+
+
+def test_what_is_saved_is_loaded(chain_dir: Path, tmp_path: Path) -> None:
+    file, copy = tmp_path / "chain.zip", tmp_path / "copy"
+    save_state(chain_dir, GENESIS, file)
+    copy.mkdir()
+    load_state(file, GENESIS, copy)
+    assert heads(copy) == heads(chain_dir)
+    state = DevDirectory(copy).state
+    assert (state.offset_s, state.snapshots) == (3_600, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.zip", "copy", "data"]
+    assert file.stat().st_size < 1 << 20, "room that is not used takes none"
+
+
+def test_a_revert_that_was_decided_is_done_first(chain_dir: Path, tmp_path: Path) -> None:
+    DevDirectory(chain_dir).decide_revert(1)
+    file, copy = tmp_path / "chain.zip", tmp_path / "copy"
+    save_state(chain_dir, GENESIS, file)
+    load_state(file, GENESIS, copy)
+    assert heads(copy)[0] == 1
+    assert DevDirectory(copy).state.reverts == 1
+
+
+def test_a_chain_with_other_rules_is_refused(chain_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    save_state(chain_dir, GENESIS, file)
+    for other in (dev_genesis(), msgspec.structs.replace(GENESIS, chain_id=GENESIS.chain_id + 1)):
+        with pytest.raises(InvalidConfig, match="--chain-id"):
+            load_state(file, other, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    with pytest.raises(InvalidConfig, match="cannot load the chain from .*: No such file"):
+        load_state(file, GENESIS, tmp_path / "copy")
+    file.write_text("{}")
+    with pytest.raises(InvalidConfig, match="is no file that"):
+        load_state(file, GENESIS, tmp_path / "copy")
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("else", "")
+    with pytest.raises(InvalidConfig, match="is no file that"):
+        load_state(file, GENESIS, tmp_path / "copy")
+
+
+def test_a_file_that_cannot_be_written_is_named(chain_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="cannot save the chain to .*nowhere"):
+        save_state(chain_dir, GENESIS, tmp_path / "nowhere" / "chain.zip")
+
+
+def test_without_a_chain_the_file_is_left_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    file.write_text("as it was")
+    save_state(tmp_path, GENESIS, file)
+    assert file.read_text() == "as it was"
