@@ -35,7 +35,8 @@ class ChaosNode:
         """Exit codes of lives that nobody ended."""
         self.raised: Counter[str] = Counter()
         """Exceptions that the node's processes printed."""
-        self._args = ("dev", "--port", str(port), "--data-dir", str(data_dir))
+        # Quiet: hours of load would leave gigabytes of lines.
+        self._args = ("dev", "--quiet", "--port", str(port), "--data-dir", str(data_dir))
         self._flags = flags
         self._is_killed = False
         self.process = self._start()

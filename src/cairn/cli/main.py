@@ -122,7 +122,7 @@ def dev(
                 print_start(chain, settings, described, quiet, url)
                 gate.open()
 
-            watch = UNWATCHED if quiet else Narrator(narration_of(settings), gate)
+            watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings), gate)
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
             code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch)

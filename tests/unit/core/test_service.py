@@ -9,6 +9,7 @@ import pytest
 from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
+from cairn.core.service import Core
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import (
     InvalidField,
@@ -16,10 +17,12 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     StoreUnavailable,
 )
-from cairn.domain.types import Draft
+from cairn.domain.genesis import dev_genesis
+from cairn.domain.types import Block, Draft, DropReason, TxHash
 from tests.support.core_fixtures import (
     ACCOUNTS,
     GWEI,
+    KEYS,
     MIXED_PRICES,
     Told,
     make_block,
@@ -50,6 +53,37 @@ def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
 
     asyncio.run(accept_and_vanish())
     asyncio.run(look())
+
+
+class Watcher:
+    """What an onlooker was told, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def saw_block(self, block: Block) -> None:
+        self.seen.append((block.header.height, [tx.hash for tx in block.txs]))
+
+    def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.seen.append((tx_hash, reason))
+
+    def saw_revert(self, height: int) -> None:
+        self.seen.append(height)
+
+
+def test_an_onlooker_sees_blocks_and_drops(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        watcher = Watcher()
+        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), onlooker=watcher)
+        dearer = signed(0, gas_price=2 * GWEI)
+        await core.submit(signed(0))
+        await core.submit(dearer)
+        make_block(core)
+        make_block(core)
+        await core.stop()
+        assert watcher.seen == [(signed(0).hash, "replaced"), (1, [dearer.hash]), (2, [])]
+
+    asyncio.run(scenario())
 
 
 def test_every_type_is_restored_and_pays_what_it_did_before(tmp_path: Path) -> None:

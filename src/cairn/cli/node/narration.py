@@ -208,7 +208,7 @@ class Json:
     def __call__(self, interval: Interval) -> Iterable[str]:
         events = [event for seen in interval.seen for event in _events(seen)]
         if interval.skipped:
-            events.append({"event": "skipped"} | interval.skipped)
+            events.append({"event": "skipped", **interval.skipped})
         return [msgspec.json.encode(event).decode() for event in events]
 
 
