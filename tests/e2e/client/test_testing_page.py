@@ -1,0 +1,40 @@
+"""docs/test-your-app.md: its app, its tests and what pytest prints for them; and what happens where no node starts."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cairn.testing import NodeNotStarted, find_program, running_node
+from tests.support.pages import Page, Terminal
+
+PAGE = Page("docs/test-your-app.md")
+
+
+def without_time(printed: str) -> str:
+    return re.sub(r"in \d+\.\d\ds( \(.*\))?", "in … s", printed)
+
+
+def test_the_page_as_it_is_printed(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "http://127.0.0.1:1")
+    for name in ("shop.py", "conftest.py", "test_shop.py"):
+        [program] = PAGE.code("python", name)
+        terminal.save(name, program)
+    [step] = PAGE.steps()
+    assert without_time(terminal.run(step.line)) == without_time(step.output)
+
+
+def test_a_node_that_does_not_start_says_why() -> None:
+    with pytest.raises(NodeNotStarted, match="exit code 2: cairn: chainId: 0 is not between"):
+        running_node(["--chain-id", "0"]).__enter__()
+
+
+def test_where_only_the_client_is_installed_the_path_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NodeNotStarted, match="install cairn-node"):
+        find_program()
+    (tmp_path / "cairn").touch(mode=0o755)
+    assert find_program() == [str(tmp_path / "cairn")]
