@@ -46,6 +46,38 @@ def test_signatures_are_those_of_a_wallet(tmp_path: Path) -> None:
     run_on_node(tmp_path, check)
 
 
+def test_an_array_of_another_size_than_its_type_is_not_signed(tmp_path: Path) -> None:
+    sized = {"EIP712Domain": TYPED["types"]["EIP712Domain"], "Order": [{"name": "items", "type": "Item[2][]"}]}
+    sized |= {"Item": [{"name": "codes", "type": "uint8[3]"}]}
+    item = {"codes": [1, 2, 3]}
+
+    def typed(items: object) -> dict[str, Any]:
+        return TYPED | {"types": sized, "message": {"items": items}}
+
+    async def check(node: RestNode) -> None:
+        fitting = typed([[item, item], [item, item]])
+        signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
+        assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
+        for wrong, said in (
+            (typed([[item, item], [item]]), "Expected 2 items for array type Item[2], got 1 items"),
+            (typed([[item, {"codes": []}]]), "Expected 3 items for array type uint8[3], got 0 items"),
+        ):
+            refused = (-32602, f"typed data: {said}")
+            assert await refusal(node, "eth_signTypedData_v4", ALICE, wrong) == refused
+            assert await refusal(node, "eth_signTypedData_v4", ALICE, json.dumps(wrong)) == refused
+
+    run_on_node(tmp_path, check)
+
+
+def test_typed_data_has_all_its_parts(tmp_path: Path) -> None:
+    async def check(node: RestNode) -> None:
+        for part in TYPED:
+            refused = (-32602, f"typed data: {part} is missing")
+            assert await refusal(node, "eth_signTypedData_v4", ALICE, without(TYPED, part)) == refused
+
+    run_on_node(tmp_path, check)
+
+
 def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> None:
     """In a process of its own: here other tests have imported what raises the limit."""
     program = f"""

@@ -11,7 +11,7 @@ from tests.interop.conftest import HERE, run
 from tests.support.node_process import NodeProcess
 from tests.support.wallet import dev_account
 
-REASONS = ("contract", "ENS", "chain id", "withdrawals", "simulation", "web3.py")
+REASONS = ("contract", "ENS", "chain id")
 """The head of may_fail.txt says what each means."""
 TESTS_FAILED = 1
 """How pytest ends when there was no other trouble."""

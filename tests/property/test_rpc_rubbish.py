@@ -62,6 +62,11 @@ FIELDS = [
     "blockNumber",
     "blockHash",
     "toBlock",
+    "blockStateCalls",
+    "calls",
+    "stateOverrides",
+    "blockOverrides",
+    "baseFeePerGas",
 ]
 names = st.sampled_from(FIELDS) | st.text(max_size=5)
 values = st.recursive(

@@ -86,6 +86,10 @@ class Ledger:
         self._fees += TRANSFER_GAS * tx.gas_price
         self._room -= 1
 
+    def account(self, address: Address) -> Account:
+        """As the block leaves it so far, but for fees."""
+        return (self._queues.get(address) or self._load(address)).account
+
     def close(self, proposer: Address) -> list[AccountChange]:
         """Pay the fees, and list the accounts that differ now."""
         if self._fees:

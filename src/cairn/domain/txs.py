@@ -40,6 +40,16 @@ def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes =
     return _signed(draft, nonce, TxHash(keccak256(signed_bytes(kind, unsigned, signature, chain_id))), signature)
 
 
+def unsigned_tx(draft: Draft, chain_id: int) -> Tx:
+    """A draft that has its nonce, to be tried as if it were signed: its signature is all zeros.
+
+    Raises `InvalidField`.
+    """
+    nonce, signature = _validate(draft), bytes(65)
+    raw = signed_bytes(draft.kind, encode_unsigned(draft, nonce, chain_id), signature, chain_id)
+    return _signed(draft, nonce, TxHash(keccak256(raw)), signature)
+
+
 def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
     """The transaction that the fields of `tx` give: the same, unless they do not fit each other.
 

@@ -4,7 +4,7 @@ import msgspec
 
 from cairn.api.rpc.block_tags import Chain
 from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
-from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_quantity, quantity
+from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_fields, parse_quantity, quantity
 from cairn.domain.codec import type_not_supported
 from cairn.domain.errors import GasTooLow, InsufficientFunds, InvalidField
 from cairn.domain.rules import effective_price, price_terms
@@ -42,12 +42,7 @@ class Call(msgspec.Struct, frozen=True):
 
 def parse_call(given: object, chain_id: int) -> Call:
     """Raises `RpcError` with the reason when it is no plain transfer."""
-    if not isinstance(given, dict):
-        raise InvalidParams("transaction: expected an object")
-    fields = {name: value for name, value in given.items() if value is not None}
-    for name in fields:
-        if name not in KNOWN:
-            raise InvalidParams(f"transaction: {name[:80]!a} is not a field of a transaction")
+    fields = parse_fields(given, "transaction", KNOWN)
     _refuse_data(fields)
 
     def number(name: str, maximum: int) -> int | None:

@@ -13,6 +13,7 @@ from cairn.api.rpc.node_methods import NamingMethods
 from cairn.api.rpc.raw_methods import RawMethods
 from cairn.api.rpc.send_methods import SendingMethods
 from cairn.api.rpc.signing_methods import SigningMethods
+from cairn.api.rpc.simulation_methods import SimulationMethods
 from cairn.api.rpc.txpool_methods import TxpoolMethods
 from cairn.api.rpc.values import Params
 from cairn.api.submitter import Submitter
@@ -30,6 +31,7 @@ def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
         RawMethods(chain, reading),
         SendingMethods(chain, Submitter(gateway, view), reading),
         SigningMethods(chain),
+        SimulationMethods(chain),
         FilterMethods(chain),
         TxpoolMethods(chain),
         DevMethods(chain),

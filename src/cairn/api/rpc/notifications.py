@@ -6,7 +6,7 @@ import msgspec
 from websockets.frames import Frame, Opcode
 
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc.objects import header_object, transaction_object
+from cairn.api.rpc.objects import head_object, transaction_object
 from cairn.domain.types import BlockHash, Tx
 
 CACHED_HEADS = 128
@@ -38,7 +38,7 @@ class HeadTexts:
         block_hash = self._view.block_hash(height)
         text = self._texts.get(block_hash)
         if text is None:
-            text = _encode(header_object(*self._view.get_header(height)))
+            text = _encode(head_object(*self._view.get_header(height)))
             if len(self._texts) >= CACHED_HEADS:
                 del self._texts[next(iter(self._texts))]
             self._texts[block_hash] = text

@@ -3,6 +3,7 @@
 from typing import Any
 
 from cairn.api.rpc.values import data, quantity
+from cairn.domain.crypto import keccak256
 from cairn.domain.headers import (
     EMPTY_BLOOM,
     NO_MIX,
@@ -22,6 +23,10 @@ _NO_NONCE = data(NO_NONCE)
 _NO_MIX = data(NO_MIX)
 TRANSFER_DATA_BYTES = 110
 """About what a signed transfer takes."""
+OF_LATER_FORKS = ("withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash")
+"""Fields that headers have since London; ours have not."""
+_COIN = data(b"\xee" * 20)
+_TRANSFER = data(keccak256(b"Transfer(address,address,uint256)"))
 
 
 class BlockPlace:
@@ -88,8 +93,24 @@ def receipt_object(tx: Tx, place: BlockPlace) -> Json:
     }
 
 
+def transfer_log(tx: Tx, place: BlockPlace, index: int) -> Json:
+    """How geth tells of coins that move in a simulation: as if a token had logged it."""
+    return {
+        "address": _COIN,
+        "topics": [_TRANSFER, data(bytes(12) + tx.sender), data(bytes(12) + tx.to)],
+        "data": data(tx.value.to_bytes(32, "big")),
+        "blockNumber": place.height,
+        "blockHash": place.block_hash,
+        "blockTimestamp": place.timestamp,
+        "transactionHash": data(tx.hash),
+        "transactionIndex": quantity(place.position),
+        "logIndex": quantity(index),
+        "removed": False,
+    }
+
+
 def header_object(block_hash: BlockHash, header: Header) -> Json:
-    """What `newHeads` tells, and a block has besides its transactions."""
+    """What a block has besides its transactions."""
     return {
         "number": quantity(header.height),
         "hash": data(block_hash),
@@ -109,6 +130,11 @@ def header_object(block_hash: BlockHash, header: Header) -> Json:
         "sha3Uncles": _NO_UNCLES,
         "baseFeePerGas": quantity(header.base_fee),
     }
+
+
+def head_object(block_hash: BlockHash, header: Header) -> Json:
+    """What `newHeads` tells: as from geth, with null for what the header could have and has not."""
+    return header_object(block_hash, header) | dict.fromkeys(OF_LATER_FORKS)
 
 
 def block_object(block_hash: BlockHash, header: Header, transactions: list[Any]) -> Json:

@@ -1,6 +1,7 @@
 """Signatures by the accounts of a dev chain. On any other chain no node holds keys, and these methods do not exist."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,8 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address
 
+TYPED_PARTS = ("types", "primaryType", "domain", "message")
+_ARRAY = re.compile(r"(.+)\[([0-9]*)\]")
 _KEYS: Mapping[Address, bytes] = dict(DEV_KEYS)
 """Everybody knows them."""
 
@@ -93,6 +96,9 @@ def typed_data_digest(value: object) -> bytes:
         content = json.loads(value) if isinstance(value, str) else value
         if not isinstance(content, dict):
             raise InvalidParams("typed data: expected an object, or its JSON in a string")
+        for part in TYPED_PARTS:
+            if part not in content:
+                raise InvalidParams(f"typed data: {part} is missing")
         return _digest_of(content)
     except InvalidParams:
         raise
@@ -109,4 +115,20 @@ def _digest_of(content: dict[str, Any]) -> bytes:
 
     sys.setrecursionlimit(limit)
     typed = encode_typed_data(full_message=content)
+    _check_arrays(content["types"], content["primaryType"], content["message"])
     return keccak256(b"\x19" + typed.version + typed.header + typed.body)
+
+
+def _check_arrays(types: Mapping[str, Any], kind: str, value: object) -> None:
+    """Raises `InvalidParams` for an array of another size than its type says, which the library does not look at."""
+    array = _ARRAY.fullmatch(kind)
+    if array is not None and isinstance(value, list):
+        if array[2] and int(array[2]) != len(value):
+            raise InvalidParams(
+                f"typed data: Expected {array[2]} items for array type {kind[:80]}, got {len(value)} items"
+            )
+        for item in value:
+            _check_arrays(types, array[1], item)
+    elif isinstance(value, dict):
+        for field in types.get(kind, ()):
+            _check_arrays(types, field["type"], value.get(field["name"]))

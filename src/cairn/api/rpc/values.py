@@ -1,7 +1,7 @@
 """How JSON-RPC writes values: quantities, bytes, addresses, hashes, and what a parameter must look like."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -108,6 +108,25 @@ def parse_flag(value: object, what: str) -> bool:
         return False
     if not isinstance(value, bool):
         raise InvalidParams(f"{what}: expected true or false")
+    return value
+
+
+def parse_fields(value: object, what: str, known: Collection[str] | None = None) -> dict[str, Any]:
+    """The members of an object, or of none, but for those that are null."""
+    if not isinstance(value, dict | None):
+        raise InvalidParams(f"{what}: expected an object")
+    fields = {name: member for name, member in (value or {}).items() if member is not None}
+    for name in fields:
+        if known is not None and name not in known:
+            raise InvalidParams(f"{what}: {name[:80]!a} is not a field of a {what}")
+    return fields
+
+
+def parse_list(fields: dict[str, Any], name: str) -> list[Any]:
+    """One of the fields; an empty list when it is not there."""
+    value = fields.get(name, [])
+    if not isinstance(value, list):
+        raise InvalidParams(f"{name}: expected a list")
     return value
 
 

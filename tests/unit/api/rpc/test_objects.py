@@ -5,6 +5,7 @@ from eth_account import Account as Wallet
 from cairn.api.rpc.objects import (
     BlockPlace,
     block_object,
+    head_object,
     header_object,
     pending_block_object,
     receipt_object,
@@ -62,6 +63,16 @@ def test_a_block_is_its_header_and_its_transactions() -> None:
     assert block["baseFeePerGas"] == hex(10**9)
     assert (block["number"], block["timestamp"], block["gasUsed"]) == ("0x7", hex(1_700_000_000), hex(42_000))
     assert block["hash"] == "0x" + HASH.hex()
+
+
+def test_a_head_is_told_with_null_for_what_later_headers_have() -> None:
+    head = head_object(HASH, HEADER)
+    assert {name for name, value in head.items() if value is None} == {
+        "withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash",
+    }  # fmt: skip
+    assert head.items() >= header_object(HASH, HEADER).items()
+    # The schema of blocks has no null in these places.
+    assert None not in block_object(HASH, HEADER, []).values()
 
 
 def test_what_only_mining_decides_is_null() -> None:

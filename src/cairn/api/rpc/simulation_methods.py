@@ -1,0 +1,174 @@
+"""`eth_simulateV1`: transfers in blocks that are only tried, on top of one that there is. Nothing of it is kept."""
+
+import msgspec
+
+from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.errors import InvalidParams, RpcError, rpc_error_of
+from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
+from cairn.api.rpc.values import (
+    Params,
+    check_count,
+    data,
+    given,
+    parse_account,
+    parse_block,
+    parse_fields,
+    parse_flag,
+    parse_list,
+    parse_quantity,
+    quantity,
+)
+from cairn.api.server.yielding import in_turns
+from cairn.domain import errors
+from cairn.domain.errors import NodeError, TxRejected
+from cairn.domain.headers import block_hash
+from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.transition import Ledger
+from cairn.domain.txs import unsigned_tx
+from cairn.domain.types import (
+    MAX_UINT64,
+    MAX_UINT256,
+    TRANSFER_GAS,
+    ZERO_ADDRESS,
+    ZERO_HASH,
+    Account,
+    Address,
+    BlockHash,
+    Header,
+    Rules,
+    Tx,
+)
+
+MOST_BLOCKS = 256
+"""As in geth."""
+TURN_ITEMS = 20
+"""Transfers that are tried before other requests get their turn."""
+FLAGS = ("validation", "traceTransfers", "returnFullTransactions")
+PARTS = ("blockOverrides", "stateOverrides", "calls")
+BLOCK_FIELDS = ("time", "gasLimit", "feeRecipient", "baseFeePerGas")
+CODES: dict[type[NodeError], int] = {
+    errors.NonceTooLow: -38010,
+    errors.NonceTooHigh: -38011,
+    errors.GasPriceTooLow: -38012,
+    errors.GasTooLow: -38013,
+    errors.InsufficientFunds: -38014,
+    errors.GasTooHigh: -38015,
+}
+"""geth's, of this method alone; and three more."""
+BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
+
+
+class SimulationMethods:
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def methods(self) -> dict[str, Handler]:
+        return {"eth_simulateV1": self.simulate}
+
+    async def simulate(self, params: Params) -> list[Json]:
+        check_count(params, 1, 2)
+        asked = parse_fields(params[0], "simulation", ("blockStateCalls", *FLAGS))
+        is_strict, traces, full = (parse_flag(asked.get(name), name) for name in FLAGS)
+        blocks = [parse_fields(each, "block", PARTS) for each in parse_list(asked, "blockStateCalls")]
+        if not blocks:
+            raise InvalidParams("empty input")
+        if len(blocks) > MOST_BLOCKS:
+            raise RpcError(TOO_MANY, "too many blocks")
+        height = await self._chain.state_height(parse_block(given(params, 1), "block"))
+        state = TriedState(self._chain, height)
+        parent_hash, parent = self._chain.view.get_header(height)
+        # Without validation geth lets everybody send for nothing, unless the caller names a base fee.
+        base_fee = parent.base_fee if is_strict else 0
+        shown: list[Json] = []
+        for block in blocks:
+            state.override(block)
+            header = next_header(parent_hash, parent, block, base_fee)
+            txs = await state.try_calls(block, header, is_strict)
+            root = tx_root([tx.hash for tx in txs])
+            parent = msgspec.structs.replace(header, tx_root=root, gas_used=TRANSFER_GAS * len(txs))
+            parent_hash = block_hash(parent)
+            shown.append(simulated_block(parent_hash, parent, txs, traces, full))
+        return shown
+
+
+def named_number(fields: Json, name: str, otherwise: int, maximum: int = MAX_UINT64) -> int:
+    return parse_quantity(fields[name], name, maximum) if name in fields else otherwise
+
+
+def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: int) -> Header:
+    """Without what follows from its transactions; a state root is only computed for blocks that are made."""
+    named = parse_fields(block.get("blockOverrides"), "block override", BLOCK_FIELDS)
+    timestamp = named_number(named, "time", parent.timestamp + 1)
+    if timestamp < parent.timestamp:
+        raise RpcError(TIME_NOT_IN_ORDER, f"block timestamps must be in order: {timestamp} < {parent.timestamp}")
+    return Header(
+        height=parent.height + 1,
+        previous_hash=parent_hash,
+        timestamp=timestamp,
+        tx_root=EMPTY_ROOT,
+        state_root=ZERO_HASH,
+        gas_used=0,
+        proposer=parse_account(named["feeRecipient"], "feeRecipient") if "feeRecipient" in named else parent.proposer,
+        chain_id=parent.chain_id,
+        gas_limit=named_number(named, "gasLimit", parent.gas_limit),
+        base_fee=named_number(named, "baseFeePerGas", base_fee, MAX_UINT256),
+    )
+
+
+class TriedState:
+    """The accounts as of a block, but for what was overridden and what the tried transfers did."""
+
+    def __init__(self, chain: Chain, height: int) -> None:
+        self._chain = chain
+        self._height = height
+        self._accounts: dict[Address, Account] = {}
+
+    def account(self, address: Address) -> Account:
+        return self._accounts.get(address) or self._chain.view.account_at(address, self._height)
+
+    def override(self, block: Json) -> None:
+        for name, value in parse_fields(block.get("stateOverrides"), "state overrides").items():
+            address = parse_account(name, "state overrides")
+            fields, before = parse_fields(value, "state override", ("balance", "nonce")), self.account(address)
+            balance = named_number(fields, "balance", before.balance, MAX_UINT256)
+            self._accounts[address] = Account(balance, named_number(fields, "nonce", before.nonce))
+
+    async def try_calls(self, block: Json, header: Header, is_strict: bool) -> list[Tx]:
+        """The transfers that the block would hold. Raises `RpcError` when one of them could not be in it."""
+        ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
+        txs: list[Tx] = []
+        async for call in in_turns(parse_list(block, "calls"), TURN_ITEMS):
+            if ledger.is_full:
+                raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}")
+            tx = transfer_of(call, ledger, header, is_strict)
+            try:
+                ledger.apply(tx)
+            except TxRejected as refused:
+                raise RpcError(CODES[type(refused)], rpc_error_of(refused).message) from None
+            txs.append(tx)
+        self._accounts.update((address, after) for address, _, after in ledger.close(header.proposer))
+        return txs
+
+
+def transfer_of(given: object, ledger: Ledger, header: Header, is_strict: bool) -> Tx:
+    """A call without a price pays the base fee, and only validation looks at a nonce."""
+    kind, call = type_to_sign(given), parse_call(given, header.chain_id)
+    sender = call.sender or ZERO_ADDRESS
+    draft = draft_to_sign(call, sender, kind, header.base_fee)
+    if call.nonce is None or not is_strict:
+        draft = msgspec.structs.replace(draft, nonce=ledger.account(sender).nonce)
+    return unsigned_tx(draft, header.chain_id)
+
+
+def simulated_block(own_hash: BlockHash, header: Header, txs: list[Tx], traces: bool, full: bool) -> Json:
+    calls, shown, logged = [], [], 0
+    for position, tx in enumerate(txs):
+        place = BlockPlace(own_hash, header, position)
+        logs = [transfer_log(tx, place, logged)] if traces and tx.value else []
+        logged += len(logs)
+        gas = quantity(TRANSFER_GAS)
+        calls.append({"returnData": "0x", "logs": logs, "gasUsed": gas, "maxUsedGas": gas, "status": "0x1"})
+        shown.append(transaction_object(tx, header.chain_id, place) if full else data(tx.hash))
+    return block_object(own_hash, header, shown) | {"calls": calls}

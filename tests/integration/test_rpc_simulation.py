@@ -1,0 +1,198 @@
+"""Transfers that are only tried, on a node in process."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rlp
+from eth_account import Account as Wallet
+from eth_utils.crypto import keccak
+
+from tests.support.core_fixtures import ACCOUNTS, GWEI
+from tests.support.rest_node import RestNode, run_on_node
+from tests.support.rpc_node import answer_of, call, refusal
+
+ALICE, BOB = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
+CAROL, DAVE = "0x" + "ca" * 20, "0x" + "da" * 20
+FEE = 21_000 * GWEI
+PAYMENT = {"from": ALICE, "to": CAROL, "value": "0x7"}
+
+
+def payload(*blocks: dict[str, Any], **flags: object) -> dict[str, Any]:
+    return {"blockStateCalls": list(blocks), **flags}
+
+
+def paid(*calls: dict[str, Any], **parts: object) -> dict[str, Any]:
+    return {"calls": list(calls), **parts}
+
+
+REFUSED = [
+    ({}, -32602, "empty input"),
+    (payload(), -32602, "empty input"),
+    ({"blockStateCalls": {}}, -32602, "blockStateCalls: expected a list"),
+    (payload({"call": []}), -32602, "block: 'call' is not a field of a block"),
+    (payload({"calls": {}}), -32602, "calls: expected a list"),
+    (payload({"calls": [5]}), -32602, "transaction: expected an object"),
+    (payload(paid(), validation=1), -32602, "validation: expected true or false"),
+    (payload(paid(), tracing=True), -32602, "simulation: 'tracing' is not a field of a simulation"),
+    (payload(*[{}] * 257), -38026, "too many blocks"),
+    (payload(paid(blockOverrides={"time": "0x1"})), -38021, "block timestamps must be in order: 1 < "),
+    (payload(paid(blockOverrides={"number": "0x9"})), -32602, "block override: 'number' is not a field"),
+    (payload(paid(stateOverrides={BOB: {"code": "0x"}})), -32602, "state override: 'code' is not a field"),
+    (payload(paid(stateOverrides={"0x1": {}})), -32602, "state overrides: "),
+    (payload(paid(PAYMENT, blockOverrides={"gasLimit": "0x5207"})), -38015, "block gas limit reached"),
+    (payload(paid(PAYMENT | {"gas": hex(10**9)})), -38015, "exceeds block gas limit"),
+    (payload(paid(PAYMENT | {"gas": "0x5207"})), -38013, "intrinsic gas too low"),
+    (payload(paid(PAYMENT | {"nonce": "0x1"}), validation=True), -38011, "nonce too high"),
+    (payload(paid(PAYMENT, PAYMENT | {"nonce": "0x0"}), validation=True), -38010, "nonce too low"),
+    (payload(paid(PAYMENT | {"maxFeePerGas": "0x1"}), validation=True), -38012, "transaction underpriced: max fee"),
+    (payload(paid({"from": ALICE, "data": "0x00"})), -32000, "calls with data are not supported"),
+    (payload(paid({"from": ALICE})), -32000, "contract creation is not supported"),
+    (payload(paid({"from": DAVE, "to": BOB, "value": "0x1"})), -38014, "insufficient funds"),
+]
+
+
+async def calls_of(node: RestNode, *asked: Any) -> list[Sequence[Any]]:
+    """The results of the calls of each block."""
+    return [block["calls"] for block in await call(node, "eth_simulateV1", *asked)]
+
+
+def test_a_transfer_is_tried_and_nothing_happens(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        head = await call(node, "eth_getBlockByNumber", "latest", False)
+        (block,) = await call(node, "eth_simulateV1", payload(paid(PAYMENT), validation=True), "latest")
+        (result,) = block["calls"]
+        assert result == {
+            "returnData": "0x", "logs": [], "gasUsed": "0x5208", "maxUsedGas": "0x5208", "status": "0x1",
+        }  # fmt: skip
+        assert (block["number"], block["parentHash"]) == ("0x1", head["hash"])
+        assert int(block["timestamp"], 16) == int(head["timestamp"], 16) + 1
+        assert (block["gasUsed"], block["baseFeePerGas"]) == ("0x5208", hex(GWEI))
+        assert len(block["transactions"]) == 1
+        # No block was made, nothing is pending, and nobody has paid.
+        assert await call(node, "eth_blockNumber") == "0x0"
+        assert await call(node, "eth_getBalance", CAROL, "pending") == "0x0"
+        assert await call(node, "eth_getTransactionCount", ALICE, "pending") == "0x0"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_what_one_transfer_brings_the_next_can_spend(tmp_path: Path) -> None:
+    onward = {"from": CAROL, "to": DAVE, "value": "0x7"}
+
+    async def scenario(node: RestNode) -> None:
+        results = await calls_of(node, payload(paid(PAYMENT, onward), paid({"from": DAVE, "to": BOB, "value": "0x7"})))
+        assert [len(each) for each in results] == [2, 1]
+        code, message = await refusal(node, "eth_simulateV1", payload(paid(PAYMENT, onward, onward)))
+        assert code == -38014
+        assert message.startswith("insufficient funds for gas * price + value: the transfer costs 7")
+        # With validation the fee must be paid as well, of what came with the payment.
+        enough = PAYMENT | {"value": hex(7 + FEE)}
+        await calls_of(node, payload(paid(enough, onward), validation=True))
+        short = PAYMENT | {"value": hex(6 + FEE)}
+        assert (await refusal(node, "eth_simulateV1", payload(paid(short, onward), validation=True)))[0] == -38014
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_accounts_and_blocks_are_as_the_caller_says(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        rich = {DAVE: {"balance": hex(9 + 2 * 21_000 * 10), "nonce": "0x5"}}
+        named = {"baseFeePerGas": "0xa", "gasLimit": hex(42_000), "feeRecipient": CAROL, "time": hex(2**33)}
+        pay = {"from": DAVE, "to": BOB, "value": "0x4", "maxFeePerGas": "0xa"}
+        first = paid(pay, pay, stateOverrides=rich, blockOverrides=named)
+        block, after = await call(
+            node, "eth_simulateV1", payload(first, paid(), validation=True, returnFullTransactions=True)
+        )
+        assert [int(tx["nonce"], 16) for tx in block["transactions"]] == [5, 6]
+        assert (block["baseFeePerGas"], block["gasLimit"], block["miner"]) == ("0xa", hex(42_000), CAROL)
+        assert (block["timestamp"], after["timestamp"]) == (hex(2**33), hex(2**33 + 1))
+        assert (after["parentHash"], after["baseFeePerGas"]) == (block["hash"], hex(GWEI))
+        # One coin is left, and the fees are there for whom the block names.
+        last = {"from": DAVE, "to": BOB, "value": "0x1"}
+        fees = {"from": CAROL, "to": BOB, "value": hex(2 * 21_000 * 10)}
+        free = paid(blockOverrides={"baseFeePerGas": "0x0"})
+        await calls_of(node, payload(first, free | {"calls": [last, fees]}, validation=True))
+        too_much = free | {"calls": [last, last]}
+        assert (await refusal(node, "eth_simulateV1", payload(first, too_much, validation=True)))[0] == -38014
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_coins_that_move_are_told_as_geth_tells_them(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        nothing = PAYMENT | {"value": "0x0"}
+        (block,) = await call(
+            node, "eth_simulateV1", payload(paid(PAYMENT, nothing, PAYMENT | {"to": DAVE}), traceTransfers=True)
+        )
+        first, none, second = (result["logs"] for result in block["calls"])
+        assert none == []
+        assert first[0] == {
+            "address": "0x" + "ee" * 20,
+            "topics": [
+                "0x" + keccak(text="Transfer(address,address,uint256)").hex(),
+                "0x" + "00" * 12 + ALICE[2:],
+                "0x" + "00" * 12 + CAROL[2:],
+            ],
+            "data": "0x" + "00" * 31 + "07",
+            "blockNumber": block["number"],
+            "blockHash": block["hash"],
+            "blockTimestamp": block["timestamp"],
+            "transactionHash": block["transactions"][0],
+            "transactionIndex": "0x0",
+            "logIndex": "0x0",
+            "removed": False,
+        }
+        assert (second[0]["logIndex"], second[0]["transactionIndex"]) == ("0x1", "0x2")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_a_tried_transaction_is_the_one_that_would_be_signed(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        tried = PAYMENT | {"maxFeePerGas": hex(2 * GWEI), "maxPriorityFeePerGas": hex(5), "gas": hex(30_000)}
+        asked = payload(paid(tried), validation=True, returnFullTransactions=True)
+        ((tx,),) = [block["transactions"] for block in await call(node, "eth_simulateV1", asked)]
+        assert (tx["type"], tx["from"], tx["gasPrice"]) == ("0x2", ALICE, hex(GWEI + 5))
+        unsigned = [1337, 0, 5, 2 * GWEI, 30_000, bytes.fromhex(CAROL[2:]), 7, b"", []]
+        assert tx["hash"] == "0x" + keccak(b"\x02" + rlp.encode([*unsigned, 0, 0, 0])).hex()
+        signed = Wallet.sign_transaction(
+            {
+                "chainId": 1337, "nonce": 0, "maxPriorityFeePerGas": 5, "maxFeePerGas": 2 * GWEI,
+                "gas": 30_000, "to": bytes.fromhex(CAROL[2:]), "value": 7,
+            },
+            b"\x01" * 32,
+        )  # fmt: skip
+        assert rlp.decode(bytes(signed.raw_transaction)[1:])[:9] == rlp.decode(rlp.encode(unsigned))
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_it_starts_from_any_block(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        await call(node, "eth_sendTransaction", PAYMENT | {"to": BOB})
+        node.mine()
+        for block, number, nonce in (("earliest", "0x1", "0x0"), ("latest", "0x2", "0x1")):
+            asked = payload(paid(PAYMENT), validation=True, returnFullTransactions=True)
+            (tried,) = await call(node, "eth_simulateV1", asked, block)
+            assert (tried["number"], tried["transactions"][0]["nonce"]) == (number, nonce)
+        assert (await refusal(node, "eth_simulateV1", payload(paid()), "0x9"))[1] == "header not found"
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_what_could_not_be_is_refused(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        for asked, code, begins in REFUSED:
+            found, message = await refusal(node, "eth_simulateV1", asked)
+            assert (found, message[: len(begins)]) == (code, begins)
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_without_validation_a_nonce_is_not_looked_at(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        answer = await answer_of(node, "eth_simulateV1", payload(paid(PAYMENT | {"nonce": "0x9"})))
+        assert answer["result"][0]["calls"][0]["status"] == "0x1"
+
+    run_on_node(tmp_path, scenario)
