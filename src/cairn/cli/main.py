@@ -2,7 +2,6 @@
 
 import ipaddress
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from cairn.cli.network.testnet import make_testnet
 from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
 from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChain, build_dev_chain
 from cairn.cli.node.engine_choice import settle_engine
-from cairn.cli.node.home import Home, build_genesis, read_address
+from cairn.cli.node.home import Home, build_genesis, random_chain_id, read_address
 from cairn.cli.node.narration import Gate, Json, Narrator, Text, Wording
 from cairn.cli.node.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
@@ -195,8 +194,7 @@ def init(
 ) -> None:
     """Make a home directory: genesis.json with the chain's rules, cairn.toml with every setting explained."""
     with reported_errors():
-        # A chain id of one's own is what keeps another chain's transactions from being valid here.
-        chosen_id = secrets.randbelow(2**31) + 2**20 if chain_id is None else chain_id
+        chosen_id = random_chain_id() if chain_id is None else chain_id
         genesis = build_genesis(chosen_id, gas_price, block_gas_limit, alloc or [])
         home = Home(directory)
         chosen_proposer = None if proposer is None else read_address(proposer, "--proposer")

@@ -1,9 +1,9 @@
-"""How long a WebSocket's client may keep the node waiting: to read what was written, and to answer a ping."""
+"""How long a WebSocket's client may keep the node waiting: to read what was written, to answer a ping, and to leave."""
 
 import asyncio
 import os
 from asyncio import TimerHandle
-from collections.abc import Callable
+from typing import Protocol
 
 from websockets.frames import CloseCode
 from websockets.server import ServerProtocol
@@ -15,15 +15,22 @@ PONG_TIMEOUT_S = 20.0
 """How long a client may take to answer a ping."""
 
 
-class Deadlines:
-    """Of one socket. A client that misses one is sent away with `close`."""
+class Socket(Protocol):
+    """What a client that misses a deadline loses."""
 
-    def __init__(
-        self, frames: ServerProtocol, write: Callable[[bytes], None], close: Callable[[int, str], None]
-    ) -> None:
+    transport: asyncio.Transport
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self, code: int, reason: str) -> None: ...
+
+
+class Deadlines:
+    """Of one socket. A client that misses one is sent away with a close frame, and is cut off if it does not leave."""
+
+    def __init__(self, frames: ServerProtocol, socket: Socket) -> None:
         self._frames = frames
-        self._write = write
-        self._close = close
+        self._socket = socket
         self._ping_interval_s = self._stall_timeout_s = 0.0
         self._stall_timer: Countdown | None = None
         """Runs while the buffer is full."""
@@ -33,12 +40,15 @@ class Deadlines:
         self._pong_timer: Countdown | None = None
         self._ping_payload = b""
         self._pinged_at = 0.0
+        self._linger_timer: TimerHandle | None = None
+        """Runs once the client is to leave."""
 
     def limit(self, settings: Settings) -> None:
         self._ping_interval_s = settings.ws_ping_interval_s
         self._stall_timeout_s = settings.ws_stall_timeout_s
 
     def stop(self) -> None:
+        """All but the one to leave."""
         for timer in (self._stall_timer, self._ping_timer, self._pong_timer):
             if timer is not None:
                 timer.cancel()
@@ -58,7 +68,7 @@ class Deadlines:
 
     def _stalled(self) -> None:
         self._stall_timer = None
-        self._close(CloseCode.TRY_AGAIN_LATER, "too slow: reconnect with fromHeight")
+        self._socket.close(CloseCode.TRY_AGAIN_LATER, "too slow: reconnect with fromHeight")
 
     # To answer a ping.
 
@@ -72,7 +82,7 @@ class Deadlines:
     def _ping(self) -> None:
         self._ping_payload = os.urandom(4)
         self._frames.send_ping(self._ping_payload)
-        self._write(b"".join(self._frames.data_to_send()))
+        self._socket.write(b"".join(self._frames.data_to_send()))
         self._await_pong()
 
     def _await_pong(self) -> None:
@@ -87,7 +97,7 @@ class Deadlines:
             # The ping waits behind the data of a long replay. The stall limit finds a client that does not read.
             self._await_pong()
             return
-        self._close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight")
+        self._socket.close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight")
 
     def take_pong(self, payload: bytes) -> None:
         if self._pong_timer is None or payload != self._ping_payload:
@@ -97,3 +107,19 @@ class Deadlines:
         self._pong_timer = None
         took_s = asyncio.get_running_loop().time() - self._pinged_at
         self._ping_in(max(0.0, self._ping_interval_s - took_s))
+
+    # To leave.
+
+    @property
+    def is_lingering(self) -> bool:
+        return self._linger_timer is not None
+
+    def linger(self, seconds: float) -> None:
+        """Cut the client off unless it has left by then."""
+        self.end_linger()
+        self._linger_timer = asyncio.get_running_loop().call_later(seconds, self._socket.transport.abort)
+
+    def end_linger(self) -> None:
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None

@@ -6,7 +6,6 @@ behind it (`websocket_session`) writes whole frames to the connection, and never
 
 import asyncio
 import socket
-from asyncio import TimerHandle
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -48,7 +47,7 @@ class EventsProtocol(asyncio.Protocol):
         self._frames = ServerProtocol(max_size=lane.max_message_bytes)
         self._messages = MessageReader()
         self._session = Session(self)
-        self._deadlines = Deadlines(self._frames, self.write, self.close)
+        self._deadlines = Deadlines(self._frames, self)
         self.refusal: NodeError | None = None
         """Why the request is no WebSocket handshake; the application must refuse it."""
         self._response: Response | None = None
@@ -63,7 +62,6 @@ class EventsProtocol(asyncio.Protocol):
         self.writable.set()
         self._is_reading = True
         self._resume_listener: Callable[[], None] = lambda: None
-        self._abort_timer: TimerHandle | None = None
 
     # For the endpoint and the hub.
 
@@ -105,7 +103,7 @@ class EventsProtocol(asyncio.Protocol):
         """Write the close frame, end the application, and read on (discarding) until the client closes too."""
         self.transport.write(b"".join(self._frames.data_to_send()))
         self._end_session()
-        self._abort_in(linger_s)
+        self._deadlines.linger(linger_s)
         self.resume_reading()
 
     def _end_session(self) -> None:
@@ -114,11 +112,6 @@ class EventsProtocol(asyncio.Protocol):
         self._deadlines.stop()
         self._session.disconnect()
         self.writable.set()
-
-    def _abort_in(self, seconds: float) -> None:
-        if self._abort_timer is not None:
-            self._abort_timer.cancel()
-        self._abort_timer = asyncio.get_running_loop().call_later(seconds, self.transport.abort)
 
     # The connection.
 
@@ -131,8 +124,7 @@ class EventsProtocol(asyncio.Protocol):
         if self._place is not None:
             self._place.give_up()
         self._end_session()
-        if self._abort_timer is not None:
-            self._abort_timer.cancel()
+        self._deadlines.end_linger()
 
     def eof_received(self) -> None:
         # The transport now closes once its buffer is empty, which may be never: let the application end before.
@@ -145,7 +137,7 @@ class EventsProtocol(asyncio.Protocol):
             self.close(CloseCode.GOING_AWAY, "the node is stopping")
         else:
             self.refuse(ShuttingDown("the node is stopping"))
-        self._abort_in(SHUTDOWN_LINGER_S)
+        self._deadlines.linger(SHUTDOWN_LINGER_S)
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -267,15 +259,15 @@ class EventsProtocol(asyncio.Protocol):
         if not self.close_sent and not self.transport.is_closing():
             self.transport.write(self._lane.response(status, [*headers, CLOSE], body))
             self.transport.close()
-            self._abort_in(LINGER_S)
+            self._deadlines.linger(LINGER_S)
         self._end_session()
 
     def end(self) -> None:
         if not self.close_sent:
             self.transport.close()
         # However it ended, a peer that takes nothing any more must not keep the connection.
-        if self in self._lane.connections and self._abort_timer is None:
-            self._abort_in(LINGER_S)
+        if self in self._lane.connections and not self._deadlines.is_lingering:
+            self._deadlines.linger(LINGER_S)
 
 
 def _refusal_of(failure: Exception | None, method: str) -> NodeError:

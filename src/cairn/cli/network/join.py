@@ -12,6 +12,7 @@ import typer
 
 from cairn.cli.network.homes import COMETBFT_DIRECTORY, LOOPBACK, Site, write_home
 from cairn.cli.node.home import Home
+from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cli.shared.report import reported_errors
 from cairn.cometbft import CometBFT, TomlValue, find_binary
@@ -54,12 +55,7 @@ def join(
             metavar="HOST:PORT,...",
         ),
     ] = None,
-    cometbft_binary: Annotated[
-        str,
-        typer.Option(
-            help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False
-        ),
-    ] = "",
+    cometbft_binary: CometbftBinary = "",
 ) -> None:
     """Make the home directory of a full node that joins a network. Needs the network's genesis and a peer."""
     with reported_errors():

@@ -1,6 +1,5 @@
 """`cairn testnet`: make the homes of a whole network, and run it."""
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,8 @@ import typer
 
 from cairn.cli.network.homes import Site, make_network, plan_sites
 from cairn.cli.network.running import run_network
-from cairn.cli.node.home import build_genesis, read_address
+from cairn.cli.node.home import build_genesis, random_chain_id, read_address
+from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.report import reported_errors, warn
 from cairn.cometbft import CometBFT, find_binary
 from cairn.config import Settings
@@ -23,7 +23,28 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 MOST_VALIDATORS = 100
 DEV_ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
 
-_MANY = "May be repeated."
+# Options that may be repeated.
+Balances = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A first balance, in wei or as 1000coins; dev accounts unless given. May be repeated.",
+        metavar="ADDRESS=AMOUNT",
+    ),
+]
+Administrators = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Administrator, who may change the validators; three dev accounts unless given. May be repeated.",
+        metavar="ADDRESS",
+    ),
+]
+FeeRecipients = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Account for the fees of a validator's blocks: one for all, or one each. Without it they are lost.",
+        metavar="ADDRESS",
+    ),
+]
 
 
 def make_testnet(
@@ -44,36 +65,13 @@ def make_testnet(
     chain_id: Annotated[
         int | None, typer.Option(help="A dev chain's unless given; a random one with --alloc.", metavar="N")
     ] = None,
-    alloc: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"A first balance, in wei or as 1000coins; dev accounts unless given. {_MANY}",
-            metavar="ADDRESS=AMOUNT",
-        ),
-    ] = None,
-    admin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Administrator, who may change the validators; three dev accounts unless given. {_MANY}",
-            metavar="ADDRESS",
-        ),
-    ] = None,
+    alloc: Balances = None,
+    admin: Administrators = None,
     threshold: Annotated[
         int | None, typer.Option(help="How many administrators must sign; more than half unless given.", metavar="N")
     ] = None,
-    fee_recipient: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Account for the fees of a validator's blocks: one for all, or one each. Without it they are lost.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    cometbft_binary: Annotated[
-        str,
-        typer.Option(
-            help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False
-        ),
-    ] = "",
+    fee_recipient: FeeRecipients = None,
+    cometbft_binary: CometbftBinary = "",
     run: Annotated[
         bool,
         typer.Option(
@@ -106,7 +104,7 @@ def choose_genesis(chain_id: int | None, alloc: Sequence[str], admins: Admins) -
     """A genesis with the current time, with dev accounts unless others are given. Its validators are added later."""
     dev = dev_genesis()
     if chain_id is None:
-        chain_id = secrets.randbelow(2**31) + 2**20 if alloc else dev.chain_id
+        chain_id = random_chain_id() if alloc else dev.chain_id
     genesis = build_genesis(chain_id, GWEI, 10_000 * TRANSFER_GAS, alloc)
     balances = genesis.alloc if alloc else dev.alloc
     return msgspec.structs.replace(genesis, alloc=balances, admins=admins)

@@ -1,5 +1,6 @@
 """A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/."""
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,11 @@ class Home:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+
+
+def random_chain_id() -> int:
+    """A chain id of one's own is what keeps another chain's transactions from being valid here."""
+    return secrets.randbelow(2**31) + 2**20
 
 
 def build_genesis(chain_id: int, gas_price: int, block_gas_limit: int, alloc: Sequence[str]) -> Genesis:

@@ -95,6 +95,10 @@ PasswordFile = Annotated[
         show_default=False,
     ),
 ]
+CometbftBinary = Annotated[
+    str,
+    typer.Option(help="Path of the cometbft program; searched for unless given.", metavar="TEXT", show_default=False),
+]
 
 
 def keystore_in(directory: Path | None) -> Keystore:
