@@ -47,7 +47,7 @@ _UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     response: httpx.Response
     was_repeated: bool
     """Whether an earlier attempt may have been accepted."""
@@ -144,7 +144,7 @@ class Transport:
         repeat: Repeat = "always",
         deadline: Deadline | None = None,
         held_s: float = 0.0,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Retry until there is an answer that a retry would not change, or until the deadline."""
         deadline = deadline or Deadline(self.timeout_s)
         was_repeated = False
@@ -157,7 +157,7 @@ class Transport:
                 async with _within(whole_s, self.url):
                     response = await self._exchange(method, path, body, query, silence_s)
                 if response.is_success:
-                    return Answer(response, was_repeated)
+                    return HttpAnswer(response, was_repeated)
                 raise _refusal(response)
             except (ApiError, NodeUnreachable) as failure:
                 was_repeated = _noted(failure, was_repeated)

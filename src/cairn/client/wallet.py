@@ -48,7 +48,7 @@ NONCE_ATTEMPTS = 5
 _TAKEN = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
 
 
-class Node(Protocol):
+class WalletNode(Protocol):
     """The methods of the client that a wallet uses."""
 
     async def chain(self) -> Chain: ...
@@ -111,7 +111,7 @@ class AsyncWallet:
     next one. That is slower than sharing one wallet.
     """
 
-    def __init__(self, node: Node, account: Account) -> None:
+    def __init__(self, node: WalletNode, account: Account) -> None:
         self._node = node
         self._account = account
         self._chain: Chain | None = None

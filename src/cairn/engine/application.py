@@ -10,7 +10,7 @@ from cairn.domain.types import Address, BlockHash, Header, Rules, Tx
 from cairn.feed.feed import Feed
 
 
-class Chain(StateView, Protocol):
+class CommittedChain(StateView, Protocol):
     """The newest block, the state after it, and the one way to add to them."""
 
     @property
@@ -30,7 +30,7 @@ class Chain(StateView, Protocol):
 
 
 class Application:
-    def __init__(self, chain: Chain, feed: Feed) -> None:
+    def __init__(self, chain: CommittedChain, feed: Feed) -> None:
         self._chain = chain
         self._feed = feed
         self._finalized: BlockOutcome | None = None

@@ -53,7 +53,7 @@ class DevState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far the chain's clock is ahead of the machine's."""
 
 
-class Chain(Protocol):
+class CopyableChain(Protocol):
     def checkpoint(self, path: Path) -> None:
         """Copy the chain as of now to `path`, which must not exist."""
 
@@ -70,7 +70,7 @@ class DevDirectory:
         """Put on disk how far the chain's clock is ahead: its time must not stand still after a restart."""
         self._change(offset_s=offset_s)
 
-    def take_snapshot(self, chain: Chain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
+    def take_snapshot(self, chain: CopyableChain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
         `up_s` is how long the node has been up, from which the waiting of what is pending is counted.

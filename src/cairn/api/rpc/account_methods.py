@@ -2,7 +2,7 @@
 
 import re
 
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import check_call
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError, rpc_error_of
@@ -27,7 +27,7 @@ _KEY = re.compile(r"(0[xX])?([0-9a-fA-F]*)")
 
 
 class StateMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
     def methods(self) -> dict[str, Handler]:

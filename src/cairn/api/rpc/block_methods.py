@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from cairn.api.chain_reads import split_hashes
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.objects import (
     BlockPlace,
@@ -38,7 +38,7 @@ PENDING_SHOWN = 1_000
 
 
 class ReadingMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._view = chain.view
 

@@ -7,7 +7,7 @@ from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, P
 from cairn.domain.types import Account, Address, Tx, TxHash
 
 
-class Chain:
+class RpcChain:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self.gateway = gateway
         self.view = view

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
 from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_fields, parse_quantity, quantity
 from cairn.domain.codec import type_not_supported
@@ -29,7 +29,7 @@ NO_CONTRACTS = "this chain moves coins and has no contracts"
 NO_CREATION = f"contract creation is not supported: {NO_CONTRACTS}"
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallObject(msgspec.Struct, frozen=True):
     sender: Address | None
     to: Address
     value: int
@@ -40,7 +40,7 @@ class Call(msgspec.Struct, frozen=True):
     nonce: int | None
 
 
-def parse_call(given: object, chain_id: int) -> Call:
+def parse_call(given: object, chain_id: int) -> CallObject:
     """Raises `RpcError` with the reason when it is no plain transfer."""
     fields = parse_fields(given, "transaction", KNOWN)
     _refuse_data(fields)
@@ -57,7 +57,7 @@ def parse_call(given: object, chain_id: int) -> Call:
     if gas_price is not None and not (max_fee is max_tip is None):
         message = "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"
         raise refusal(message, InvalidField.code)
-    return Call(
+    return CallObject(
         sender=parse_account(fields["from"], "from") if "from" in fields else None,
         to=parse_account(fields["to"], "to"),
         value=number("value", MAX_UINT256) or 0,
@@ -105,7 +105,7 @@ def _refused(refused: InvalidField) -> RpcError:
     return refusal(refused.why, refused.code)
 
 
-def draft_to_sign(call: Call, sender: Address, kind: int, base_fee: int) -> Draft:
+def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -> Draft:
     """Raises `RpcError` when its prices do not fit its type."""
     try:
         terms = price_terms(kind, call.gas_price, call.max_fee, call.max_tip, base_fee)
@@ -120,7 +120,7 @@ def draft_to_sign(call: Call, sender: Address, kind: int, base_fee: int) -> Draf
     )
 
 
-async def check_call(chain: Chain, given: object, block: BlockName) -> None:
+async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
     """Raises `RpcError` when it is no plain transfer, or its sender could not pay for it."""
     call = parse_call(given, chain.info.chain_id)
     if call.gas is not None and call.gas < TRANSFER_GAS:

@@ -1,7 +1,7 @@
 """What anvil, hardhat and ganache let a developer do, under the names that their tools call. On dev chains only."""
 
 import cairn
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import InvalidParams, MethodNotFound, refusal
 from cairn.api.rpc.objects import Json
@@ -20,7 +20,7 @@ _MINED = "0x0"
 """What the others answer to `evm_mine`, whatever happened."""
 
 
-def on_dev_chains(chain: Chain, handlers: dict[str, Handler]) -> dict[str, Handler]:
+def on_dev_chains(chain: RpcChain, handlers: dict[str, Handler]) -> dict[str, Handler]:
     """The same methods, which on any other chain are as if they were not there."""
 
     def guard(name: str, handler: Handler) -> Handler:
@@ -37,7 +37,7 @@ def on_dev_chains(chain: Chain, handlers: dict[str, Handler]) -> dict[str, Handl
 class DevMethods:
     """Each is as if it were not there on a chain that is no dev chain."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._gateway = chain.gateway
 

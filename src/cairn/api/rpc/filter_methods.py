@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 
 from cairn.api.chain_view import reverted_meanwhile
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
@@ -23,7 +23,7 @@ asking_client: ContextVar[str] = ContextVar("asking_client", default="")
 class FilterMethods:
     """The core keeps the filters: a client's next request may come to another worker."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._gateway = chain.gateway
 

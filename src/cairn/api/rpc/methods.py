@@ -3,7 +3,7 @@
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.account_methods import StateMethods
 from cairn.api.rpc.block_methods import ReadingMethods
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dev_methods import DevMethods
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import METHOD_NOT_FOUND, RpcError
@@ -21,7 +21,7 @@ from cairn.core.gateway import CoreGateway
 
 
 def make_methods(gateway: CoreGateway, view: ChainView) -> dict[str, Handler]:
-    chain = Chain(gateway, view)
+    chain = RpcChain(gateway, view)
     reading = ReadingMethods(chain)
     groups = (
         NamingMethods(chain),

@@ -1,7 +1,7 @@
 """What the node says of itself: `net_` and `web3_`, the chain id, and that it is never behind itself."""
 
 import cairn
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.values import Params, check_count, data, parse_data, quantity
 from cairn.domain.crypto import keccak256
@@ -11,7 +11,7 @@ DEV_MODULES = ("anvil", "evm", "hardhat", "personal")
 
 
 class NamingMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
     def methods(self) -> dict[str, Handler]:

@@ -1,7 +1,7 @@
 """Blocks as they are hashed and transactions as they were signed, byte for byte."""
 
 from cairn.api.rpc.block_methods import ReadingMethods, block_of_hash
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
 from cairn.api.rpc.values import Params, check_count, data, parse_block, parse_block_number, parse_hash
@@ -16,7 +16,7 @@ UNKNOWN = "0x"
 
 
 class RawMethods:
-    def __init__(self, chain: Chain, reading: ReadingMethods) -> None:
+    def __init__(self, chain: RpcChain, reading: ReadingMethods) -> None:
         self._chain = chain
         self._reading = reading
 

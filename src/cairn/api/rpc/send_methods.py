@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
@@ -42,7 +42,7 @@ is_caller_gone: ContextVar[Callable[[], Awaitable[bool]]] = ContextVar("is_calle
 
 
 class SendingMethods:
-    def __init__(self, chain: Chain, intake: Submitter, reading: ReadingMethods) -> None:
+    def __init__(self, chain: RpcChain, intake: Submitter, reading: ReadingMethods) -> None:
         self._chain = chain
         self._intake = intake
         self._reading = reading

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dev_methods import on_dev_chains
 from cairn.api.rpc.dispatch import Handler
@@ -29,7 +29,7 @@ _KEYS: Mapping[Address, bytes] = dict(DEV_KEYS)
 
 
 class SigningMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
     def methods(self) -> dict[str, Handler]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Handler
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.values import Params, check_count, parse_account, quantity
@@ -23,7 +23,7 @@ Shown = dict[str, Any]
 
 
 class TxpoolMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
     def methods(self) -> dict[str, Handler]:

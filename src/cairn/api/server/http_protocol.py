@@ -17,7 +17,7 @@ from cairn.api.errors import MalformedRequest, RequestTimeout
 from cairn.api.server.answer_queue import FULL_LANE, INCOMPLETE, AnswerQueue
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
-from cairn.api.server.request_framing import Head, asks_for_websocket
+from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import NodeError
@@ -326,7 +326,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _upgrade(self, rest: bytes) -> bytes:
         """The parser has stopped behind a head that asks for another protocol. Returns what is to be parsed next."""
         method, version = self.parser.get_method().decode(), self.parser.get_http_version()
-        head = Head(method, self.url, version, self.headers)
+        head = RequestHead(method, self.url, version, self.headers)
         self._request.renew()
         if method == "CONNECT":
             self._refuse(MalformedRequest("this node connects to nobody else"))
@@ -344,7 +344,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._become_websocket(head, rest)
         return b""
 
-    def _become_websocket(self, head: Head, rest: bytes) -> None:
+    def _become_websocket(self, head: RequestHead, rest: bytes) -> None:
         self._lane.connections.discard(self)
         protocol = EventsProtocol(self._lane, self._place)
         self.transport.set_protocol(protocol)

@@ -15,7 +15,7 @@ VERSIONS = ("1.0", "1.1")
 WEBSOCKET = [b"websocket"]
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """A request's head as it was read; names of headers are in lower case."""
 
     method: str

@@ -17,7 +17,7 @@ from websockets.server import ServerProtocol
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, MethodNotAllowed, UpgradeRequired, encode_problem
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
-from cairn.api.server.request_framing import Head, Header
+from cairn.api.server.request_framing import Header, RequestHead
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
 from cairn.api.server.websocket_session import Session, scope_of
@@ -217,7 +217,7 @@ class EventsProtocol(asyncio.Protocol):
 
     # The handshake, and the application behind it.
 
-    def begin(self, head: Head) -> None:
+    def begin(self, head: RequestHead) -> None:
         self._frames.receive_data(head.encode())
         requests = [event for event in self._frames.events_received() if isinstance(event, Request)]
         if not requests:

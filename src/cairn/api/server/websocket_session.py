@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Scope
 from websockets.frames import CloseCode
 
 from cairn.api.errors import Internal
-from cairn.api.server.request_framing import Head, Header
+from cairn.api.server.request_framing import Header, RequestHead
 from cairn.domain.errors import NodeError
 
 EXTENSION = "cairn.socket"
@@ -21,7 +21,7 @@ EXTENSION = "cairn.socket"
 log = structlog.get_logger("cairn.api")
 
 
-class Connection(Protocol):
+class AnsweredSocket(Protocol):
     """What the application's answers are for."""
 
     def accept(self) -> None: ...
@@ -41,7 +41,7 @@ class Connection(Protocol):
 class Session:
     """One socket's."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: AnsweredSocket) -> None:
         self._connection = connection
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
         # Before the end, which may come before the application has begun.
@@ -87,7 +87,7 @@ class Session:
                 raise RuntimeError(f"{other} is not for here")
 
 
-def scope_of(head: Head, transport: asyncio.Transport, connection: Connection) -> Scope:
+def scope_of(head: RequestHead, transport: asyncio.Transport, connection: AnsweredSocket) -> Scope:
     raw_path, _, query = head.target.partition(b"?")
     peer: Any = transport.get_extra_info("peername")
     name: Any = transport.get_extra_info("sockname")

@@ -48,7 +48,7 @@ def shortened(text: str) -> str:
     return f"{text[:6]}…{text[-4:]}"
 
 
-class Lookups:
+class Display:
     def __init__(self, url: str, keystore: Keystore, as_json: bool) -> None:
         self._url = url
         self._keystore = keystore

@@ -34,11 +34,11 @@ def tx(
     as_json: AsJson = False,
 ) -> None:
     """Show a transaction: what it pays to whom, and whether it is confirmed."""
-    from cairn.cli.look.display import Lookups
+    from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        lookups = Lookups(node, keystore_in(keys), as_json)
-        lookups.show_tx(tx_hash, wait, proof or trusted_block is not None, trusted_block)
+        display = Display(node, keystore_in(keys), as_json)
+        display.show_tx(tx_hash, wait, proof or trusted_block is not None, trusted_block)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -50,10 +50,10 @@ def block(
     as_json: AsJson = False,
 ) -> None:
     """Show a block and its transactions; the latest one unless named."""
-    from cairn.cli.look.display import Lookups
+    from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        Lookups(node, keystore_in(keys), as_json).show_block(name, limit)
+        Display(node, keystore_in(keys), as_json).show_block(name, limit)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -74,14 +74,14 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """Show an account's balance and nonce."""
-    from cairn.cli.look.display import Lookups
+    from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        lookups = Lookups(node, keystore_in(keys), as_json)
+        display = Display(node, keystore_in(keys), as_json)
         if history:
-            lookups.show_history(who, limit)
+            display.show_history(who, limit)
         else:
-            lookups.show_account(who)
+            display.show_account(who)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -98,19 +98,19 @@ def mempool(
     as_json: AsJson = False,
 ) -> None:
     """List pending transactions in mining order, then the queued ones, which wait for a missing nonce."""
-    from cairn.cli.look.display import Lookups
+    from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        Lookups(node, keystore_in(keys), as_json).show_mempool(sender, limit)
+        Display(node, keystore_in(keys), as_json).show_mempool(sender, limit)
 
 
 @app.command(rich_help_panel=PANEL)
 def chain(node: NodeUrl = DEFAULT_NODE, as_json: AsJson = False) -> None:
     """Show the chain: its rules, its latest block, and how full the mempool is."""
-    from cairn.cli.look.display import Lookups
+    from cairn.cli.look.display import Display
 
     with reported_errors(as_json):
-        Lookups(node, keystore_in(None), as_json).show_chain()
+        Display(node, keystore_in(None), as_json).show_chain()
 
 
 @app.command(rich_help_panel=PANEL)

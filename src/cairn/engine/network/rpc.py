@@ -108,14 +108,14 @@ class _ConsensusAnswer(msgspec.Struct, frozen=True):
     error: CometBftRefusal | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _RpcAnswer(msgspec.Struct, frozen=True):
     error: CometBftRefusal | None = None
 
 
 _STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
 _CONSENSUS = b'{"jsonrpc":"2.0","id":1,"method":"dump_consensus_state"}'
 _decode_status = msgspec.json.Decoder(_StatusAnswer).decode
-_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_answer = msgspec.json.Decoder(_RpcAnswer).decode
 _decode_consensus = msgspec.json.Decoder(_ConsensusAnswer).decode
 
 

@@ -24,7 +24,7 @@ from cairn.engine.abci.requests import (
     Snapshot,
 )
 from cairn.engine.network.codes import BLOCKS_AFTER
-from cairn.engine.network.state_sync import StateSync, describe
+from cairn.engine.network.state_sync import NodeStops, StateSync, describe
 from cairn.store.chain import ChainStore
 from cairn.store.snapshot import FORMAT, SnapshotDirectory
 
@@ -33,10 +33,6 @@ REST = 1.0
 LEAST_REST_S = 0.0005
 
 log = structlog.get_logger("cairn.snapshots")
-
-
-class _Stopped(Exception):
-    """The node is stopping: what is unfinished is taken up, or taken anew, next time."""
 
 
 class _Due(msgspec.Struct, frozen=True):
@@ -174,7 +170,7 @@ class Snapshots:
                 self._pause()
                 self._take()
                 self._chain.prune(self._base, self._pause)
-        except _Stopped:
+        except NodeStops:
             pass
         except (Fatal, StoreUnavailable) as failure:
             self._failure = failure
@@ -201,10 +197,10 @@ class Snapshots:
             self._taken = None
 
     def _pause(self) -> None:
-        """Rest in proportion to the work since the last rest. Raises `_Stopped`."""
+        """Rest in proportion to the work since the last rest. Raises `NodeStops`."""
         # The thread's own time: while it waits for others it is no burden to them.
         worked_s = time.thread_time() - self._rested_at_s
         time.sleep(max(LEAST_REST_S, REST * worked_s))
         if self._stopping:
-            raise _Stopped
+            raise NodeStops
         self._rested_at_s = time.thread_time()

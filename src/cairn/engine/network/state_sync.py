@@ -30,8 +30,8 @@ _T = TypeVar("_T")
 log = structlog.get_logger("cairn.snapshots")
 
 
-class _Stopped(Exception):
-    """The node is stopping: the next opening of the store removes what is unfinished."""
+class NodeStops(Exception):
+    """Ends work in a thread. What is unfinished is taken up, taken anew or removed at the next start."""
 
 
 class StateSync:
@@ -134,7 +134,7 @@ class StateSync:
 
     def _check_stopping(self) -> None:
         if self._stopping:
-            raise _Stopped
+            raise NodeStops
 
 
 def describe(height: int, manifest: Manifest) -> Snapshot:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cairn.api.errors import MalformedRequest
-from cairn.api.server.request_framing import Head, asks_for_websocket, check_framing
+from cairn.api.server.request_framing import RequestHead, asks_for_websocket, check_framing
 from cairn.config import Settings
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of, hash_of
@@ -331,4 +331,4 @@ def test_what_a_head_says() -> None:
     assert asks_for_websocket("1.1", [(b"upgrade", b" WebSocket ")])
     assert not asks_for_websocket("1.0", [(b"upgrade", b"websocket")])
     assert not asks_for_websocket("1.1", [(b"upgrade", b"websocket"), (b"upgrade", b"h2c")])
-    assert Head("GET", b"/x?y", "1.0", [(b"a", b"b")]).encode() == b"GET /x?y HTTP/1.0\r\na: b\r\n\r\n"
+    assert RequestHead("GET", b"/x?y", "1.0", [(b"a", b"b")]).encode() == b"GET /x?y HTTP/1.0\r\na: b\r\n\r\n"
