@@ -4,13 +4,10 @@ import re
 
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import check_call
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError, rpc_error_of
 from cairn.api.rpc.values import (
-    Params,
-    check_count,
     data,
-    given,
     parse_account,
     parse_block,
     quantity,
@@ -30,7 +27,7 @@ class StateMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_getBalance": self.get_balance,
             "eth_getTransactionCount": self.get_transaction_count,
@@ -41,53 +38,49 @@ class StateMethods:
             "eth_getProof": self.get_proof,
         }
 
-    async def get_balance(self, params: Params) -> str:
-        check_count(params, 1, 2)
-        address, block = parse_account(params[0], "address"), parse_block(given(params, 1), "block")
-        return quantity((await self._chain.account(address, block)).balance)
+    async def get_balance(self, account: object, block: object = None) -> str:
+        address, named = parse_account(account, "address"), parse_block(block, "block")
+        return quantity((await self._chain.account(address, named)).balance)
 
-    async def get_transaction_count(self, params: Params) -> str:
-        check_count(params, 1, 2)
-        address, block = parse_account(params[0], "address"), parse_block(given(params, 1), "block")
-        if block.tag == "pending":
+    async def get_transaction_count(self, account: object, block: object = None) -> str:
+        address, named = parse_account(account, "address"), parse_block(block, "block")
+        if named.tag == "pending":
             pending = await self._chain.gateway.next_nonce(address)
             # The account may be newer than the answer about the mempool, never the other way round.
-            return quantity(max(pending, (await self._chain.account(address, block)).nonce))
-        return quantity((await self._chain.account(address, block)).nonce)
+            return quantity(max(pending, (await self._chain.account(address, named)).nonce))
+        return quantity((await self._chain.account(address, named)).nonce)
 
-    async def get_code(self, params: Params) -> str:
-        check_count(params, 1, 2)
-        parse_account(params[0], "address")
-        await self._chain.state_height(parse_block(given(params, 1), "block"))
+    async def get_code(self, account: object, block: object = None) -> str:
+        parse_account(account, "address")
+        await self._chain.state_height(parse_block(block, "block"))
         return "0x"
 
-    async def get_storage_at(self, params: Params) -> str:
-        check_count(params, 2, 3)
-        parse_account(params[0], "address")
-        check_storage_key(params[1])
-        await self._chain.state_height(parse_block(given(params, 2), "block"))
+    async def get_storage_at(self, account: object, key: object, block: object = None) -> str:
+        parse_account(account, "address")
+        check_storage_key(key)
+        await self._chain.state_height(parse_block(block, "block"))
         return data(bytes(32))
 
-    async def get_proof(self, params: Params) -> object:
-        check_count(params, 2, 3)
-        parse_account(params[0], "address")
+    async def get_proof(self, account: object, keys: object, block: object = None) -> object:
+        parse_account(account, "address")
         raise RpcError(SERVER_ERROR, NO_PROOFS)
 
-    async def call(self, params: Params) -> str:
+    async def call(self, transfer: object, block: object = None, state: object = None, header: object = None) -> str:
         """A transfer that is only tried returns nothing, if its sender could pay it."""
-        await self._check(params)
+        await self._check(transfer, block, state, header)
         return "0x"
 
-    async def estimate_gas(self, params: Params) -> str:
-        await self._check(params)
+    async def estimate_gas(
+        self, transfer: object, block: object = None, state: object = None, header: object = None
+    ) -> str:
+        await self._check(transfer, block, state, header)
         return quantity(TRANSFER_GAS)
 
-    async def _check(self, params: Params) -> None:
-        check_count(params, 1, 4)
-        if any(params[2:]):
+    async def _check(self, transfer: object, block: object, *overrides: object) -> None:
+        if any(overrides):
             raise RpcError(SERVER_ERROR, "overrides of the state or the block are not supported")
         try:
-            await check_call(self._chain, params[0], parse_block(given(params, 1), "block"))
+            await check_call(self._chain, transfer, parse_block(block, "block"))
         except RpcError as refused:
             raise without_data(refused) from None
         except (Rejected, Unavailable) as refused:

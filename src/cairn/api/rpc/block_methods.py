@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from cairn.api.chain_reads import split_hashes
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.objects import (
     BlockPlace,
     Json,
@@ -15,10 +15,7 @@ from cairn.api.rpc.objects import (
 )
 from cairn.api.rpc.values import (
     BlockName,
-    Params,
-    check_count,
     data,
-    given,
     parse_block,
     parse_block_number,
     parse_flag,
@@ -42,7 +39,7 @@ class ReadingMethods:
         self._chain = chain
         self._view = chain.view
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_blockNumber": self.block_number,
             "eth_getBlockByNumber": self.get_block_by_number,
@@ -60,17 +57,14 @@ class ReadingMethods:
 
     # Blocks.
 
-    async def block_number(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def block_number(self) -> str:
         return quantity(await self._chain.view.reach_head())
 
-    async def get_block_by_number(self, params: Params) -> Json | None:
-        check_count(params, 1, 2)
-        return await self._block(parse_block_number(params[0], "block"), parse_flag(given(params, 1), "full"))
+    async def get_block_by_number(self, number: object, full: object = None) -> Json | None:
+        return await self._block(parse_block_number(number, "block"), parse_flag(full, "full"))
 
-    async def get_block_by_hash(self, params: Params) -> Json | None:
-        check_count(params, 1, 2)
-        return await self._block(block_of_hash(params[0]), parse_flag(given(params, 1), "full"))
+    async def get_block_by_hash(self, block_hash: object, full: object = None) -> Json | None:
+        return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
 
     async def _block(self, named: BlockName, full: bool) -> Json | None:
         height = await self._chain.find_height(named)
@@ -106,9 +100,8 @@ class ReadingMethods:
         async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
             yield position, decode_record(record)
 
-    async def get_block_receipts(self, params: Params) -> list[Json] | None:
-        check_count(params, 1, 1)
-        height = await self._chain.find_height(parse_block(params[0], "block"))
+    async def get_block_receipts(self, block: object) -> list[Json] | None:
+        height = await self._chain.find_height(parse_block(block, "block"))
         if height is None:
             return None
         block_hash, header = self._view.get_header(height)
@@ -116,13 +109,11 @@ class ReadingMethods:
             receipt_object(tx, BlockPlace(block_hash, header, position)) async for position, tx in self.read_txs(height)
         ]
 
-    async def count_by_number(self, params: Params) -> str | None:
-        check_count(params, 1, 1)
-        return await self._count(parse_block_number(params[0], "block"))
+    async def count_by_number(self, number: object) -> str | None:
+        return await self._count(parse_block_number(number, "block"))
 
-    async def count_by_hash(self, params: Params) -> str | None:
-        check_count(params, 1, 1)
-        return await self._count(block_of_hash(params[0]))
+    async def count_by_hash(self, block_hash: object) -> str | None:
+        return await self._count(block_of_hash(block_hash))
 
     async def _count(self, named: BlockName) -> str | None:
         if named.tag == "pending":
@@ -130,31 +121,25 @@ class ReadingMethods:
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 
-    async def uncles_by_number(self, params: Params) -> str | None:
-        check_count(params, 1, 1)
-        return None if await self._chain.find_height(parse_block_number(params[0], "block")) is None else "0x0"
+    async def uncles_by_number(self, number: object) -> str | None:
+        return None if await self._chain.find_height(parse_block_number(number, "block")) is None else "0x0"
 
-    async def uncles_by_hash(self, params: Params) -> str | None:
-        check_count(params, 1, 1)
-        return None if await self._chain.find_height(block_of_hash(params[0])) is None else "0x0"
+    async def uncles_by_hash(self, block_hash: object) -> str | None:
+        return None if await self._chain.find_height(block_of_hash(block_hash)) is None else "0x0"
 
     # Transactions.
 
-    async def get_transaction(self, params: Params) -> Json | None:
-        check_count(params, 1, 1)
-        tx_hash = TxHash(parse_hash(params[0], "transaction hash"))
-        found = await self._chain.find_tx(tx_hash)
+    async def get_transaction(self, tx_hash: object) -> Json | None:
+        found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
         if isinstance(found, Tx):
             return transaction_object(found, self._chain.info.chain_id, None)
         return None if found is None else self._transaction_at(*found)
 
-    async def get_transaction_by_number(self, params: Params) -> Json | None:
-        check_count(params, 2, 2)
-        return await self._transaction_in(parse_block_number(params[0], "block"), params[1])
+    async def get_transaction_by_number(self, number: object, index: object) -> Json | None:
+        return await self._transaction_in(parse_block_number(number, "block"), index)
 
-    async def get_transaction_by_block_hash(self, params: Params) -> Json | None:
-        check_count(params, 2, 2)
-        return await self._transaction_in(block_of_hash(params[0]), params[1])
+    async def get_transaction_by_block_hash(self, block_hash: object, index: object) -> Json | None:
+        return await self._transaction_in(block_of_hash(block_hash), index)
 
     async def _transaction_in(self, named: BlockName, index: object) -> Json | None:
         found = await self._find_in(named, index)
@@ -183,9 +168,8 @@ class ReadingMethods:
         tx = self._view.tx_at(height, position)
         return transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
 
-    async def get_receipt(self, params: Params) -> Json | None:
-        check_count(params, 1, 1)
-        found = await self._chain.find_tx(TxHash(parse_hash(params[0], "transaction hash")))
+    async def get_receipt(self, tx_hash: object) -> Json | None:
+        found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
         if found is None or isinstance(found, Tx):
             return None
         return self.receipt_at(*found)

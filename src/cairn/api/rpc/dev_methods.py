@@ -2,10 +2,10 @@
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.errors import InvalidParams, MethodNotFound, refusal
+from cairn.api.rpc.dispatch import Method
+from cairn.api.rpc.errors import InvalidParams, refusal
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import Params, check_count, data, given, parse_account, parse_flag, parse_number, quantity
+from cairn.api.rpc.values import data, parse_account, parse_flag, parse_number, quantity
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT256, BlockHash, Header
@@ -20,29 +20,13 @@ _MINED = "0x0"
 """What the others answer to `evm_mine`, whatever happened."""
 
 
-def on_dev_chains(chain: RpcChain, handlers: dict[str, Handler]) -> dict[str, Handler]:
-    """The same methods, which on any other chain are as if they were not there."""
-
-    def guard(name: str, handler: Handler) -> Handler:
-        async def guarded(params: Params) -> object:
-            if not chain.info.signs_for:
-                raise MethodNotFound(name)
-            return await handler(params)
-
-        return guarded
-
-    return {name: guard(name, handler) for name, handler in handlers.items()}
-
-
 class DevMethods:
-    """Each is as if it were not there on a chain that is no dev chain."""
-
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
         self._gateway = chain.gateway
 
-    def methods(self) -> dict[str, Handler]:
-        handlers: dict[str, Handler] = {
+    def methods(self) -> dict[str, Method]:
+        return {
             "evm_mine": self.mine,
             "anvil_mine": self.mine_many,
             "hardhat_mine": self.mine_many,
@@ -68,27 +52,21 @@ class DevMethods:
             "anvil_nodeInfo": self.node_info,
             "hardhat_metadata": self.metadata,
         }
-        return on_dev_chains(self._chain, handlers)
 
-    async def mine(self, params: Params) -> str:
+    async def mine(self, options: object = None) -> str:
         """One block; at a time that is given, or as many as an object says."""
-        check_count(params, 0, 1)
-        options = given(params, 0)
-        if not isinstance(options, dict):
-            options = {"timestamp": options}
-        unknown = options.keys() - {"timestamp", "blocks"}
+        named = options if isinstance(options, dict) else {"timestamp": options}
+        unknown = named.keys() - {"timestamp", "blocks"}
         if unknown:
             raise InvalidParams(f"options: {min(map(str, unknown))[:80]!a} is neither timestamp nor blocks")
-        timestamp, blocks = options.get("timestamp"), options.get("blocks")
+        timestamp, blocks = named.get("timestamp"), named.get("blocks")
         await self._mine(
             1 if blocks is None else parse_number(blocks, "blocks"),
             timestamp=None if timestamp is None else parse_number(timestamp, "timestamp"),
         )
         return _MINED
 
-    async def mine_many(self, params: Params) -> bool:
-        check_count(params, 0, 2)
-        blocks, interval_s = given(params, 0), given(params, 1)
+    async def mine_many(self, blocks: object = None, interval_s: object = None) -> bool:
         await self._mine(
             1 if blocks is None else parse_number(blocks, "blocks"),
             interval_s=0 if interval_s is None else parse_number(interval_s, "interval"),
@@ -103,52 +81,44 @@ class DevMethods:
                 await self._gateway.increase_time(interval_s)
             await self._gateway.mine(min(MINED_AT_ONCE, blocks - done), interval_s, None if done else timestamp)
 
-    async def snapshot(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def snapshot(self) -> str:
         return quantity(await self._gateway.snapshot())
 
-    async def revert(self, params: Params) -> bool:
-        check_count(params, 1, 1)
-        return await self._gateway.revert(parse_number(params[0], "snapshot"))
+    async def revert(self, snapshot: object) -> bool:
+        return await self._gateway.revert(parse_number(snapshot, "snapshot"))
 
-    async def set_balance(self, params: Params) -> bool:
-        check_count(params, 2, 2)
+    async def set_balance(self, account: object, balance: object) -> bool:
         await self._gateway.set_balance(
-            parse_account(params[0], "address"), parse_number(params[1], "balance", MAX_UINT256)
+            parse_account(account, "address"), parse_number(balance, "balance", MAX_UINT256)
         )
         return True
 
-    async def increase_time(self, params: Params) -> int:
+    async def increase_time(self, seconds: object) -> int:
         """Answers with a plain number, as anvil and ganache do: how far ahead the clock is in all."""
-        check_count(params, 1, 1)
-        return await self._gateway.increase_time(parse_number(params[0], "seconds"))
+        return await self._gateway.increase_time(parse_number(seconds, "seconds"))
 
-    async def set_next_timestamp(self, params: Params) -> None:
-        check_count(params, 1, 1)
-        await self._gateway.set_next_timestamp(parse_number(params[0], "timestamp"))
+    async def set_next_timestamp(self, timestamp: object) -> None:
+        await self._gateway.set_next_timestamp(parse_number(timestamp, "timestamp"))
 
-    async def set_automine(self, params: Params) -> bool:
+    async def set_automine(self, on: object) -> bool:
         """As hardhat has it: intervals go on."""
-        return await self._set_automine(params, alone=False)
+        return await self._set_automine(on, alone=False)
 
-    async def set_automine_alone(self, params: Params) -> bool:
+    async def set_automine_alone(self, on: object) -> bool:
         """As anvil has it: there is one way of mining at a time."""
-        return await self._set_automine(params, alone=True)
+        return await self._set_automine(on, alone=True)
 
-    async def _set_automine(self, params: Params, alone: bool) -> bool:
-        check_count(params, 1, 1)
-        await self._gateway.set_automine(parse_flag(params[0], "automine"), alone)
+    async def _set_automine(self, on: object, alone: bool) -> bool:
+        await self._gateway.set_automine(parse_flag(on, "automine"), alone)
         return True
 
-    async def set_interval(self, params: Params) -> bool:
+    async def set_interval(self, interval: object) -> bool:
         """As hardhat has it: in milliseconds, and automine goes on."""
-        check_count(params, 1, 1)
-        return await self._set_interval(parse_number(params[0], "interval") / 1000, alone=False)
+        return await self._set_interval(parse_number(interval, "interval") / 1000, alone=False)
 
-    async def set_interval_alone(self, params: Params) -> bool:
+    async def set_interval_alone(self, interval: object) -> bool:
         """As anvil has it: in seconds, and instead of automine."""
-        check_count(params, 1, 1)
-        return await self._set_interval(parse_number(params[0], "interval"), alone=True)
+        return await self._set_interval(parse_number(interval, "interval"), alone=True)
 
     async def _set_interval(self, seconds: float, alone: bool) -> bool:
         if seconds > MOST_INTERVAL_S:
@@ -156,10 +126,9 @@ class DevMethods:
         await self._gateway.set_mining_interval(seconds, alone)
         return True
 
-    async def impersonate(self, params: Params) -> None:
+    async def impersonate(self, account: object) -> None:
         """The node signs for its own accounts anyway, and nobody can for others: a block holds signatures only."""
-        check_count(params, 1, 1)
-        address = parse_account(params[0], "address")
+        address = parse_account(account, "address")
         if address not in self._chain.info.signs_for:
             raise refusal(
                 f"no signer available: this node has no key of {data(address)}, and a block holds nothing that its "
@@ -167,13 +136,11 @@ class DevMethods:
                 InvalidField.code,
             )
 
-    async def stop_impersonating(self, params: Params) -> None:
-        check_count(params, 1, 1)
-        parse_account(params[0], "address")
+    async def stop_impersonating(self, account: object) -> None:
+        parse_account(account, "address")
 
-    async def node_info(self, params: Params) -> Json:
+    async def node_info(self) -> Json:
         """In anvil's words, by which tools know a node that they may drive."""
-        check_count(params, 0, 0)
         info, (block_hash, header) = self._chain.info, await self._newest()
         return {
             "currentBlockNumber": quantity(header.height),
@@ -190,9 +157,8 @@ class DevMethods:
             "forkConfig": {},
         }
 
-    async def metadata(self, params: Params) -> Json:
+    async def metadata(self) -> Json:
         """In hardhat's words; another instance is another chain, or the same one after a revert."""
-        check_count(params, 0, 0)
         info, (block_hash, header) = self._chain.info, await self._newest()
         genesis = self._chain.view.block_hash(self._chain.view.base)
         return {

@@ -1,7 +1,8 @@
 """JSON-RPC 2.0: from the bytes of a request or a batch to the bytes of the answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +21,6 @@ from cairn.api.rpc.errors import (
     RpcError,
     rpc_error_of,
 )
-from cairn.api.rpc.values import Params
 from cairn.domain.errors import Fatal, NodeError
 
 MAX_BATCH = 100
@@ -29,6 +29,10 @@ MAX_ANSWER_BYTES = 25 * 1024 * 1024
 AT_ONCE = 8
 """Calls of a batch that run together, so that submissions share a sync; others get their turn after them."""
 
+Params = Sequence[Any]
+"""The arguments of a call, by position."""
+Method = Callable[..., Awaitable[object]]
+"""Its parameters are those of the call; one that has a default may be left out."""
 Handler = Callable[[Params], Awaitable[object]]
 RequestId = str | int | float | None
 
@@ -121,6 +125,23 @@ class Dispatcher:
         except Exception as failure:
             log.error("a call failed", method=request.method, exc_info=failure)
             return _encode(_failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log")))
+
+
+def handler_of(method: Method) -> Handler:
+    """`method`, for a call with any number of arguments: too many or too few are refused in geth's words."""
+    parameters = inspect.signature(method).parameters.values()
+    most = len(parameters)
+    required = sum(each.default is inspect.Parameter.empty for each in parameters)
+
+    def handler(params: Params) -> Awaitable[object]:
+        if len(params) > most:
+            raise InvalidParams(f"too many arguments, want at most {most}")
+        for index in range(required):
+            if index >= len(params) or params[index] is None:
+                raise InvalidParams(f"missing value for required argument {index}")
+        return method(*params)
+
+    return handler
 
 
 def parse_request(content: object) -> Request:

@@ -5,9 +5,9 @@ from math import isfinite
 from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.values import Params, check_count, given, parse_block_number, parse_quantity, quantity
+from cairn.api.rpc.values import parse_block_number, parse_quantity, quantity
 from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
 
@@ -23,7 +23,7 @@ class FeeMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_gasPrice": self.gas_price,
             "eth_maxPriorityFeePerGas": self.max_priority_fee_per_gas,
@@ -31,23 +31,19 @@ class FeeMethods:
             "eth_blobBaseFee": self.blob_base_fee,
         }
 
-    async def gas_price(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def gas_price(self) -> str:
         return quantity(self._chain.info.gas_price)
 
-    async def max_priority_fee_per_gas(self, params: Params) -> str:
+    async def max_priority_fee_per_gas(self) -> str:
         """None is needed: the base fee does not rise, and who tips comes first, not alone."""
-        check_count(params, 0, 0)
         return "0x0"
 
-    async def blob_base_fee(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def blob_base_fee(self) -> str:
         return "0x0"
 
-    async def fee_history(self, params: Params) -> dict[str, Any]:
-        check_count(params, 2, 3)
-        count, percentiles = _parse_count(params[0]), _parse_percentiles(given(params, 2))
-        newest = await self._chain.state_height(parse_block_number(params[1], "newest block"))
+    async def fee_history(self, blocks: object, newest_block: object, rewards: object = None) -> dict[str, Any]:
+        count, percentiles = _parse_count(blocks), _parse_percentiles(rewards)
+        newest = await self._chain.state_height(parse_block_number(newest_block, "newest block"))
         count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
         if count == 0:
             return {"oldestBlock": "0x0", "gasUsedRatio": []}

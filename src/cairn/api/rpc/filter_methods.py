@@ -5,9 +5,9 @@ from contextvars import ContextVar
 
 from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.values import Params, check_count, data, parse_block_number, parse_hash
+from cairn.api.rpc.values import data, parse_block_number, parse_hash
 from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import FilterChanges, FilterKind
 
@@ -27,7 +27,7 @@ class FilterMethods:
         self._chain = chain
         self._gateway = chain.gateway
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_getLogs": self.get_logs,
             "eth_newFilter": self.new_log_filter,
@@ -38,23 +38,21 @@ class FilterMethods:
             "eth_uninstallFilter": self.uninstall,
         }
 
-    async def get_logs(self, params: Params) -> list[str]:
+    async def get_logs(self, wanted: object) -> list[str]:
         """None: a transfer logs nothing."""
-        last = last_named(params)
+        last = last_named(wanted)
         if last is not None and last > self._chain.view.height and last > await self._chain.view.reach_head():
             raise InvalidParams("block range extends beyond current head block")
         return []
 
-    async def new_log_filter(self, params: Params) -> str:
-        last_named(params)
+    async def new_log_filter(self, wanted: object) -> str:
+        last_named(wanted)
         return await self._create("logs")
 
-    async def new_block_filter(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def new_block_filter(self) -> str:
         return await self._create("blocks")
 
-    async def new_pending_filter(self, params: Params) -> str:
-        check_count(params, 0, 1)
+    async def new_pending_filter(self, full: object = None) -> str:
         return await self._create("transactions")
 
     async def _create(self, kind: FilterKind) -> str:
@@ -63,9 +61,9 @@ class FilterMethods:
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
         return name
 
-    async def get_changes(self, params: Params) -> list[str]:
+    async def get_changes(self, name: object) -> list[str]:
         reverts = self._chain.view.reverts
-        changes = await self._changes(params)
+        changes = await self._changes(name)
         if changes.kind == "transactions":
             return [data(tx_hash) for tx_hash in changes.tx_hashes]
         first = max(changes.first_height, changes.last_height - MAX_BLOCKS + 1)
@@ -81,42 +79,39 @@ class FilterMethods:
                 hashes.append(data(view.block_hash(height)))
         return hashes
 
-    async def get_filter_logs(self, params: Params) -> list[str]:
-        if (await self._changes(params)).kind != "logs":
+    async def get_filter_logs(self, name: object) -> list[str]:
+        if (await self._changes(name)).kind != "logs":
             raise filter_not_found()
         return []
 
-    async def _changes(self, params: Params) -> FilterChanges:
-        name = filter_name(params)
+    async def _changes(self, name: object) -> FilterChanges:
+        filter_name = parse_name(name)
         # Before the filter moves on, and no further than this: what cannot be read here would be lost.
         shown = await self._chain.view.reach_head()
-        changes = await self._gateway.find_changes(name, shown)
+        changes = await self._gateway.find_changes(filter_name, shown)
         if changes is None:
             raise filter_not_found()
         return changes
 
-    async def uninstall(self, params: Params) -> bool:
-        return await self._gateway.remove_filter(filter_name(params))
+    async def uninstall(self, name: object) -> bool:
+        return await self._gateway.remove_filter(parse_name(name))
 
 
-def filter_name(params: Params) -> str:
-    check_count(params, 1, 1)
-    if not isinstance(params[0], str):
+def parse_name(name: object) -> str:
+    if not isinstance(name, str):
         raise InvalidParams("invalid argument 0: expected the id of a filter")
-    return params[0]
+    return name
 
 
 def filter_not_found() -> RpcError:
     return RpcError(SERVER_ERROR, "filter not found")
 
 
-def last_named(params: Params) -> int | None:
+def last_named(wanted: object) -> int | None:
     """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
 
     Which logs it asks for is all the same where there are none.
     """
-    check_count(params, 1, 1)
-    wanted = params[0]
     if not isinstance(wanted, dict):
         raise InvalidParams("invalid argument 0: expected a filter object")
     if wanted.get("blockHash") is not None:

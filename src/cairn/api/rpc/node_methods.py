@@ -2,8 +2,8 @@
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
-from cairn.api.rpc.values import Params, check_count, data, parse_data, quantity
+from cairn.api.rpc.dispatch import Method
+from cairn.api.rpc.values import data, parse_data, quantity
 from cairn.domain.crypto import keccak256
 
 MODULES = ("debug", "eth", "net", "rpc", "txpool", "web3")
@@ -14,7 +14,7 @@ class NamingMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_chainId": self.chain_id,
             "eth_syncing": self.syncing,
@@ -27,41 +27,32 @@ class NamingMethods:
             "rpc_modules": self.modules,
         }
 
-    async def chain_id(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def chain_id(self) -> str:
         return quantity(self._chain.info.chain_id)
 
-    async def syncing(self, params: Params) -> bool:
+    async def syncing(self) -> bool:
         """What is served is final and on this node's disk: there is nothing that it would be behind of."""
-        check_count(params, 0, 0)
         return False
 
-    async def version(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def version(self) -> str:
         return str(self._chain.info.chain_id)
 
-    async def listening(self, params: Params) -> bool:
-        check_count(params, 0, 0)
+    async def listening(self) -> bool:
         return True
 
-    async def peer_count(self, params: Params) -> str:
+    async def peer_count(self) -> str:
         """Peers are the engine's; none speaks this protocol."""
-        check_count(params, 0, 0)
         return "0x0"
 
-    async def client_version(self, params: Params) -> str:
-        check_count(params, 0, 0)
+    async def client_version(self) -> str:
         return f"Cairn/v{cairn.__version__}"
 
-    async def coinbase(self, params: Params) -> str:
+    async def coinbase(self) -> str:
         """Who made the newest block, and got its fees."""
-        check_count(params, 0, 0)
         return data(self._chain.view.get_header(await self._chain.view.reach_head())[1].proposer)
 
-    async def modules(self, params: Params) -> dict[str, str]:
-        check_count(params, 0, 0)
+    async def modules(self) -> dict[str, str]:
         return dict.fromkeys(MODULES + DEV_MODULES if self._chain.info.signs_for else MODULES, "1.0")
 
-    async def sha3(self, params: Params) -> str:
-        check_count(params, 1, 1)
-        return data(keccak256(parse_data(params[0], "data")))
+    async def sha3(self, content: object) -> str:
+        return data(keccak256(parse_data(content, "data")))

@@ -2,9 +2,9 @@
 
 from cairn.api.rpc.block_methods import ReadingMethods, block_of_hash
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
-from cairn.api.rpc.values import Params, check_count, data, parse_block, parse_block_number, parse_hash
+from cairn.api.rpc.values import data, parse_block, parse_block_number, parse_hash
 from cairn.domain.codec import encode_tx
 from cairn.domain.headers import encode_header
 from cairn.domain.rlp import encode_list, encode_string
@@ -20,7 +20,7 @@ class RawMethods:
         self._chain = chain
         self._reading = reading
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "debug_getRawHeader": self.header,
             "debug_getRawBlock": self.block,
@@ -30,22 +30,21 @@ class RawMethods:
             "eth_getRawTransactionByBlockHashAndIndex": self.by_block_hash,
         }
 
-    async def header(self, params: Params) -> str:
-        height = await self._find_height(params, "header")
+    async def header(self, block: object) -> str:
+        height = await self._find_height(block, "header")
         return UNKNOWN if height is None else data(encode_header(self._chain.view.get_header(height)[1]))
 
-    async def block(self, params: Params) -> str:
-        height = await self._find_height(params, "block")
+    async def block(self, block: object) -> str:
+        height = await self._find_height(block, "block")
         if height is None:
             return UNKNOWN
         _, header = self._chain.view.get_header(height)
         txs = [_item_of(tx, header.chain_id) async for _, tx in self._reading.read_txs(height)]
         return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
 
-    async def _find_height(self, params: Params, what: str) -> int | None:
+    async def _find_height(self, block: object, what: str) -> int | None:
         """None for a number that is not there. Raises `RpcError` for a hash, and for a block that has no bytes yet."""
-        check_count(params, 1, 1)
-        named = parse_block(params[0], "block")
+        named = parse_block(block, "block")
         if named.tag == "pending":
             raise RpcError(SERVER_ERROR, "pending block is not available")
         height = await self._chain.find_height(named)
@@ -56,18 +55,15 @@ class RawMethods:
     def _shown(self, tx: Tx | None) -> str:
         return UNKNOWN if tx is None else data(encode_tx(tx, self._chain.info.chain_id))
 
-    async def by_hash(self, params: Params) -> str:
-        check_count(params, 1, 1)
-        found = await self._chain.find_tx(TxHash(parse_hash(params[0], "transaction hash")))
+    async def by_hash(self, tx_hash: object) -> str:
+        found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
         return self._shown(self._chain.view.tx_at(*found) if isinstance(found, tuple) else found)
 
-    async def by_number(self, params: Params) -> str:
-        check_count(params, 2, 2)
-        return self._shown(await self._reading.find_tx_in(parse_block_number(params[0], "block"), params[1]))
+    async def by_number(self, number: object, index: object) -> str:
+        return self._shown(await self._reading.find_tx_in(parse_block_number(number, "block"), index))
 
-    async def by_block_hash(self, params: Params) -> str:
-        check_count(params, 2, 2)
-        return self._shown(await self._reading.find_tx_in(block_of_hash(params[0]), params[1]))
+    async def by_block_hash(self, block_hash: object, index: object) -> str:
+        return self._shown(await self._reading.find_tx_in(block_of_hash(block_hash), index))
 
 
 def _item_of(tx: Tx, chain_id: int) -> bytes:

@@ -8,10 +8,10 @@ from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import Params, check_count, data, given, parse_data, parse_number
+from cairn.api.rpc.values import data, parse_data, parse_number
 from cairn.api.submitter import Submitter
 from cairn.core.gateway import Admission, DroppedTx, PendingTx
 from cairn.domain.errors import InvalidField, ShuttingDown
@@ -47,7 +47,7 @@ class SendingMethods:
         self._intake = intake
         self._reading = reading
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "eth_accounts": self.accounts,
             "eth_sendRawTransaction": self.send_raw_transaction,
@@ -55,20 +55,17 @@ class SendingMethods:
             "eth_sendTransaction": self.send_transaction,
         }
 
-    async def accounts(self, params: Params) -> list[str]:
+    async def accounts(self) -> list[str]:
         """Those whose keys the node holds: the ten of a dev chain, none elsewhere."""
-        check_count(params, 0, 0)
         return [data(address) for address in self._chain.info.signs_for]
 
-    async def send_raw_transaction(self, params: Params) -> str:
-        check_count(params, 1, 1)
-        return _hash_of(await self._admit_raw(params[0]))
+    async def send_raw_transaction(self, raw: object) -> str:
+        return _hash_of(await self._admit_raw(raw))
 
-    async def send_raw_transaction_sync(self, params: Params) -> Json:
+    async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> Json:
         """EIP-7966: the receipt, once there is one; also of a transaction that was sent before."""
-        check_count(params, 1, 2)
-        wait_ms = receipt_wait_ms(given(params, 1))
-        tx_hash = (await self._admit_raw(params[0])).tx_hash
+        wait_ms = receipt_wait_ms(limit_ms)
+        tx_hash = (await self._admit_raw(raw)).tx_hash
         found = await self._await_end(tx_hash, wait_ms / 1000)
         if isinstance(found, tuple):
             return self._reading.receipt_at(*found)
@@ -107,11 +104,10 @@ class SendingMethods:
             raise refusal(NOT_FOR_TRANSFERS.get(refused.field, words), refused.code) from None
         return await admitting
 
-    async def send_transaction(self, params: Params) -> str:
-        check_count(params, 1, 1)
-        kind = type_to_sign(params[0])
+    async def send_transaction(self, transfer: object) -> str:
+        kind = type_to_sign(transfer)
         info = self._chain.info
-        call = parse_call(params[0], info.chain_id)
+        call = parse_call(transfer, info.chain_id)
         if call.sender is None or call.sender not in info.signs_for:
             raise refusal("unknown account", InvalidField.code)
         draft = draft_to_sign(call, call.sender, kind, info.gas_price)

@@ -10,11 +10,10 @@ import msgspec
 
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
-from cairn.api.rpc.dev_methods import on_dev_chains
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import InvalidParams, refusal
 from cairn.api.rpc.objects import Json, transaction_object
-from cairn.api.rpc.values import Params, check_count, data, parse_account, parse_data
+from cairn.api.rpc.values import data, parse_account, parse_data
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import keccak256, sign_digest
 from cairn.domain.errors import InvalidField
@@ -32,17 +31,14 @@ class SigningMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
-        return on_dev_chains(
-            self._chain,
-            {
-                "eth_sign": self.sign,
-                "personal_sign": self.personal_sign,
-                "eth_signTypedData": self.sign_typed_data,
-                "eth_signTypedData_v4": self.sign_typed_data,
-                "eth_signTransaction": self.sign_transaction,
-            },
-        )
+    def methods(self) -> dict[str, Method]:
+        return {
+            "eth_sign": self.sign,
+            "personal_sign": self.personal_sign,
+            "eth_signTypedData": self.sign_typed_data,
+            "eth_signTypedData_v4": self.sign_typed_data,
+            "eth_signTransaction": self.sign_transaction,
+        }
 
     def _key_of(self, address: Address) -> bytes:
         if address not in self._chain.info.signs_for:
@@ -53,25 +49,21 @@ class SigningMethods:
         signature = sign_digest(digest, self._key_of(address))
         return data(signature[:64] + bytes((27 + signature[64],)))
 
-    async def sign(self, params: Params) -> str:
-        check_count(params, 2, 2)
-        return self._sign(parse_account(params[0], "address"), message_digest(parse_data(params[1], "data")))
+    async def sign(self, account: object, message: object) -> str:
+        return self._sign(parse_account(account, "address"), message_digest(parse_data(message, "data")))
 
-    async def personal_sign(self, params: Params) -> str:
+    async def personal_sign(self, message: object, account: object, password: object = None) -> str:
         """The other order of arguments, and a password that nothing here needs."""
-        check_count(params, 2, 3)
-        return self._sign(parse_account(params[1], "address"), message_digest(parse_data(params[0], "data")))
+        return self._sign(parse_account(account, "address"), message_digest(parse_data(message, "data")))
 
-    async def sign_typed_data(self, params: Params) -> str:
-        check_count(params, 2, 2)
-        return self._sign(parse_account(params[0], "address"), typed_data_digest(params[1]))
+    async def sign_typed_data(self, account: object, typed_data: object) -> str:
+        return self._sign(parse_account(account, "address"), typed_data_digest(typed_data))
 
-    async def sign_transaction(self, params: Params) -> Json:
+    async def sign_transaction(self, transfer: object) -> Json:
         """What is left out means the same as when it is sent."""
-        check_count(params, 1, 1)
-        kind = type_to_sign(params[0])
+        kind = type_to_sign(transfer)
         info = self._chain.info
-        call = parse_call(params[0], info.chain_id)
+        call = parse_call(transfer, info.chain_id)
         if call.sender is None:
             raise refusal("unknown account", InvalidField.code)
         key = self._key_of(call.sender)

@@ -2,16 +2,13 @@
 
 import msgspec
 
-from cairn.api.rpc.block_tags import Chain
+from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import InvalidParams, RpcError, rpc_error_of
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
 from cairn.api.rpc.values import (
-    Params,
-    check_count,
     data,
-    given,
     parse_account,
     parse_block,
     parse_fields,
@@ -61,31 +58,30 @@ BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
 
 class SimulationMethods:
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {"eth_simulateV1": self.simulate}
 
-    async def simulate(self, params: Params) -> list[Json]:
-        check_count(params, 1, 2)
-        asked = parse_fields(params[0], "simulation", ("blockStateCalls", *FLAGS))
+    async def simulate(self, simulation: object, block: object = None) -> list[Json]:
+        asked = parse_fields(simulation, "simulation", ("blockStateCalls", *FLAGS))
         is_strict, traces, full = (parse_flag(asked.get(name), name) for name in FLAGS)
         blocks = [parse_fields(each, "block", PARTS) for each in parse_list(asked, "blockStateCalls")]
         if not blocks:
             raise InvalidParams("empty input")
         if len(blocks) > MOST_BLOCKS:
             raise RpcError(TOO_MANY, "too many blocks")
-        height = await self._chain.state_height(parse_block(given(params, 1), "block"))
+        height = await self._chain.state_height(parse_block(block, "block"))
         state = TriedState(self._chain, height)
         parent_hash, parent = self._chain.view.get_header(height)
         # Without validation geth lets everybody send for nothing, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
-        for block in blocks:
-            state.override(block)
-            header = next_header(parent_hash, parent, block, base_fee)
-            txs = await state.try_calls(block, header, is_strict)
+        for asked_block in blocks:
+            state.override(asked_block)
+            header = next_header(parent_hash, parent, asked_block, base_fee)
+            txs = await state.try_calls(asked_block, header, is_strict)
             root = tx_root([tx.hash for tx in txs])
             parent = msgspec.structs.replace(header, tx_root=root, gas_used=TRANSFER_GAS * len(txs))
             parent_hash = block_hash(parent)
@@ -120,7 +116,7 @@ def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: i
 class TriedState:
     """The accounts as of a block, but for what was overridden and what the tried transfers did."""
 
-    def __init__(self, chain: Chain, height: int) -> None:
+    def __init__(self, chain: RpcChain, height: int) -> None:
         self._chain = chain
         self._height = height
         self._accounts: dict[Address, Account] = {}

@@ -4,11 +4,11 @@ import secrets
 
 from cairn.api.events.hub import EventHub
 from cairn.api.events.subscriber import Connection
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Handler, handler_of
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, METHOD_NOT_FOUND, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.notifications import ArrivedTxs, HeadTexts, notification
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.values import Params, check_count, given, parse_flag, quantity
+from cairn.api.rpc.values import parse_flag, quantity
 
 MAX_SUBSCRIPTIONS = 64
 """On one socket."""
@@ -42,16 +42,14 @@ class Subscriptions:
         self._silent: set[str] = set()
 
     def methods(self) -> dict[str, Handler]:
-        return {"eth_subscribe": self.subscribe, "eth_unsubscribe": self.unsubscribe}
+        return {"eth_subscribe": handler_of(self.subscribe), "eth_unsubscribe": handler_of(self.unsubscribe)}
 
-    async def subscribe(self, params: Params) -> str:
-        check_count(params, 1, 2)
-        kind = params[0]
+    async def subscribe(self, kind: object, full: object = None) -> str:
         if not isinstance(kind, str):
             raise InvalidParams("invalid argument 0: expected the name of a subscription")
         if kind not in SILENT and kind not in ("newHeads", "newPendingTransactions"):
             raise RpcError(METHOD_NOT_FOUND, f'no "{kind[:80]}" subscription in eth namespace')
-        is_full = kind == "newPendingTransactions" and parse_flag(given(params, 1), "full")
+        is_full = kind == "newPendingTransactions" and parse_flag(full, "full")
         if len(self._new) + len(self._heads) + len(self._pending) + len(self._silent) >= MAX_SUBSCRIPTIONS:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
         subscription = quantity(secrets.randbits(128))
@@ -81,9 +79,7 @@ class Subscriptions:
             else:
                 self._silent.add(subscription)
 
-    async def unsubscribe(self, params: Params) -> bool:
-        check_count(params, 1, 1)
-        subscription = params[0]
+    async def unsubscribe(self, subscription: object) -> bool:
         if not isinstance(subscription, str):
             raise InvalidParams("invalid argument 0: expected the id of a subscription")
         if subscription in self._heads:

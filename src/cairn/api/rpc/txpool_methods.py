@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.dispatch import Handler
+from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.objects import transaction_object
-from cairn.api.rpc.values import Params, check_count, parse_account, quantity
+from cairn.api.rpc.values import parse_account, quantity
 from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
@@ -26,7 +26,7 @@ class TxpoolMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
 
-    def methods(self) -> dict[str, Handler]:
+    def methods(self) -> dict[str, Method]:
         return {
             "txpool_status": self.status,
             "txpool_content": self.content,
@@ -34,24 +34,20 @@ class TxpoolMethods:
             "txpool_inspect": self.inspect,
         }
 
-    async def status(self, params: Params) -> dict[str, str]:
-        check_count(params, 0, 0)
+    async def status(self) -> dict[str, str]:
         status = await self._chain.gateway.status()
         return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
 
-    async def content(self, params: Params) -> Shown:
-        check_count(params, 0, 0)
+    async def content(self) -> Shown:
         return await self._sorted(await self._pending(None), self._object)
 
-    async def content_from(self, params: Params) -> Shown:
-        check_count(params, 1, 1)
-        sender = parse_account(params[0], "address")
+    async def content_from(self, account: object) -> Shown:
+        sender = parse_account(account, "address")
         shown = await self._sorted(await self._pending(sender), self._object)
         name = checksum_address(sender)
         return {listing: by_sender.get(name, {}) for listing, by_sender in shown.items()}
 
-    async def inspect(self, params: Params) -> Shown:
-        check_count(params, 0, 0)
+    async def inspect(self) -> Shown:
         return await self._sorted(
             await self._pending(None),
             # As geth shows it, whose price of type 2 is the cap.

@@ -1,22 +1,19 @@
 """How JSON-RPC writes values: quantities, bytes, addresses, hashes, and what a parameter must look like."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
+from cairn.api.rest.parameters import HEX_HASH
 from cairn.api.rpc.errors import InvalidParams
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT64, Address, BlockHash
 
-Params = Sequence[Any]
-"""The arguments of a call, by position."""
-
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]*)")
 _DATA = re.compile(r"0x([0-9a-fA-F]{2})*")
-_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _MAX_QUANTITY_TEXT = 2 + 64
 
 TAGS = frozenset({"latest", "earliest", "pending", "safe", "finalized"})
@@ -38,20 +35,6 @@ quantity = hex
 
 def data(content: bytes) -> str:
     return "0x" + content.hex()
-
-
-def check_count(params: Params, required: int, most: int) -> None:
-    """Raises `InvalidParams`, worded as geth does."""
-    if len(params) > most:
-        raise InvalidParams(f"too many arguments, want at most {most}")
-    for index in range(required):
-        if index >= len(params) or params[index] is None:
-            raise InvalidParams(f"missing value for required argument {index}")
-
-
-def given(params: Params, index: int) -> Any:
-    """The argument, or None when it was left out."""
-    return params[index] if index < len(params) else None
 
 
 def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
@@ -89,7 +72,7 @@ def parse_data(value: object, what: str) -> bytes:
 
 
 def parse_hash(value: object, what: str) -> bytes:
-    if not isinstance(value, str) or not _HASH.fullmatch(value):
+    if not isinstance(value, str) or not HEX_HASH.fullmatch(value):
         raise InvalidParams(f"{what}: expected a hash, 0x and 64 hexadecimal digits")
     return bytes.fromhex(value[2:])
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from cairn.api.rpc import dispatch
-from cairn.api.rpc.dispatch import MAX_BATCH, Dispatcher, Handler
-from cairn.api.rpc.errors import RpcError
-from cairn.api.rpc.values import Params
+from cairn.api.rpc.dispatch import MAX_BATCH, Dispatcher, Handler, Params, handler_of
+from cairn.api.rpc.errors import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
 
 
@@ -172,3 +171,30 @@ def test_our_own_failures_tell_nothing(bench: Bench) -> None:
         bench.failure = failure
         assert error_of(bench.ask(call("fail"))) == (1, -32603, "internal error: see the node's log")
     assert [type(failure) for failure in bench.fatal] == [Corrupt]
+
+
+async def pair(first: object, second: object = "left out") -> tuple[object, object]:
+    return first, second
+
+
+async def ask_pair(*params: object) -> object:
+    return await handler_of(pair)(params)
+
+
+def test_what_has_a_default_may_be_left_out() -> None:
+    assert asyncio.run(ask_pair(1)) == (1, "left out")
+    assert asyncio.run(ask_pair(1, 2)) == (1, 2)
+    assert asyncio.run(ask_pair(1, None)) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ((), "missing value for required argument 0"),
+        ((None, 2), "missing value for required argument 0"),
+        ((1, 2, 3), "too many arguments, want at most 2"),
+    ],
+)
+def test_any_other_number_is_refused(params: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InvalidParams, match=message):
+        asyncio.run(ask_pair(*params))

@@ -62,7 +62,7 @@ async def settle() -> None:
 
 
 async def subscribed(to: Subscriptions, *params: object) -> str:
-    name = await to.subscribe(params)
+    name = await to.subscribe(*params)
     to.begin()
     return name
 
@@ -139,8 +139,8 @@ def test_after_a_revert_the_heads_go_on_at_the_block_after_it() -> None:
 def test_nothing_comes_before_the_id_is_told() -> None:
     async def scenario(bench: Bench) -> None:
         socket, subscriptions = bench.join()
-        await subscriptions.subscribe(["newHeads"])
-        await subscriptions.subscribe(["newPendingTransactions"])
+        await subscriptions.subscribe("newHeads")
+        await subscriptions.subscribe("newPendingTransactions")
         bench.commit()
         await bench.arrive([signed(0)])
         assert not socket.writes
@@ -186,8 +186,8 @@ def test_the_core_is_asked_only_while_somebody_listens() -> None:
         assert not bench.core.is_watched
         names = [await subscribed(each, "newPendingTransactions") for each in (first, first, second)]
         watched = [bench.core.is_watched]
-        await first.unsubscribe([names[0]])
-        await first.unsubscribe([names[1]])
+        await first.unsubscribe(names[0])
+        await first.unsubscribe(names[1])
         watched.append(bench.core.is_watched)
         second.close()
         watched.append(bench.core.is_watched)
@@ -203,11 +203,11 @@ def test_an_end_is_an_end() -> None:
         names = [
             await subscribed(subscriptions, kind) for kind in ("newHeads", "newPendingTransactions", "logs", "syncing")
         ]
-        unbegun = await subscriptions.subscribe(["newHeads"])
+        unbegun = await subscriptions.subscribe("newHeads")
         for name in (*names, unbegun):
-            assert await subscriptions.unsubscribe([name]) is True
+            assert await subscriptions.unsubscribe(name) is True
             with pytest.raises(RpcError, match="subscription not found"):
-                await subscriptions.unsubscribe([name])
+                await subscriptions.unsubscribe(name)
         subscriptions.begin()
         bench.commit()
         await bench.arrive([signed(0)])
@@ -220,16 +220,16 @@ def test_other_names_and_too_many_are_refused() -> None:
     async def scenario(bench: Bench) -> None:
         _, subscriptions = bench.join()
         with pytest.raises(RpcError, match='no "newBlocks" subscription in eth namespace'):
-            await subscriptions.subscribe(["newBlocks"])
+            await subscriptions.subscribe("newBlocks")
         for rubbish in (1, None, ["newHeads"]):
             with pytest.raises(RpcError):
-                await subscriptions.subscribe([rubbish])
+                await subscriptions.subscribe(rubbish)
             with pytest.raises(RpcError):
-                await subscriptions.unsubscribe([rubbish])
+                await subscriptions.unsubscribe(rubbish)
         for _ in range(MAX_SUBSCRIPTIONS):
-            await subscriptions.subscribe(["newHeads"])
+            await subscriptions.subscribe("newHeads")
         with pytest.raises(RpcError, match="limit exceeded"):
-            await subscriptions.subscribe(["newHeads"])
+            await subscriptions.subscribe("newHeads")
 
     run(scenario)
 
@@ -239,21 +239,21 @@ def test_subscriptions_to_pending_transactions_are_counted(monkeypatch: pytest.M
 
     async def refused(by: Subscriptions) -> None:
         with pytest.raises(RpcError, match="limit exceeded: too many"):
-            await by.subscribe(["newPendingTransactions"])
+            await by.subscribe("newPendingTransactions")
 
     async def scenario(bench: Bench) -> None:
         (_, first), (_, second) = bench.join("one"), bench.join("two")
-        names = [await first.subscribe(["newPendingTransactions"]) for _ in range(2)]
-        await second.subscribe(["newPendingTransactions", True])
+        names = [await first.subscribe("newPendingTransactions") for _ in range(2)]
+        await second.subscribe("newPendingTransactions", True)
         # None of them has begun: whoever asks in one batch, or at the same time, is counted all the same.
         await refused(first)
         await refused(second)
         first.begin()
-        await first.unsubscribe([names[0]])
-        await second.subscribe(["newPendingTransactions"])
+        await first.unsubscribe(names[0])
+        await second.subscribe("newPendingTransactions")
         await refused(second)
         second.close()
-        await first.subscribe(["newPendingTransactions"])
+        await first.subscribe("newPendingTransactions")
         await refused(first)
 
     run(scenario)
@@ -265,8 +265,8 @@ def test_one_socket_does_not_take_all_places() -> None:
         for _ in range(MAX_PENDING):
             await subscribed(subscriptions, "newPendingTransactions")
         with pytest.raises(RpcError, match="limit exceeded: a socket"):
-            await subscriptions.subscribe(["newPendingTransactions"])
-        await subscriptions.subscribe(["newHeads"])
+            await subscriptions.subscribe("newPendingTransactions")
+        await subscriptions.subscribe("newHeads")
 
     run(scenario)
 

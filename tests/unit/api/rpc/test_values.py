@@ -6,8 +6,6 @@ from cairn.api.rpc.errors import InvalidParams
 from cairn.api.rpc.values import (
     LATEST,
     BlockName,
-    check_count,
-    given,
     parse_account,
     parse_block,
     parse_block_number,
@@ -83,11 +81,3 @@ def test_what_names_no_block(rubbish: object) -> None:
 def test_a_hash_is_no_number() -> None:
     with pytest.raises(InvalidParams):
         parse_block_number(HASH, "it")
-
-
-def test_counts_of_arguments() -> None:
-    check_count([1], 1, 2)
-    assert (given([1], 0), given([1], 1)) == (1, None)
-    for params, message in (([], "missing value for required argument 0"), ([1, 2, 3], "too many arguments")):
-        with pytest.raises(InvalidParams, match=message):
-            check_count(params, 1, 2)
