@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,9 +108,8 @@ def take(step: Step, node: ChaosNode, load: Load, run: ChaosRun) -> None:
     node.await_ready()
     await_progress(node, load, run.ledger)
     run.note(step, time.monotonic() - ended)
-    reader = PatientNode(node.url)
-    run.ledger.check_kept(reader)
-    reader.close()
+    with closing(PatientNode(node.url)) as reader:
+        run.ledger.check_kept(reader)
 
 
 def sections(run: ChaosRun, failure: str | None) -> list[str]:

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,9 +102,8 @@ def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
 
 def live_until_killed(process: NodeProcess, senders: list[Sender], run: KillRun, dice: random.Random) -> None:
     try:
-        node = PatientNode(process.url)
-        run.ledger.check_kept(node)
-        node.close()
+        with closing(PatientNode(process.url)) as node:
+            run.ledger.check_kept(node)
         asyncio.run(load_until_killed(process, senders, run, dice))
     except Exception as failure:
         failure.add_note(f"the node's log:\n{process.stderr}")
@@ -133,14 +133,13 @@ async def load_until_killed(node: NodeProcess, senders: list[Sender], run: KillR
 
 def finish(process: NodeProcess, senders: list[Sender], ledger: Ledger, at_end: Callable[[PublicNode], None]) -> None:
     """Whatever was signed is confirmed, exactly once, and the balances follow from it."""
-    node = PatientNode(process.url)
-    ledger.check_kept(node)
-    finish_all(senders, process.url)
-    node.await_idle()
-    ledger.check_final(node)
-    assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
-    at_end(node)
-    node.close()
+    with closing(PatientNode(process.url)) as node:
+        ledger.check_kept(node)
+        finish_all(senders, process.url)
+        node.await_idle()
+        ledger.check_final(node)
+        assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
+        at_end(node)
     assert process.stop() == 0, process.stderr
 
 

@@ -1,5 +1,7 @@
 """What a node must do after faults, besides what the ledger says: go on, and tell its followers of everything once."""
 
+from contextlib import closing
+
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, Sender, finish_all
 from tests.chaos.node import ChaosNode
@@ -35,35 +37,33 @@ def await_accepted(node: ChaosNode, load: Load, ledger: Ledger) -> None:
 def await_progress(node: ChaosNode, load: Load, ledger: Ledger) -> None:
     """Transfers are accepted again, and come into blocks."""
     await_accepted(node, load, ledger)
-    reader = PatientNode(node.url)
-    height = int(reader.read("/chain")["head"]["blockHeight"])
+    with closing(PatientNode(node.url)) as reader:
+        height = int(reader.read("/chain")["head"]["blockHeight"])
 
-    def is_higher() -> bool:
-        node.mine()
-        return int(reader.read("/chain")["head"]["blockHeight"]) > height
+        def is_higher() -> bool:
+            node.mine()
+            return int(reader.read("/chain")["head"]["blockHeight"]) > height
 
-    wait_until(is_higher, PATIENCE_S, "a block")
-    reader.close()
+        wait_until(is_higher, PATIENCE_S, "a block")
 
 
 def check_end(node: ChaosNode, senders: list[Sender], follower: Follower, ledger: Ledger) -> None:
     """Everything that was signed is confirmed and told; it still is after a clean stop and a start."""
     finish_all(senders, node.url)
-    reader = PatientNode(node.url)
+    with closing(PatientNode(node.url)) as reader:
 
-    def is_all_mined() -> bool:
-        node.mine()
-        return not reader.read("/chain")["mempool"]["pending"]
+        def is_all_mined() -> bool:
+            node.mine()
+            return not reader.read("/chain")["mempool"]["pending"]
 
-    wait_until(is_all_mined, PATIENCE_S, "an empty mempool")
-    ledger.check_final(reader)
-    assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
-    check_told(follower, ledger)
-    assert node.stop() == 0, node.log()
-    node.tend()
-    node.await_ready()
-    ledger.check_final(reader)
-    reader.close()
+        wait_until(is_all_mined, PATIENCE_S, "an empty mempool")
+        ledger.check_final(reader)
+        assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
+        check_told(follower, ledger)
+        assert node.stop() == 0, node.log()
+        node.tend()
+        node.await_ready()
+        ledger.check_final(reader)
 
 
 def check_told(follower: Follower, ledger: Ledger) -> None:

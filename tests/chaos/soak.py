@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,9 +157,8 @@ class Soak:
         self._traffic.check()
         await_accepted(self._node, self._load, run.ledger)
         if self._next_check_s < run.usage.now_s:
-            reader = PatientNode(self._node.url)
-            run.ledger.check_kept(reader)
-            reader.close()
+            with closing(PatientNode(self._node.url)) as reader:
+                run.ledger.check_kept(reader)
             self._next_check_s = run.usage.now_s + CHECK_S
 
     def _kill_one(self) -> None:

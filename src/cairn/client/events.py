@@ -7,8 +7,8 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
 import msgspec
 from msgspec.json import Decoder
@@ -22,6 +22,7 @@ from cairn.client.errors import (
     FollowLimit,
     NodeUnreachable,
     Problem,
+    Unavailable,
     UnexpectedAnswer,
     error_of,
 )
@@ -103,10 +104,10 @@ class EventChannel:
                 request: dict[str, object] = {"action": "subscribe", "event": "newBlock"}
                 if next_height is not None:
                     request["fromHeight"] = next_height
-                with suppress(ConnectionClosed):
-                    await socket.send(_encode(request), text=True)
+                with socket.while_open():
+                    await socket.send(_encode(request))
                     while True:
-                        match await _receive(socket):
+                        match await socket.receive():
                             case Subscribed(from_height=int(first)):
                                 # From here on the height is known, even if this socket ends before its first block.
                                 next_height = first
@@ -126,11 +127,11 @@ class EventChannel:
         async with aclosing(self._sockets(rejoin)) as sockets:
             async for socket in sockets:
                 following = _Following(unsettled)
-                with suppress(ConnectionClosed):
+                with socket.while_open():
                     while unsettled:
                         for tx_hash in following.take():
-                            await socket.send(_follow(tx_hash), text=True)
-                        match await _receive(socket):
+                            await socket.send(_follow(tx_hash))
+                        match await socket.receive():
                             case Confirmed() | Dropped() as outcome if outcome.tx_hash in unsettled:
                                 following.ended()
                                 del unsettled[outcome.tx_hash]
@@ -143,16 +144,22 @@ class EventChannel:
                                 raise UnexpectedAnswer(f"{self._url} sent {other} when asked for transactions")
                     return
 
-    async def _sockets(self, rejoin: Rejoin) -> AsyncGenerator[ClientConnection, None]:
+    async def _sockets(self, rejoin: Rejoin) -> AsyncGenerator["_Socket", None]:
         """Open sockets, one after the other; each is closed before the next is opened."""
-        deadline = Deadline(self._timeout_s)
+        deadline, pauses = Deadline(self._timeout_s), delays()
         while True:
-            async with self._open(deadline) as socket:
+            async with self._open(deadline) as connection:
+                socket = _Socket(connection)
                 yield socket
+            if socket.refusal is None or socket.was_told:
+                deadline, pauses = Deadline(self._outage_timeout_s), delays()
             # Pause, so as not to flood a node that closes every socket at once.
-            await asyncio.sleep(next(delays()))
-            deadline = Deadline(self._outage_timeout_s)
-            await rejoin(_reverted_to(socket))
+            pause_s = next(pauses)
+            if socket.refusal is None:
+                await asyncio.sleep(pause_s)
+            elif not await deadline.pause(pause_s):
+                raise socket.refusal
+            await rejoin(_reverted_to(connection))
 
     @asynccontextmanager
     async def _open(self, deadline: Deadline) -> AsyncGenerator[ClientConnection, None]:
@@ -194,6 +201,39 @@ class EventChannel:
         raise AssertionError("the delays never end")
 
 
+class _Socket:
+    """One connection, and why it is not used any longer."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self.was_told = False
+        """Whether the node said anything but a refusal on it."""
+        self.refusal: Unavailable | None = None
+        """The node cannot do now what it was asked: another socket may find it able to."""
+
+    async def send(self, text: bytes) -> None:
+        await self._connection.send(text, text=True)
+
+    async def receive(self) -> NewBlock | Confirmed | Dropped | Subscribed | Refused:
+        text = await self._connection.recv(decode=False)
+        try:
+            message = _MESSAGE.decode(text)
+        except msgspec.DecodeError as error:
+            raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
+        self.was_told |= not isinstance(message, Refused)
+        return message
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Leave what it is used for when it is lost or of no use; anything else is raised."""
+        try:
+            yield
+        except ConnectionClosed:
+            pass
+        except Unavailable as refusal:
+            self.refusal = refusal
+
+
 class _Following:
     """The transactions that one socket follows, within the node's limit."""
 
@@ -225,14 +265,6 @@ class _Following:
             raise error
         self._limit = min(self._limit, self._followed)
         self._waiting.appendleft(tx_hash)
-
-
-async def _receive(socket: ClientConnection) -> NewBlock | Confirmed | Dropped | Subscribed | Refused:
-    text = await socket.recv(decode=False)
-    try:
-        return _MESSAGE.decode(text)
-    except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(f"the event channel sent something that a node does not send: {error}") from None
 
 
 def _follow(tx_hash: str) -> bytes:

@@ -26,6 +26,7 @@ from cairn.client.errors import (
     InvalidHash,
     NodeUnreachable,
     Starting,
+    StoreUnavailable,
     UnexpectedAnswer,
 )
 from cairn.client.events import EventChannel
@@ -251,6 +252,46 @@ def test_but_not_for_ever_and_not_for_a_refusal() -> None:
                 await take_heights(channel(url), 0, 1)
         with pytest.raises(NodeUnreachable):
             await take_heights(channel(url, timeout_s=0.3), 0, 1)
+
+    run_virtual(main())
+
+
+async def unable(socket: ServerConnection) -> None:
+    """A node that cannot look up now what it is asked to follow, as while its disk fails."""
+    request = await read(socket)
+    await socket.send(refusal("STORE_UNAVAILABLE", 503, id=request.get("id")))
+    await staying(socket)
+
+
+def test_a_subscription_that_the_node_cannot_take_now_is_made_again() -> None:
+    async def follow(socket: ServerConnection) -> None:
+        await read(socket)
+        await socket.send(json.dumps({"event": "txDropped", "txHash": HASHES[0], "reason": "expired"}))
+
+    async def main() -> None:
+        async with playing(
+            unable, unable, part(5, range(5, 7), closing(1001)), unable, part(7, range(7, 8), staying)
+        ) as url:
+            assert await take_heights(channel(url), 5, 3) == [5, 6, 7]
+        async with playing(unable, follow) as url:
+            ended = await anext(channel(url).outcomes(HASHES[:1], as_told))
+            assert ended.tx_hash == HASHES[0]
+
+    run_virtual(main())
+
+
+def test_but_no_longer_than_a_node_is_waited_for() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with playing(*[unable] * 100) as url:
+            with pytest.raises(StoreUnavailable):
+                await take_heights(channel(url, timeout_s=20), 0, 1)
+            assert loop.time() < 20
+            with pytest.raises(StoreUnavailable):
+                await anext(channel(url, timeout_s=20).outcomes(HASHES[:1], as_told))
+        async with playing(part(0, range(0, 1), closing(1001)), *[unable] * 100) as url:
+            with pytest.raises(StoreUnavailable):
+                await take_heights(channel(url, outage_timeout_s=20), 0, 2)
 
     run_virtual(main())
 
