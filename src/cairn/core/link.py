@@ -3,7 +3,7 @@
 import asyncio
 import math
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -33,7 +33,7 @@ class LinkClient(CoreGateway):
         self._path = path
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._connection: _Connection | None = None
+        self._connection: _CoreConnection | None = None
         self._met = False
         self._watches_arrivals = False
 
@@ -42,7 +42,7 @@ class LinkClient(CoreGateway):
         while True:
             try:
                 _, connection = await self._loop.create_unix_connection(
-                    lambda: _Connection(self._loop, self._listener), str(self._path)
+                    lambda: _CoreConnection(self._listener), str(self._path)
                 )
             except OSError:
                 await asyncio.sleep(RETRY_S)
@@ -84,18 +84,14 @@ class LinkClient(CoreGateway):
             self._connection.watch_arrivals(on)
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: requests in flight by id, and frames of one loop turn written together."""
+class _CoreConnection(wire.LinkProtocol):
+    """One connection: requests in flight by id."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, listener: CoreListener) -> None:
-        self._loop = loop
+    def __init__(self, listener: CoreListener) -> None:
+        super().__init__()
         self._listener = listener
-        self._frames = wire.FrameReader()
-        self._transport: asyncio.Transport
         self._next_call_id = 1
         self._next_submission_id = 1
-        self._records: list[bytes] = []
-        """Of this turn's submissions since the last call; they have the newest ids."""
         self._now = 0.0
         """Counted in looks at what is owed, so that it stands still while this worker does: nobody is silent then."""
         # Both in the order of asking: whoever waits longest is first.
@@ -103,12 +99,7 @@ class _Connection(asyncio.Protocol):
         """With the time at which each is given up."""
         self._calls: dict[int, tuple[asyncio.Future[bytes], float]] = {}
         """With the time at which each is given up."""
-        self._out: list[bytes] = []
-        self._flush_due = False
-        self.lost: asyncio.Future[None] = loop.create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.lost: asyncio.Future[None] = self._loop.create_future()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail_due_by(math.inf, "the core process went away")
@@ -141,7 +132,7 @@ class _Connection(asyncio.Protocol):
         self._next_submission_id += 1
         future: asyncio.Future[Admission] = self._loop.create_future()
         self._admissions[request_id] = (tx.hash, future, self._now + SILENCE_S)
-        self._records.append(encode_record(tx))
+        self._gathered.append(encode_record(tx))
         self._flush_soon()
         return future
 
@@ -150,50 +141,34 @@ class _Connection(asyncio.Protocol):
         self._next_call_id += 1
         future: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[request_id] = (future, self._now + silence_s)
-        if self._records:
+        if self._gathered:
             # What was submitted before is handed over before: a draft's nonce may depend on it.
-            self._take_records()
-        self._out.append(wire.frame_of(request_id, wire.CALL, request))
-        self._flush_soon()
+            self._frame_gathered()
+        self.write(wire.frame_of(request_id, wire.CALL, request))
         return future
 
     def watch_arrivals(self, on: bool) -> None:
-        self._out.append(wire.frame(0, wire.WATCH, b"\1" if on else b"\0"))
-        self._flush_soon()
+        self.write(wire.frame(0, wire.WATCH, b"\1" if on else b"\0"))
 
-    def _take_records(self) -> None:
-        records, self._records = self._records, []
-        first = self._next_submission_id - len(records)
-        self._out.append(wire.frame(first, wire.SUBMIT, b"".join(records)))
+    def _frame_gathered(self) -> None:
+        records, self._gathered = self._gathered, []
+        # They have the newest ids.
+        self._out.append(wire.frame(self._next_submission_id - len(records), wire.SUBMIT, b"".join(records)))
 
-    def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if self._records:
-            self._take_records()
-        frames, self._out = self._out, []
-        if not self._transport.is_closing():
-            self._transport.write(b"".join(frames))
-
-    def data_received(self, data: bytes) -> None:
-        for request_id, kind, payload in self._frames.feed(data):
-            if kind == wire.ADMITTED:
-                for (admitted_id,) in wire.ID.iter_unpack(payload):
-                    self._admitted(admitted_id)
-            elif kind == wire.CONFIRMED:
-                self._admitted(request_id, confirmed=True)
-            elif kind == wire.KNOWN:
-                self._admitted(request_id, known=True)
-            elif kind == wire.REFUSED:
-                self._refused(request_id, payload)
-            elif request_id == 0:
-                self._notice(kind, payload)
-            else:
-                self._answered(request_id, kind, payload)
+    def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
+        if kind == wire.ADMITTED:
+            for (admitted_id,) in wire.ID.iter_unpack(payload):
+                self._admitted(admitted_id)
+        elif kind == wire.CONFIRMED:
+            self._admitted(request_id, confirmed=True)
+        elif kind == wire.KNOWN:
+            self._admitted(request_id, known=True)
+        elif kind == wire.REFUSED:
+            self._refused(request_id, payload)
+        elif request_id == 0:
+            self._notice(kind, payload)
+        else:
+            self._answered(request_id, kind, payload)
 
     def _admitted(self, request_id: int, confirmed: bool = False, known: bool = False) -> None:
         # None: it was given up, or its client has gone.
@@ -230,5 +205,4 @@ class _Connection(asyncio.Protocol):
         elif kind == wire.INFO:
             self._listener.on_info(wire.decode_as(payload, ChainInfo))
         elif kind == wire.SETTLE:
-            self._out.append(wire.frame(0, wire.SETTLED))
-            self._flush_soon()
+            self.write(wire.frame(0, wire.SETTLED))

@@ -22,9 +22,10 @@ SETTLE and SETTLED have id 0 and no payload: the worker sends the second when it
 taken in everything that it was told before.
 """
 
+import asyncio
 import struct
 from collections.abc import Iterator
-from typing import TypeVar, Union
+from typing import TypeVar, Union, cast
 
 import msgspec
 
@@ -127,13 +128,47 @@ def decode_error(payload: bytes) -> NodeError:
     return cls(answer.detail)
 
 
-class FrameReader:
-    """Cuts a byte stream into (request id, kind, payload)."""
+class LinkProtocol(asyncio.Protocol):
+    """One end of a connection: cuts what comes into frames, and writes the frames of one turn of the loop together."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
         self._rest = b""
+        self._out: list[bytes] = []
+        self._gathered: list[bytes] = []
+        """What goes into one frame at the end of this turn."""
+        self._flush_due = False
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
+        """A frame has come."""
+        raise NotImplementedError
+
+    def _frame_gathered(self) -> None:
+        """Put what was gathered into one frame."""
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def write(self, frame: bytes) -> None:
+        self._out.append(frame)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._gathered:
+            self._frame_gathered()
+        frames, self._out = self._out, []
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+
+    def data_received(self, data: bytes) -> None:
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
@@ -144,6 +179,6 @@ class FrameReader:
             frame_end = at + LENGTH.size + length
             if frame_end > end:
                 break
-            yield request_id, kind, data[at + HEAD.size : frame_end]
+            self.take_frame(request_id, kind, data[at + HEAD.size : frame_end])
             at = frame_end
         self._rest = data[at:]

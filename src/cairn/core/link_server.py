@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 import msgspec
 import structlog
@@ -50,8 +49,8 @@ class LinkServer:
 
     def __init__(self, core: Answering) -> None:
         self._core = core
-        self._connections: set[_Connection] = set()
-        self._watching: set[_Connection] = set()
+        self._connections: set[_WorkerConnection] = set()
+        self._watching: set[_WorkerConnection] = set()
         """Those that are told of arrivals."""
         self.idle = asyncio.Event()
         """Set while no worker is connected."""
@@ -59,9 +58,9 @@ class LinkServer:
 
     async def listen(self, path: str) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        return await loop.create_unix_server(lambda: _Connection(self, self._core), path)
+        return await loop.create_unix_server(lambda: _WorkerConnection(self, self._core), path)
 
-    def joined(self, connection: "_Connection") -> None:
+    def joined(self, connection: "_WorkerConnection") -> None:
         self._connections.add(connection)
         self.idle.clear()
         phase, reason, info, head = self._core.greeting()
@@ -72,7 +71,7 @@ class LinkServer:
             connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
         connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
 
-    def left(self, connection: "_Connection") -> None:
+    def left(self, connection: "_WorkerConnection") -> None:
         self._connections.discard(connection)
         self.watch_arrivals(connection, on=False)
         if not self._connections:
@@ -90,7 +89,7 @@ class LinkServer:
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         self._broadcast(wire.frame_of(0, wire.DROPPED, wire.DropNotice(tx_hash, reason)))
 
-    def watch_arrivals(self, connection: "_Connection", on: bool) -> None:
+    def watch_arrivals(self, connection: "_WorkerConnection", on: bool) -> None:
         """The core is asked for them while at least one worker wants them."""
         before = bool(self._watching)
         (self._watching.add if on else self._watching.discard)(connection)
@@ -116,21 +115,16 @@ class LinkServer:
             connection.write(frame)
 
 
-class _Connection(asyncio.Protocol):
+class _WorkerConnection(wire.LinkProtocol):
     def __init__(self, server: LinkServer, core: Answering) -> None:
+        super().__init__()
         self._server = server
         self._core = core
-        self._loop = asyncio.get_running_loop()
-        self._frames = wire.FrameReader()
-        self._transport: asyncio.Transport
-        self._out: list[bytes] = []
-        self._admitted_ids: list[int] = []
-        self._flush_due = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._settling: deque[asyncio.Future[None]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         self._server.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,36 +142,21 @@ class _Connection(asyncio.Protocol):
         self.write(wire.frame(0, wire.SETTLE))
         return settled
 
-    def write(self, frame: bytes) -> None:
-        self._out.append(frame)
-        self._flush_soon()
+    def _frame_gathered(self) -> None:
+        ids, self._gathered = self._gathered, []
+        self._out.append(wire.frame(0, wire.ADMITTED, b"".join(ids)))
 
-    def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        frames, self._out = self._out, []
-        if self._admitted_ids:
-            frames.append(wire.frame(0, wire.ADMITTED, b"".join(map(wire.ID.pack, self._admitted_ids))))
-            self._admitted_ids = []
-        if not self._transport.is_closing():
-            self._transport.write(b"".join(frames))
-
-    def data_received(self, data: bytes) -> None:
-        for request_id, kind, payload in self._frames.feed(data):
-            if kind == wire.SUBMIT:
-                self._submit(request_id, payload)
-            elif kind == wire.WATCH:
-                self._server.watch_arrivals(self, on=payload == b"\1")
-            elif kind == wire.SETTLED:
-                self._settling.popleft().set_result(None)
-            else:
-                task = self._loop.create_task(self._answer(request_id, *wire.decode_call(payload)))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
+        if kind == wire.SUBMIT:
+            self._submit(request_id, payload)
+        elif kind == wire.WATCH:
+            self._server.watch_arrivals(self, on=payload == b"\1")
+        elif kind == wire.SETTLED:
+            self._settling.popleft().set_result(None)
+        else:
+            task = self._loop.create_task(self._answer(request_id, *wire.decode_call(payload)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _submit(self, request_id: int, records: bytes) -> None:
         admissions = self._core.admissions
@@ -197,7 +176,7 @@ class _Connection(asyncio.Protocol):
         elif result.known:
             self.write(wire.frame(request_id, wire.KNOWN))
         else:
-            self._admitted_ids.append(request_id)
+            self._gathered.append(wire.ID.pack(request_id))
             self._flush_soon()
 
     async def _answer(self, request_id: int, method: Method[object], request: msgspec.Struct) -> None:

@@ -48,7 +48,7 @@ class Carrier(CoreCalls):
         self._answering = answering
 
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
-        [(_, _, payload)] = wire.FrameReader().feed(wire.frame_of(1, wire.CALL, request))
+        payload = wire.frame_of(1, wire.CALL, request)[wire.HEAD.size :]
         arrived, arguments = wire.decode_call(payload)
         assert arrived == method
         answer = await arrived.ask(self._answering, arguments)

@@ -1,5 +1,7 @@
 """Frames survive any cut of the byte stream, and errors arrive as the class that was raised."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,21 +25,44 @@ ADDRESS = Address(b"a" * 20)
 frames = st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 255), st.binary(max_size=300)), max_size=20)
 
 
+class End(wire.LinkProtocol):
+    """Keeps the frames that come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[tuple[int, int, bytes]] = []
+
+    def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
+        self.frames.append((request_id, kind, payload))
+
+
+def read(*pieces: bytes) -> list[tuple[int, int, bytes]]:
+    """The frames of a stream that comes in these pieces."""
+
+    async def receive() -> list[tuple[int, int, bytes]]:
+        end = End()
+        for piece in pieces:
+            end.data_received(piece)
+        return end.frames
+
+    return asyncio.run(receive())
+
+
 @given(frames, st.lists(st.integers(1, 50), min_size=1))
 def test_frames_survive_any_cut(sent: list[tuple[int, int, bytes]], cuts: list[int]) -> None:
     stream = b"".join(wire.frame(*parts) for parts in sent)
-    reader, got, at, turn = wire.FrameReader(), [], 0, 0
+    pieces: list[bytes] = []
+    at = 0
     while at < len(stream):
-        size = cuts[turn % len(cuts)]
-        got += list(reader.feed(stream[at : at + size]))
-        at, turn = at + size, turn + 1
-    assert got == sent
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(stream[at : at + size])
+        at += size
+    assert read(*pieces) == sent
 
 
 def test_a_frame_beyond_the_limit_is_refused() -> None:
-    reader = wire.FrameReader()
     with pytest.raises(ConnectionError, match="longer than"):
-        list(reader.feed(wire.HEAD.pack(wire.MAX_FRAME_BYTES + 1, 1, wire.SUBMIT)))
+        read(wire.HEAD.pack(wire.MAX_FRAME_BYTES + 1, 1, wire.SUBMIT))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +78,7 @@ def test_a_frame_beyond_the_limit_is_refused() -> None:
     ],
 )
 def test_errors_cross_the_link_as_themselves(error: NodeError) -> None:
-    request_id, kind, payload = next(wire.FrameReader().feed(wire.error_frame(7, wire.ERROR, error)))
+    [(request_id, kind, payload)] = read(wire.error_frame(7, wire.ERROR, error))
     assert (request_id, kind) == (7, wire.ERROR)
     arrived = wire.decode_error(payload)
     assert type(arrived) is type(error)
@@ -66,5 +91,5 @@ def test_errors_cross_the_link_as_themselves(error: NodeError) -> None:
 def test_amounts_beyond_64_bits_cross_exactly() -> None:
     tx = Tx(TxHash(b"h" * 32), Address(b"s" * 20), Address(b"t" * 20), 1, 21_000, MAX_UINT256, MAX_UINT256, b"x" * 65)
     page = PendingPage([PendingTx(tx, 5)], 1, None)
-    _, _, payload = next(wire.FrameReader().feed(wire.frame_of(1, wire.RESULT, page)))
+    [(_, _, payload)] = read(wire.frame_of(1, wire.RESULT, page))
     assert wire.decode_as(payload, PendingPage) == page
