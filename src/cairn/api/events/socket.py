@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.errors import FollowLimit, UnsupportedMediaType, encode_problem
+from cairn.api.errors import FollowLimit, UnsupportedMediaType
 from cairn.api.events.commands import (
     Command,
     FollowTransaction,
@@ -63,7 +63,7 @@ class EventsEndpoint:
         try:
             subscriptions = self._admit(scope, connection)
         except NodeError as refused:
-            await refuse(send, refused)
+            connection.refuse(refused)
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
@@ -155,10 +155,3 @@ def check_page(scope: Scope, origins: OriginList, for_wallets: bool = False) -> 
     if origin is not None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         origins.check(origin, host, for_wallets)
-
-
-async def refuse(send: Send, error: NodeError) -> None:
-    """Answer instead of the upgrade."""
-    status, headers, body = encode_problem(error)
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body})

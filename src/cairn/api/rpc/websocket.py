@@ -10,7 +10,7 @@ from websockets.frames import CloseCode
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.events.socket import check_page, refuse
+from cairn.api.events.socket import check_page
 from cairn.api.rpc.dispatch import Dispatcher, Handler
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
@@ -52,7 +52,7 @@ class RpcSocketEndpoint:
         try:
             self._admit(scope, connection)
         except NodeError as refused:
-            await refuse(send, refused)
+            connection.refuse(refused)
             return
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})

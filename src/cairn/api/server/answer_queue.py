@@ -52,7 +52,7 @@ class AnswerQueue:
             if taken <= 0:
                 break
             at += taken
-        if due:
+        if due and isinstance(due[0], bytes):
             self.flush()
         return at, taken
 
