@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from cairn.api.server.worker import run_worker
+from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.process import run_core
@@ -31,7 +31,6 @@ from cairn.store.known_chain import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
 
-BACKLOG = 2048
 RUNTIME_PREFIX = "cairn-run-"
 LONGEST_SOCKET_PATH_BYTES = 100
 """Systems cut a unix socket's path at 104 or 108 bytes."""

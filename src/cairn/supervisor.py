@@ -21,6 +21,7 @@ import structlog
 
 from cairn import early_stop
 from cairn.config import EXIT_FATAL
+from cairn.temporary import STOP_SIGNALS
 
 EXIT_OK = 0
 EXIT_FORCED = 130
@@ -40,8 +41,7 @@ NAP_S = 0.2
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that the terminal has told already: that is not yet a second one."""
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_WATCHED = (signal.SIGCHLD, *_STOP_SIGNALS)
+_WATCHED = (signal.SIGCHLD, *STOP_SIGNALS)
 
 log = structlog.get_logger("cairn.supervisor")
 
@@ -207,7 +207,7 @@ class Supervisor:
         if signal.SIGCHLD in numbers:
             self._reap()
         for number in numbers:
-            if number in _STOP_SIGNALS:
+            if number in STOP_SIGNALS:
                 self._stop_asked(number)
 
     def _reap(self) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 OWNER_NAME = ".owner"
-_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
     """
     parent = parent or Path(tempfile.gettempdir())
     remove_abandoned(prefix, parent)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     path, owner = None, -1
     try:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -36,7 +36,7 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
     finally:
         try:
             # One that came just before strikes within this call.
-            signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         finally:
             if path is not None:
                 _remove(path)

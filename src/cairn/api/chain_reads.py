@@ -10,8 +10,8 @@ from cairn.domain.errors import BlockNotFound, Corrupt, Unavailable
 from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
+from cairn.store.keys import HASH_SIZE
 
-HASH_BYTES = 32
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 TREE_CACHE_BYTES = 8 * 1024 * 1024
@@ -157,5 +157,5 @@ class ChainReads(ABC):
 
 
 def split_hashes(hashes: bytes) -> Iterator[TxHash]:
-    for start in range(0, len(hashes), HASH_BYTES):
-        yield TxHash(hashes[start : start + HASH_BYTES])
+    for start in range(0, len(hashes), HASH_SIZE):
+        yield TxHash(hashes[start : start + HASH_SIZE])

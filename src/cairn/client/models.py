@@ -14,10 +14,8 @@ from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.rules import price_terms
 from cairn.domain.txs import build_tx
-from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft
+from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft, DropReason
 from cairn.domain.types import Header as DomainHeader
-
-DropReason = Literal["replaced", "evicted", "expired", "nonce used"]
 
 
 class Submitted(msgspec.Struct, frozen=True, rename="camel"):

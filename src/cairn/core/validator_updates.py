@@ -5,10 +5,8 @@ from collections.abc import Callable
 from cairn.core.gateway import ValidatorSet
 from cairn.domain.errors import EngineUnavailable, NotFound, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate, apply_update, encode_update
-from cairn.engine.network.rpc import IN_CACHE, Rpc, RpcAway
+from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.store.chain import ChainStore
-
-RPC_TIMEOUT_S = 5.0
 
 
 def validator_set(chain: ChainStore) -> ValidatorSet:

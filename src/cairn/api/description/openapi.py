@@ -9,9 +9,10 @@ from cairn.api.description.explorer_files import Explorer
 from cairn.api.description.json_schemas import Json, Schemas
 from cairn.api.description.pages import Pages
 from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
+from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.faucet import Faucet
 from cairn.api.rest.lookups import Lookups
-from cairn.api.rest.operation import JSON, Answer, Operation, operations_of
+from cairn.api.rest.operation import Answer, Operation, operations_of
 from cairn.api.rest.parameters import Parameter
 from cairn.api.rest.probes import Probes
 from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
@@ -114,7 +115,7 @@ class Description:
         if parameters:
             described["parameters"] = parameters
         if operation.body:
-            described["requestBody"] = {"required": True} | self._content(operation.body, JSON)
+            described["requestBody"] = {"required": True} | self._content(operation.body, JSON_MEDIA_TYPE)
         return described
 
     def _answer(self, answer: Answer) -> Json:

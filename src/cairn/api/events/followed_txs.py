@@ -7,10 +7,10 @@ from cairn.api.errors import FollowLimit
 from cairn.api.events.subscriber import Subscriber
 from cairn.api.server.client_shares import Shares
 from cairn.domain.types import TxHash
+from cairn.store.keys import HASH_SIZE
 
 MAX_FOLLOWED = 100_000
 """Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
-HASH_SIZE = 32
 
 
 class FollowedTxs:

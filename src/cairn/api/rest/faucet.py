@@ -10,6 +10,7 @@ from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
+from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.api.schemas import FaucetRequest, Submitted
 from cairn.core.gateway import CoreGateway, not_dev_chain
 from cairn.domain.crypto import parse_address
@@ -17,7 +18,6 @@ from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.types import Address
 
 MAX_BODY_BYTES = 4_096
-MAX_AMOUNT_DIGITS = 78
 
 
 class Faucet:
@@ -57,7 +57,7 @@ def _parse_amount(value: object) -> int:
     """A number, or for clients whose numbers are doubles a string of decimal digits."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_AMOUNT_DIGITS:
         return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_DOUBLE:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidField("amount", "expected an integer, or its decimal digits in a string")

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.parameters import Parameter, parse_query
 
-JSON = "application/json"
 Handler = Callable[..., Coroutine[Any, Any, Response]]
 
 
@@ -21,7 +21,7 @@ class Answer(NamedTuple):
     description: str
     body: Any = None
     headers: tuple[str, ...] = ()
-    media_types: tuple[str, ...] = (JSON,)
+    media_types: tuple[str, ...] = (JSON_MEDIA_TYPE,)
     status: int = 200
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.values import parse_block_number, parse_quantity, quantity
+from cairn.api.rpc.values import parse_block_number, parse_number, quantity
 from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
 
@@ -42,7 +42,7 @@ class FeeMethods:
         return "0x0"
 
     async def fee_history(self, blocks: object, newest_block: object, rewards: object = None) -> dict[str, Any]:
-        count, percentiles = _parse_count(blocks), _parse_percentiles(rewards)
+        count, percentiles = parse_number(blocks, "block count"), _parse_percentiles(rewards)
         newest = await self._chain.state_height(parse_block_number(newest_block, "newest block"))
         count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
         if count == 0:
@@ -70,15 +70,6 @@ class FeeMethods:
         return [
             quantity(tips[min(last, int(len(tips) * percentile / 100))] if tips else 0) for percentile in percentiles
         ]
-
-
-def _parse_count(value: object) -> int:
-    """A quantity; also a plain or a decimal number, as geth takes it."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64:
-        return value
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
-        return int(value)
-    return parse_quantity(value, "block count")
 
 
 def _parse_percentiles(value: object) -> list[float] | None:

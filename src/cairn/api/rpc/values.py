@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from cairn.api.chain_json import hex_text
 from cairn.api.rest.parameters import HEX_HASH
 from cairn.api.rpc.errors import InvalidParams
 from cairn.domain.crypto import parse_address
@@ -32,9 +33,8 @@ LATEST = BlockName(tag="latest")
 quantity = hex
 """A number as the specification demands: 0x and hexadecimal digits without leading zeros."""
 
-
-def data(content: bytes) -> str:
-    return "0x" + content.hex()
+data = hex_text
+"""Bytes, as it demands them."""
 
 
 def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:

@@ -17,13 +17,14 @@ from cairn.api.errors import Internal, encode_problem
 from cairn.api.rest.bodies import is_json
 from cairn.api.server.access import HostList, RateLimiter
 from cairn.api.server.connection_slots import Occupancy
+from cairn.api.server.request_framing import Header
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 from cairn.domain.types import TxHash
 
-Header = tuple[bytes, bytes]
+CLOSE: Header = (b"connection", b"close")
 
 MAX_SWEEP_INTERVAL_S = 1.0
 MAX_HEADS = 512

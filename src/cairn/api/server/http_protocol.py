@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from cairn.api.errors import MalformedRequest, RequestTimeout
 from cairn.api.server.answer_queue import FULL_LANE, INCOMPLETE, AnswerQueue
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.fast_path import CLOSE, FastPath
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.websocket_protocol import EventsProtocol
@@ -27,8 +27,6 @@ LINGER_S = 2.0
 """How long a refused client is listened to, so that it can read why."""
 HALF_CLOSED_S = 5.0
 """How long a client that sends nothing more is answered, and one that must make room may take its last answer."""
-
-CLOSE = (b"connection", b"close")
 
 
 class HoldingFlow(FlowControl):

@@ -15,14 +15,13 @@ from cairn.api.errors import (
 )
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
+from cairn.api.server.request_framing import Header
 from cairn.domain.errors import Fatal, NodeError
 
 EVENTS_PATH = "/events"
 RPC_PATH = "/rpc"
 EXPOSED_HEADERS = b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After"
 PREFLIGHT_LIFETIME_S = b"600"
-
-Header = tuple[bytes, bytes]
 
 log = structlog.get_logger("cairn.api")
 

@@ -16,7 +16,7 @@ from websockets.server import ServerProtocol
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, MethodNotAllowed, UpgradeRequired, encode_problem
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.fast_path import CLOSE, FastPath
 from cairn.api.server.request_framing import Header, RequestHead
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
@@ -32,7 +32,6 @@ SHUTDOWN_LINGER_S = 1.5
 """The same when the node stops: less than the server waits for its connections to end."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
 """Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
-CLOSE = (b"connection", b"close")
 
 
 class EventsProtocol(asyncio.Protocol):

@@ -10,13 +10,12 @@ from cairn.domain.governance import Governance, ValidatorUpdate, apply_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Tx
 from cairn.engine.abci import requests as m
+from cairn.engine.abci.wire import NS_PER_S
 from cairn.engine.application import Application, CommittedChain
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import sift
-
-NS_PER_S = 1_000_000_000
 
 log = structlog.get_logger("cairn.network")
 

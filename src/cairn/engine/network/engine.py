@@ -16,14 +16,13 @@ from cairn.engine.network.outbox import Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.refusals import Refusals
-from cairn.engine.network.rpc import Rpc
+from cairn.engine.network.rpc import RPC_TIMEOUT_S, Rpc
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.engine.network.watch import Watch
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 
-RPC_TIMEOUT_S = 5.0
 STATUS_TIMEOUT_S = 2.0
 
 

@@ -9,6 +9,8 @@ import msgspec
 from cairn.countdown import Countdown
 
 LARGEST_READ_BYTES = 65_536
+RPC_TIMEOUT_S = 5.0
+"""For what changes CometBFT's mempool."""
 IN_CACHE = "tx already exists in cache"
 """CometBFT's words, in `data` of an error, for what it has been given before."""
 
