@@ -112,6 +112,9 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
         or (kind is not UNSET and kind > DYNAMIC_FEE)
     ):
         return _read_slowly(body, base_fee)
+    sender = _known_addresses.get(plain.sender) or _address("from", plain.sender)
+    to = _known_addresses.get(plain.to) or _address("to", plain.to)
+    signed = None if signature is UNSET else _signature(signature)
     terms = price_terms(
         None if kind is UNSET else kind,
         # They are integers: checked above.
@@ -121,8 +124,8 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
         base_fee,
     )
     return Submission(
-        _known_addresses.get(plain.sender) or _address("from", plain.sender),
-        _known_addresses.get(plain.to) or _address("to", plain.to),
+        sender,
+        to,
         value,
         plain.gas,
         terms.gas_price,
@@ -130,7 +133,7 @@ def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
         terms.kind,
         terms.max_fee,
         terms.max_tip,
-        signature=None if signature is UNSET else _signature(signature),
+        signature=signed,
     )
 
 

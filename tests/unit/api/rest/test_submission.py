@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cairn.api.rest import submission
@@ -224,9 +224,12 @@ SPELLINGS = st.one_of(
 )
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([*PLAIN, "data"]), SPELLINGS), max_size=2), st.sets(st.sampled_from([*PLAIN]))
-)
+NAMES = [*PLAIN, "type", "maxFeePerGas", "maxPriorityFeePerGas", "data"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), SPELLINGS), max_size=3), st.sets(st.sampled_from([*PLAIN])))
+@example([("to", '"x"'), ("maxFeePerGas", "5")], {"to"})
+@example([("signature", '"x"'), ("maxFeePerGas", "5")], {"signature"})
 def test_both_readings_agree(extra: list[tuple[str, str]], left_out: set[str]) -> None:
     members = [f'"{name}":{json.dumps(value)}' for name, value in PLAIN.items() if name not in left_out]
     members += [f'"{name}":{written}' for name, written in extra]
