@@ -69,6 +69,27 @@ def test_an_array_of_another_size_than_its_type_is_not_signed(tmp_path: Path) ->
     run_on_node(tmp_path, check)
 
 
+def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(tmp_path: Path) -> None:
+    types = {f"T{number}": [{"name": "x", "type": "string"}] for number in range(100)}
+    types |= {"Order": [{"name": "items", "type": "Item[]"}, {"name": "more", "type": "Item[][]"}]}
+    types |= {"Item": [{"name": f"t{number}", "type": f"T{number}"} for number in range(100)]}
+
+    def typed(items: int, more: int) -> dict[str, Any]:
+        message = {"items": [{}] * items, "more": [[{}] * more]}
+        return without(TYPED, "types") | {"types": types, "domain": {"name": "Shop"}, "message": message}
+
+    async def check(node: RestNode) -> None:
+        # With the order itself 164 objects, for each of which 304 fields are read; and then one object more.
+        fitting = typed(100, 63)
+        signed = Account.sign_message(encode_typed_data(full_message=fitting), dev_account(0).key).signature
+        assert await call(node, "eth_signTypedData_v4", ALICE, fitting) == signed.to_0x_hex()
+        refused = (-32602, "typed data: too many objects for so many types")
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(100, 64)) == refused
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(20_000, 0)) == refused
+
+    run_on_node(tmp_path, check)
+
+
 def test_typed_data_has_all_its_parts(tmp_path: Path) -> None:
     async def check(node: RestNode) -> None:
         for part in TYPED:
