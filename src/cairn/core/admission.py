@@ -22,17 +22,17 @@ from cairn.store.journal import Journal
 Reply = Callable[[Admission | NodeError], None]
 Drops = Sequence[tuple[TxHash, DropReason]]
 EngineBuilder = Callable[[Callable[[BlockOutcome], None], Callable[[Drops], None]], Engine]
-"""Makes the engine from whom it must tell of each block that is on disk, and of what left the mempool."""
+"""Makes the engine from its two callbacks: for a block that is on disk, and for dropped transactions."""
 
 UPTIME_INTERVAL_S = 60
-"""How often, while something waits for a missing nonce, it is put on disk how long the node has been up."""
+"""While a transaction is queued, the node's uptime is written to disk at this interval."""
 BUSY_BATCH = 8
-"""When a sync served this many submissions, more are on their way: the next one waits for them a moment."""
+"""After a sync of this many submissions, the next sync waits a moment, because more are on their way."""
 GATHER_S = 0.002
 
 
 class Admissions(SubmissionCalls):
-    """What goes into the mempool and what leaves it, in step with the journal and the engine."""
+    """Adds to and removes from the mempool, and keeps journal and engine consistent with it."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Admissions(SubmissionCalls):
         self._due_flush: asyncio.Handle | None = None
         self._last_batch = 0
         self.failed: asyncio.Future[None] = self._loop.create_future()
-        """Raises what ended this core: `StoreUnavailable` (open it anew) or anything else (stop the node)."""
+        """Raises what ended this core: `StoreUnavailable` (open it again) or anything else (stop the node)."""
         self.engine = build_engine(self._committed, self._dropped)
 
     def enqueue(self, tx: Tx, record: bytes, reply: Reply) -> None:
-        """Admit `tx`; `reply` is called with the admission once it is on disk, or with the reason against it."""
+        """Admit `tx`. `reply` is called with the admission once it is on disk, or with the refusal."""
         received_at = int(time.time())
         up_s = self._note_time()
         try:
@@ -77,7 +77,7 @@ class Admissions(SubmissionCalls):
             reply(refused)
             return
         except NodeError as failure:
-            # The state could not be read: this is no fault of the transaction's.
+            # The state could not be read: the transaction is not at fault.
             reply(failure)
             self.fail(failure)
             return
@@ -85,7 +85,7 @@ class Admissions(SubmissionCalls):
             self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
             if admitted.dropped:
                 self._note_drops(admitted.dropped)
-        # A transaction that is known may still wait for the sync that the first submission of it asked for.
+        # A known transaction may still wait for the sync of its first submission.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
 
@@ -153,7 +153,7 @@ class Admissions(SubmissionCalls):
             reply(failure or admission)
 
     def _note_drops(self, drops: Drops) -> None:
-        """Write down what left the mempool; its followers hear of it after the next sync."""
+        """Write drops to the journal. They are announced after the next sync."""
         for tx_hash, reason in drops:
             self._journal.append_drop(tx_hash, reason)
             self._journal.settle(tx_hash)
@@ -162,14 +162,14 @@ class Admissions(SubmissionCalls):
     # What the engine and the clock bring about.
 
     def _committed(self, outcome: BlockOutcome) -> None:
-        """The block is on disk: only now may its transactions leave the mempool and the journal."""
+        """The block is on disk: remove its transactions from the mempool and the journal."""
         if self._arrivals.listeners:
-            # Before they leave: a block may take what came in a moment ago. What others took in was told by now.
+            # Announce arrivals first: the block may hold a transaction that arrived a moment ago.
             self._arrivals.tell()
         txs = outcome.block.txs
         for tx in txs:
             self._journal.settle(tx.hash)
-        # What was pending may cost more than a balance that was set.
+        # After a balance was set, pending transactions may cost more than it.
         self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
         if self._onlooker is not None:
             self._onlooker.saw_block(outcome.block)
@@ -180,7 +180,7 @@ class Admissions(SubmissionCalls):
             self._flush_soon()
 
     def expire(self) -> None:
-        """Let go what has waited for too long, and put on disk how long that is, for what waits on."""
+        """Drop expired transactions, and write the uptime to disk for those that are still queued."""
         up_s = self._note_time()
         self._dropped(self._pool.expire())
         if self._pool.queued_count and up_s >= self._journal.up_s + UPTIME_INTERVAL_S:
@@ -188,7 +188,7 @@ class Admissions(SubmissionCalls):
             self._flush_soon()
 
     def _note_time(self) -> int:
-        """Tell the mempool how long the node has been up, by a clock that nobody can set."""
+        """Give the mempool the node's uptime, by the monotonic clock."""
         self._pool.up_s = int(self._loop.time() - self._opened_at)
         return self._pool.up_s
 
@@ -202,7 +202,7 @@ class Admissions(SubmissionCalls):
         if not self.failed.done():
             self.failed.set_exception(failure)
         for _, admission in self._waiting:
-            # Nobody may hear that it is pending: whether it is on disk is not known.
+            # It may not be shown as pending, because it is not known whether it is on disk.
             self._pool.remove(admission.tx_hash)
         self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
 

@@ -1,4 +1,4 @@
-"""New pending transactions, told while somebody wants to know of them; at all other times they cost nothing."""
+"""Announces new pending transactions to listeners. Without a listener it costs nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,13 +7,13 @@ from cairn.domain.types import Tx
 from cairn.mempool.pool import Mempool
 
 INTERVAL_S = 0.1
-"""How soon those are told that come in without being submitted here: from peers."""
+"""How often transactions that came from peers are announced."""
 
 ArrivalListener = Callable[[Sequence[Tx]], None]
 
 
 class Arrivals:
-    """A place in the order in which transactions come into the mempool; what comes after it is told."""
+    """Remembers how many arrivals were announced; the next announcement has those after them."""
 
     def __init__(self, pool: Mempool, loop: asyncio.AbstractEventLoop) -> None:
         self._pool = pool
@@ -23,7 +23,7 @@ class Arrivals:
         self._timer: asyncio.TimerHandle | None = None
 
     def listen(self, listener: ArrivalListener) -> None:
-        """From now on. A listener that listens already goes on doing so."""
+        """Begin to announce to `listener`, if it does not listen yet."""
         if listener in self.listeners:
             return
         self.tell()
@@ -40,7 +40,7 @@ class Arrivals:
                 self.close()
 
     def tell(self) -> None:
-        """Tell of all that came in since the last time."""
+        """Announce everything that has arrived since the last time."""
         if not self.listeners:
             return
         self._pool.list_noted()

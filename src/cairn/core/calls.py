@@ -1,7 +1,7 @@
 """Calls to the core, each declared once: the signature of a declared method is its request and its answer.
 
-Whoever answers a call writes the method again, under the same name and with the same types. For everybody else the
-declared method packs its arguments and hands them to `perform`: over the link, or to whoever answers here.
+A class that answers a call overrides the method, with the same name and types. In every other class the declared method
+packs its arguments and passes them to `perform`, which sends them over the link or to the part that answers.
 """
 
 import inspect
@@ -13,8 +13,8 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_t
 import msgspec
 
 Needs = Literal["ready", "open", "memory"]
-"""Which core can answer: one that takes submissions; one whose chain is open, also while the node stops; or even one
-that has ended, from what it still knows."""
+"""Which core can answer: one that accepts submissions; one whose chain is open, also while the node stops; or even one
+that has ended, from its memory."""
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -24,7 +24,7 @@ _METHOD = "__method__"
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[_A]):
-    """What a declaration says, for those who carry a call without knowing it."""
+    """A declared call, for code that passes on any call."""
 
     name: str
     request: type[msgspec.Struct]
@@ -32,7 +32,7 @@ class Method(Generic[_A]):
     answer: "msgspec.json.Decoder[_A]"
     needs: Needs
     is_question: bool
-    """It changes nothing and takes the core no time."""
+    """It changes nothing and is quick."""
 
     def ask(self, answering: "Calls", request: msgspec.Struct) -> Coroutine[Any, Any, _A]:
         asked: Coroutine[Any, Any, _A] = getattr(answering, self.name)(*msgspec.structs.astuple(request))
@@ -40,10 +40,10 @@ class Method(Generic[_A]):
 
 
 class Calls:
-    """A class that declares calls, or answers them, or hands them on."""
+    """A class that declares calls, answers them, or passes them on."""
 
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
-        """Every call that was declared and is not answered by a method of its own."""
+        """Perform a declared call that the class does not override."""
         raise NotImplementedError(f"{type(self).__name__} does not answer {method.name}")
 
 
@@ -51,7 +51,7 @@ _Declared = Callable[Concatenate[_S, _P], Coroutine[Any, Any, _A]]
 
 
 def call(needs: Needs, *, is_question: bool = False) -> Callable[[_Declared[_S, _P, _A]], _Declared[_S, _P, _A]]:
-    """Declare a call: the method's types and docstring are all there is to say, so it has no body."""
+    """Declare a call. The method has types and a docstring, but no body."""
 
     def declare(declared: _Declared[_S, _P, _A]) -> _Declared[_S, _P, _A]:
         method: Method[_A] = _method(declared, needs, is_question)
@@ -81,7 +81,7 @@ def _method(declared: Callable[..., Coroutine[Any, Any, _A]], needs: Needs, is_q
 
 
 def methods_of(declaring: type[Calls]) -> Iterator[Method[object]]:
-    """Every call that a class, or one that it is made from, declares."""
+    """Every call that a class or one of its bases declares."""
     for cls in declaring.__mro__:
         for declared in vars(cls).values():
             method: Method[object] | None = getattr(declared, _METHOD, None)

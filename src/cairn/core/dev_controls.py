@@ -1,4 +1,4 @@
-"""What a dev chain lets its developer do: make blocks, time and money, go back to a snapshot, and ask for coins."""
+"""The controls of a dev chain: make blocks, move time, set balances, snapshot and revert, and the faucet."""
 
 import asyncio
 import time
@@ -21,9 +21,9 @@ from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.journal import JournalEntry
 
 LATEST_TIME = 253_402_300_799
-"""The last second of the year 9999: what shows time to people goes no further."""
+"""The last second of the year 9999, the latest that date libraries can show."""
 HIGHEST_BALANCE = 2**128 - 1
-"""However often it is given away, the sum stays far below 2^256, so that no balance can outgrow its 32 bytes."""
+"""However often it is set, the sum of all balances stays below 2^256, so every balance fits into 32 bytes."""
 
 _A = TypeVar("_A")
 
@@ -36,7 +36,7 @@ class DevClock:
         self._next: int | None = None
 
     def __call__(self) -> float:
-        """The time of a block that is made now; a time that was set for it counts once, and goes on from there."""
+        """The time for a block that is made now. A time that was set counts once, and the clock continues from it."""
         chosen, self._next = self._next, None
         if chosen is None:
             return self.now
@@ -45,7 +45,7 @@ class DevClock:
 
     @property
     def now(self) -> float:
-        """The time without a block being made of it."""
+        """The current time; a time that was set for the next block is not used up."""
         return time.time() + self._kept.state.offset_s if self._next is None else float(self._next)
 
     def increase(self, seconds: int) -> int:
@@ -65,7 +65,7 @@ class DevClock:
 
 
 class DevControls(DevCalls):
-    """Nothing here waits between a check and its effect."""
+    """No method awaits between a check and its effect."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DevControls(DevCalls):
             self._set_next(timestamp)
         for number in range(blocks):
             if number:
-                # Answers go out, and submissions come in, between two blocks.
+                # Let the event loop serve others between two blocks.
                 await asyncio.sleep(0)
                 self._admissions.check_alive()
                 self._clock.increase(interval_s)
@@ -104,7 +104,7 @@ class DevControls(DevCalls):
 
     async def snapshot(self) -> int:
         self._admissions.check_alive()
-        # The oldest first, as they came in: that decides between equal prices.
+        # The oldest first: arrival decides between equal prices.
         pending = reversed(self._pool.listed.entries_since(0))
         entries = (
             JournalEntry(entry.received_at, entry.tx, entry.waits_since if entry.lead == WAITING else None)
@@ -113,11 +113,11 @@ class DevControls(DevCalls):
         return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
 
     async def revert(self, snapshot: int) -> bool:
-        """Decides it and ends this core; whoever runs it must open the chain anew: the next opening is of that one."""
+        """Decide the revert and end this core. The process then opens the chain again, which is the snapshot."""
         self._admissions.check_alive()
         decided = self._kept.decide_revert(snapshot)
         if decided:
-            # At once: no worker may hear of one more block of the old chain.
+            # At once: no further block of the old chain may be announced.
             self._engine.stop()
             self._admissions.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
         return decided
@@ -153,7 +153,7 @@ class DevControls(DevCalls):
         return await self._admissions.submit_draft(self._faucet_draft(address, amount))
 
     def _faucet_draft(self, address: Address, amount: int | None) -> Draft:
-        """A transfer from the richest of the accounts whose keys the node holds. Raises `InvalidField`."""
+        """A transfer from the dev account with the highest balance. Raises `InvalidField`."""
         value = FAUCET_DEFAULT if amount is None else amount
         if not 1 <= value <= FAUCET_MOST:
             raise InvalidField("amount", f"{value} is not from 1 to {FAUCET_MOST} wei")
@@ -172,7 +172,7 @@ class DevControls(DevCalls):
 
 
 class NoDevControls(DevCalls):
-    """On any other chain."""
+    """Refuses every control, on chains that are not dev chains."""
 
     async def perform(self, method: Method[_A], request: msgspec.Struct) -> _A:
         raise not_dev_chain()

@@ -1,4 +1,4 @@
-"""Filters of JSON-RPC clients that poll over HTTP: where each client was, for whichever worker it asks next."""
+"""Filters of JSON-RPC clients that poll over HTTP. They are in the core, since each poll may reach another worker."""
 
 import secrets
 from collections import Counter, OrderedDict, deque
@@ -9,13 +9,13 @@ from cairn.core.gateway import FilterCalls, FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
 
 MAX_FILTERS = 1_000
-"""A client may hold no more of them than are left: it has half at most, and another always finds some."""
+"""A client may hold at most as many as are still free, so a single one gets half, and others always find some."""
 IDLE_S = 60.0
-"""Clients ask every few seconds: one that was not asked for so long may make room."""
+"""A filter that was unused for this long may be replaced. Clients poll every few seconds."""
 LIFETIME_S = 300.0
-"""Without being asked for, as in geth."""
+"""A filter that is unused for this long is removed, as in geth."""
 REMEMBERED_TXS = 10_000
-"""A client that comes back after more of them have come in gets the newest."""
+"""A client that polls after more arrivals than this gets only the newest."""
 
 
 class _Filter:
@@ -25,7 +25,7 @@ class _Filter:
         self.kind = kind
         self.client = client
         self.place = place
-        """The next height, or the next number of an arrival, that the client needs."""
+        """The next height, or the next arrival number, that the client needs."""
         self.asked_at = asked_at
 
 
@@ -35,10 +35,10 @@ class Filters(FilterCalls):
         self._arrivals = arrivals
         self._clock = clock
         self._filters: OrderedDict[str, _Filter] = OrderedDict()
-        """Those asked for last are last."""
+        """The most recently used is last."""
         self._txs: deque[TxHash] = deque(maxlen=REMEMBERED_TXS)
         self._tx_count = 0
-        """How many have come in; the newest of them are in `_txs`."""
+        """How many have arrived; the newest of them are in `_txs`."""
 
     async def create_filter(self, kind: FilterKind, client: str) -> str | None:
         self._expire()
@@ -53,7 +53,7 @@ class Filters(FilterCalls):
         return name
 
     def _make_room(self, client: str, held: Counter[str]) -> bool:
-        """Remove one that nobody seems to use, of this client or of one that has as many; never one in use."""
+        """Remove an idle filter of this client, or of one that holds as many. Returns whether there was one."""
         limit = self._clock() - IDLE_S
         for name, each in self._filters.items():
             if each.asked_at > limit:
@@ -68,13 +68,13 @@ class Filters(FilterCalls):
         found = self._filters.get(filter_name)
         if found is None:
             return None
-        # Up to this very moment: what was admitted is told from here on.
+        # Announce earlier arrivals first: the filter starts after them.
         self._arrivals.tell()
         found.asked_at = self._clock()
         self._filters.move_to_end(filter_name)
         place = found.place
         if found.kind == "blocks":
-            # Another worker may have shown more before.
+            # Another worker may have shown a higher block before.
             found.place = max(place, min(shown, self._head()) + 1)
             return FilterChanges(found.kind, first_height=place, last_height=found.place - 1)
         if found.kind == "transactions":
@@ -102,7 +102,7 @@ class Filters(FilterCalls):
         self._rest()
 
     def _rest(self) -> None:
-        """Nothing is written down while no filter needs it."""
+        """Stop listening to arrivals when no filter needs them."""
         if not any(each.kind == "transactions" for each in self._filters.values()):
             self._arrivals.forget(self._arrived)
             self._txs.clear()

@@ -1,7 +1,7 @@
 """What the API needs from the core, and the values that pass between them.
 
-A call is declared here and answered by a part of the core; nothing in between names it. `Core` answers in process,
-`LinkClient` over the unix socket.
+A call is declared here and answered by a part of the core; the code in between is the same for all calls. `Core`
+answers in process, `LinkClient` over the unix socket.
 """
 
 # A declared call has no body: `call` gives it one.
@@ -24,7 +24,7 @@ Phase = Literal["starting", "ready", "unavailable", "draining"]
 
 
 MOST_BLOCKS_AT_ONCE = 100
-"""That one call makes: each is on disk before the next, and a worker that hears nothing for ten seconds gives up."""
+"""Most blocks that one call makes. Each is synced, and a worker gives up after ten seconds without an answer."""
 FAUCET_DEFAULT = 100 * COIN
 FAUCET_MOST = 1_000 * COIN
 
@@ -34,9 +34,9 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
     tx_hash: TxHash
     confirmed: bool = False
-    """True when the very same transaction was confirmed before."""
+    """True if the same transaction was already confirmed."""
     known: bool = False
-    """True when the very same transaction was in the mempool before."""
+    """True if the same transaction was already in the mempool."""
 
 
 class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
@@ -58,27 +58,27 @@ Standing = PendingTx | DroppedTx | ConfirmedTx
 
 class PendingPage(msgspec.Struct, frozen=True):
     items: list[PendingTx]
-    """In the order in which they will be mined; those that wait for a nonce come last."""
+    """In mining order; queued ones come last."""
     total: int
-    """How many match in all, on every page together."""
+    """How many there are on all pages."""
     next: str | None
-    """The cursor that continues after the last item; it holds even when that item has been mined since."""
+    """The cursor of the next page. It stays valid when the last item has been mined since."""
     ready: int = 0
-    """How many in the whole mempool can be mined as things stand."""
+    """How many in the whole mempool can be mined now."""
 
 
 FilterKind = Literal["blocks", "transactions", "logs"]
 
 
 class FilterChanges(msgspec.Struct, frozen=True):
-    """What a filter has to tell since it was asked for the last time."""
+    """What is new since the last poll of a filter."""
 
     kind: FilterKind
     first_height: int = 0
     last_height: int = -1
-    """Of the blocks that came; before the first when none did."""
+    """The newest new block; below `first_height` if there is none."""
     tx_hashes: list[TxHash] = []
-    """Of the transactions that came into the mempool."""
+    """The new transactions in the mempool."""
 
 
 class ChainInfo(msgspec.Struct, frozen=True):
@@ -89,13 +89,13 @@ class ChainInfo(msgspec.Struct, frozen=True):
     block_gas_limit: int
     engine: str
     store_path: str
-    """Empty while a revert puts another chain there: until the next one of these, nothing may be read."""
+    """Empty during a revert: nothing may be read until the next `ChainInfo`."""
     signs_for: list[Address]
     """The accounts whose keys the node holds: the ten of a dev chain, none elsewhere."""
     reverts: int = 0
-    """How often a dev chain was taken back to a snapshot: what was read of it before the last time is void."""
+    """How often a dev chain was reverted. What was read before the last revert is void."""
     reverted_to: int = 0
-    """The newest height right after the last time."""
+    """The latest height right after the last revert."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class Status(msgspec.Struct, frozen=True):
     head: int
     """The height of the newest committed block."""
     pending: int
-    """Transactions that the next blocks can take."""
+    """Transactions that can be mined now."""
     queued: int
     """Transactions that wait for a missing nonce."""
     limit: int
@@ -121,11 +121,11 @@ class Checks(msgspec.Struct, frozen=True):
 
 
 class ValidatorSet(msgspec.Struct, frozen=True):
-    """Who makes the blocks of a network, and who may change that."""
+    """The validators of a network, and who may change them."""
 
     chain_id: int
     height: int
-    """The block as of which this is so."""
+    """The block after which these are the validators."""
     governance: Governance
     admins: Admins | None
 
@@ -143,7 +143,7 @@ class MempoolCalls(Calls):
 
     @call("memory", is_question=True)
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Where a transaction stands, for one that the caller's store does not show as confirmed."""
+        """The status of a transaction that the caller's store does not show as confirmed."""
 
     @call("memory", is_question=True)
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
@@ -153,14 +153,14 @@ class MempoolCalls(Calls):
 class FilterCalls(Calls):
     @call("open")
     async def create_filter(self, kind: FilterKind, client: str) -> str | None:
-        """Begin to remember what is new, for a client that will ask for it.
+        """Create a filter, which remembers what is new until the client polls.
 
         Returns the filter's name; None when there are too many, or too many of this client.
         """
 
     @call("open", is_question=True)
     async def find_changes(self, filter_name: str, shown: int) -> FilterChanges | None:
-        """What is new since the filter was asked for the last time; None when there is no such filter.
+        """What is new since the last poll; None if there is no such filter.
 
         Blocks above `shown`, which the caller cannot read yet, are left for the next time.
         """
@@ -176,7 +176,7 @@ class ChainCalls(Calls):
 
     @call("open")
     async def check(self) -> Checks:
-        """Try the store and the mempool's journal for real."""
+        """Write to and read from the store and the journal."""
 
     @call("open", is_question=True)
     async def validators(self) -> ValidatorSet:
@@ -184,7 +184,7 @@ class ChainCalls(Calls):
 
     @call("ready")
     async def submit_update(self, update: ValidatorUpdate) -> None:
-        """Check an update and hand it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
+        """Check an update and pass it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
 
 
 class DevCalls(Calls):
@@ -194,7 +194,7 @@ class DevCalls(Calls):
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
         """Make blocks now, `interval_s` of the chain's time apart; the first one at `timestamp`.
 
-        There may be `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
+        At most `MOST_BLOCKS_AT_ONCE`. Returns the new head's height. Raises `InvalidField`.
         """
 
     @call("ready")
@@ -203,7 +203,7 @@ class DevCalls(Calls):
 
     @call("ready")
     async def revert(self, snapshot: int) -> bool:
-        """Go back to a snapshot, which is used up by it, as are all later ones; False when there is none such."""
+        """Revert to a snapshot, and remove it and all later ones. False if there is no such snapshot."""
 
     @call("ready")
     async def set_balance(self, address: Address, balance: int) -> int:
@@ -215,15 +215,15 @@ class DevCalls(Calls):
 
     @call("ready")
     async def set_next_timestamp(self, timestamp: int) -> None:
-        """Set the time of the next block, from which the clock goes on. Raises `InvalidField`."""
+        """Set the time of the next block; the clock continues from it. Raises `InvalidField`."""
 
     @call("ready")
     async def set_automine(self, on: bool, alone: bool) -> None:
-        """Make a block as soon as there is a transaction, or none because of it; `alone` ends intervals when `on`."""
+        """Whether a new transaction makes a block at once. With `alone`, switching it on ends the interval."""
 
     @call("ready")
     async def set_mining_interval(self, seconds: float, alone: bool) -> None:
-        """Make a block, empty or not, every so many seconds, or 0 for never; `alone` ends automine."""
+        """Make a block, empty or not, at this interval; 0 means never. With `alone`, it also ends automine."""
 
     @call("ready")
     async def faucet(self, address: Address, amount: int | None) -> Admission:
@@ -239,7 +239,7 @@ class CoreCalls(SubmissionCalls, MempoolCalls, FilterCalls, ChainCalls, DevCalls
 
 
 class CoreGateway(CoreCalls, ABC):
-    """The calls, and what is too frequent or too simple to be one."""
+    """All calls, and the methods that are too frequent or too simple to be calls."""
 
     @abstractmethod
     def submit(self, tx: Tx) -> "Future[Admission]":
@@ -247,23 +247,23 @@ class CoreGateway(CoreCalls, ABC):
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None:
-        """Have this caller told of transactions that come into the mempool, or not any more; also by the next core."""
+        """Start or stop announcing new pending transactions to this caller, also by the next core."""
 
 
 class MempoolListener(Protocol):
-    """What the core tells of its mempool."""
+    """Listens to the core's mempool."""
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None: ...
 
     def on_arrived(self, txs: Sequence[Tx]) -> None:
-        """They are in the mempool; told only to those who asked for it."""
+        """New pending transactions; called only while they are watched."""
 
 
 class CoreListener(MempoolListener, Protocol):
-    """What the core tells a worker without being asked, in order with its answers."""
+    """Listens to the core's notices, which arrive in order with its answers."""
 
     def on_info(self, info: ChainInfo) -> None:
-        """The store is open: a reader may open it too."""
+        """The store is open, so a reader may open it, too."""
 
     def on_phase(self, phase: Phase, reason: str) -> None: ...
 

@@ -17,9 +17,9 @@ from cairn.domain.types import Tx, TxHash
 
 RETRY_S = 0.05
 SILENCE_S = 10.0
-"""A core that owes an answer for so long hangs, and so may its disk: its clients are told, and may ask again."""
+"""If the core does not answer within this time, it or its disk hangs: the request fails and may be repeated."""
 QUESTION_SILENCE_S = 5.0
-"""The same for a question, which changes nothing and takes the core no time."""
+"""The same for a read, which changes nothing and is quick."""
 WATCH_S = 1.0
 
 _A = TypeVar("_A")
@@ -27,7 +27,7 @@ log = structlog.get_logger("cairn.link")
 
 
 class LinkClient(CoreGateway):
-    """Answers a worker's calls with the core's; while the core is away every call raises `Unavailable`."""
+    """Passes a worker's calls to the core. While the core is not connected, every call raises `Unavailable`."""
 
     def __init__(self, path: Path, listener: CoreListener) -> None:
         self._path = path
@@ -61,7 +61,7 @@ class LinkClient(CoreGateway):
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         connection = self._connection
-        # A connection may be lost a moment before `run` hears of it: what it took then would never be answered.
+        # A connection may be lost before `run` notices; a request that it accepts then would never be answered.
         if connection is None or connection.lost.done():
             raise self._why_away()
         return connection.submit(tx)
@@ -93,8 +93,8 @@ class _CoreConnection(wire.LinkProtocol):
         self._next_call_id = 1
         self._next_submission_id = 1
         self._now = 0.0
-        """Counted in looks at what is owed, so that it stands still while this worker does: nobody is silent then."""
-        # Both in the order of asking: whoever waits longest is first.
+        """Time counted in periodic checks, so that it stands still while this worker is paused."""
+        # Both in the order of the requests: the oldest is first.
         self._admissions: dict[int, tuple[TxHash, asyncio.Future[Admission], float]] = {}
         """With the time at which each is given up."""
         self._calls: dict[int, tuple[asyncio.Future[bytes], float]] = {}
@@ -110,7 +110,7 @@ class _CoreConnection(wire.LinkProtocol):
         self._transport.close()
 
     def give_up(self) -> None:
-        """Refuse what has waited too long. The answer may still come; nobody will be waiting for it."""
+        """Fail requests that have waited too long. An answer that still comes is ignored."""
         self._now += WATCH_S
         self._fail_due_by(self._now, "the core does not answer")
 
@@ -171,7 +171,7 @@ class _CoreConnection(wire.LinkProtocol):
             self._answered(request_id, kind, payload)
 
     def _admitted(self, request_id: int, confirmed: bool = False, known: bool = False) -> None:
-        # None: it was given up, or its client has gone.
+        # None: the request timed out, or its client has gone.
         waiting = self._admissions.pop(request_id, None)
         if waiting is not None and not waiting[1].done():
             waiting[1].set_result(Admission(waiting[0], confirmed, known))

@@ -2,24 +2,23 @@
 
     u32 length of the rest | u64 request id | u8 kind | payload
 
-Calls and their answers share an id; id 0 marks what the core tells unasked. Everything is JSON (rare, small, and exact
-for integers of any size): a call is an array of its name and its arguments, an answer the value alone. Only submissions
-are not, which are the load: all that a worker submits in one turn of its loop goes in one frame, and so do the core's
-answers.
+A call and its answer have the same id; id 0 marks a notice of the core. Calls are JSON, since they are rare and small:
+an array of the name and the arguments; the answer is the value. Submissions are most of the traffic, and are binary:
+all that a worker submits in one turn of its event loop is one frame, and so are the core's answers.
 
     SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u64 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
-    KNOWN      id              | nothing: it is on disk now, and was in the mempool before
+    KNOWN      id              | nothing: it is on disk, and was already in the mempool
     REFUSED    id              | why
 
-Submissions are numbered apart from calls, one after the other, from 1 on: of 64 bits there are enough for ever.
+Submissions have their own numbers, from 1 on; 64 bits never run out.
 
 WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
 came into the mempool.
 
-SETTLE and SETTLED have id 0 and no payload: the worker sends the second when it comes to the first, by when it has
-taken in everything that it was told before.
+SETTLE and SETTLED have id 0 and no payload. The worker answers SETTLE with SETTLED, which shows that it has processed
+every earlier notice.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ REFUSED = 18
 RESULT = 19
 ERROR = 20
 KNOWN = 21
-# Core to worker, unasked.
+# Core to worker, notices.
 INFO = 32
 PHASE = 33
 COMMIT = 34

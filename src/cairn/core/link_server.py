@@ -1,4 +1,4 @@
-"""The core's end of the link: submissions straight into the core, calls answered in order of arrival."""
+"""The core's end of the link: passes submissions on, and answers calls in the order of arrival."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -26,26 +26,26 @@ class Answering(CoreCalls, ABC):
     """The core as the link sees it, in whatever phase it is."""
 
     admissions: Admissions | None = None
-    """Where submissions go, while they are taken."""
+    """Accepts submissions; None while none are accepted."""
 
     @abstractmethod
     def why_not(self) -> Unavailable:
-        """Why they are not taken."""
+        """Why submissions are not accepted."""
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None: ...
 
     @abstractmethod
     def answered_with(self, error: NodeError) -> None:
-        """Told of every refused call: one that is our own failure must not pass as an answer."""
+        """Called for every failed call, so that a bug is not hidden in an answer."""
 
     @abstractmethod
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
-        """Phase, its reason, and once the store is open the chain's parameters and head."""
+        """The phase and its reason; once the store is open, also the chain's rules and head."""
 
 
 class LinkServer:
-    """Every worker's connection; what the core announces goes to all of them."""
+    """The connections of all workers; notices go to all of them."""
 
     def __init__(self, core: Answering) -> None:
         self._core = core
@@ -66,7 +66,7 @@ class LinkServer:
         phase, reason, info, head = self._core.greeting()
         if info is not None:
             connection.write(wire.frame_of(0, wire.INFO, info))
-        # In the middle of a revert the head is still that of the old chain, of which it must not hear any more.
+        # During a revert the head is still that of the old chain, which a worker must not get any more.
         if info is not None and info.store_path:
             connection.write(wire.frame_of(0, wire.COMMIT, wire.CommitNotice(head)))
         connection.write(wire.frame_of(0, wire.PHASE, wire.PhaseNotice(phase, reason)))
@@ -102,7 +102,7 @@ class LinkServer:
             connection.write(frame)
 
     async def settle(self) -> None:
-        """Return once every worker has taken in all that was announced so far. One that does not is cut off."""
+        """Wait until every worker has processed all notices so far. One that does not is disconnected."""
         settling = {connection.settle(): connection for connection in self._connections}
         if settling:
             _, late = await asyncio.wait(settling, timeout=SETTLE_TIMEOUT_S)
@@ -136,7 +136,7 @@ class _WorkerConnection(wire.LinkProtocol):
         self._transport.abort()
 
     def settle(self) -> "asyncio.Future[None]":
-        """Done once the worker has taken in all that was written so far, or has gone."""
+        """Done once the worker has processed everything that was sent so far, or has disconnected."""
         settled: asyncio.Future[None] = self._loop.create_future()
         self._settling.append(settled)
         self.write(wire.frame(0, wire.SETTLE))

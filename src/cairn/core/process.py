@@ -1,4 +1,4 @@
-"""The core process: opens the chain, serves the workers, opens it anew when the disk refuses, drains at a stop."""
+"""The core process: opens the chain, serves the workers, reopens the chain when the disk fails, drains at a stop."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ def run_core(
     seen: SeenChain,
     watch: Watch = UNWATCHED,
 ) -> int:
-    """Run until told to stop. Returns the exit code; what ended the node is on standard error.
+    """Run until the stop. Returns the exit code; the reason is printed on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
     cores of this node have had on disk. `watch` is entered here, for as long as the core lives.
@@ -69,7 +69,7 @@ def run_core(
 
 
 class CoreProcess(Answering):
-    """The core in whatever phase it is: what the workers are connected to."""
+    """The core in all of its phases, as the workers see it."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CoreProcess(Answering):
         self._pace = Pace(settings.block_time_s, settings.empty_blocks)
         self._core: Core | None = None
         self._ended: Core | None = None
-        """The last core, while its disk refuses to be written: what it knew in memory can be told."""
+        """The previous core, while the disk fails: it still answers from memory."""
         self._phase: Phase = "starting"
         self._reason = "the store is being opened"
         self._failed_checks = Checks(store="not open yet", mempool="not open yet")
@@ -105,7 +105,7 @@ class CoreProcess(Answering):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_failed)
         loop.add_signal_handler(signal.SIGTERM, self._drain)
-        # The supervisor holds the other end for as long as it lives: without it nobody would stop this process.
+        # The supervisor holds the other end while it lives. Without a supervisor nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
         listener = await self._server.listen(str(core_socket))
         try:
@@ -116,7 +116,7 @@ class CoreProcess(Answering):
             listener.close()
 
     async def _serve(self) -> None:
-        """One life of an opened chain, up to the stop or to a write that the disk refuses."""
+        """Run one opened chain, until the stop or a failed write."""
         try:
             core = self._open()
         except StoreUnavailable as failure:
@@ -124,7 +124,7 @@ class CoreProcess(Answering):
             await self._unavailable(failure)
             return
         self._remember(core)
-        # First: nobody may hear of a block that the next opening would not miss.
+        # First, so that every announced block is among those that the next opening must find.
         core.feed.subscribe(lambda height: self._remember(core))
         core.feed.subscribe(self._server.on_commit)
         core.watch_arrivals(self._arrivals_watched)
@@ -142,7 +142,7 @@ class CoreProcess(Answering):
         stopping.cancel()
         try:
             if self._reverted is not None:
-                # No worker may look at the files while others take their place: they have the same names.
+                # No worker may read the files while they are replaced: the new ones have the same names.
                 await self._server.settle()
             await core.stop()
         finally:
@@ -151,7 +151,7 @@ class CoreProcess(Answering):
             ended_by = core.failed.exception()
             if not isinstance(ended_by, StoreUnavailable):
                 raise ended_by or Fatal("the engine ended")
-            # A revert is no failure: the chain that it goes back to is opened at once.
+            # A revert is not a failure: the snapshot is opened at once.
             if isinstance(ended_by, Reverting):
                 log.info("the chain is reverted", reason=ended_by.detail)
             else:
@@ -159,7 +159,7 @@ class CoreProcess(Answering):
                 await self._unavailable(ended_by)
 
     def _open(self) -> Core:
-        """Only the first opening of a node's life may start a chain."""
+        """Only the first opening after the node's start may start a new chain."""
         return Core.open(
             self._genesis,
             self._data_dir,
@@ -176,7 +176,7 @@ class CoreProcess(Answering):
         self._seen.note(core.seen_head())
 
     async def _stopped(self) -> None:
-        """The stop was asked for, and every worker has finished and gone."""
+        """Wait for the stop signal, and until every worker has ended."""
         await self._stopping.wait()
         await self._server.idle.wait()
 
@@ -197,7 +197,7 @@ class CoreProcess(Answering):
         self._enter("draining", "the node is shutting down")
         self._stopping.set()
 
-    # What the workers ask; a core that cannot answer says why.
+    # Calls of the workers. A core that cannot answer raises the reason.
 
     def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
         core = self._core
@@ -210,7 +210,7 @@ class CoreProcess(Answering):
             self._core.admissions.fail(error)
 
     def _loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of ours raised: a core that half did something must not go on."""
+        """A callback raised. The core may be inconsistent, so it must end."""
         loop.default_exception_handler(context)
         failure = context.get("exception")
         if self._core is not None and isinstance(failure, Exception):
@@ -234,7 +234,7 @@ class CoreProcess(Answering):
         return method.ask(self._core_for(method.needs), request)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Of a core that has ended, only what its memory knows: then None says nothing."""
+        """A core that has ended answers from memory; None is then no answer."""
         standing = await self._core_for("memory").find_tx(tx_hash)
         if standing is None and self._ended is not None:
             raise self.why_not()
@@ -257,7 +257,7 @@ class CoreProcess(Answering):
         return await self._core.check()
 
     async def revert(self, snapshot: int) -> bool:
-        """Answered once no worker shows anything of what was reverted."""
+        """Answered once no worker shows anything of the old chain."""
         core = self._core_for("ready")
         if not await core.revert(snapshot):
             return False
@@ -278,7 +278,7 @@ class CoreProcess(Answering):
 
 
 def checks_after(failure: StoreUnavailable) -> Checks:
-    """Name the part that failed; the other is closed with it until both can be opened."""
+    """Name the part that failed. The other one is closed, too, until both can be opened."""
     if isinstance(failure, JournalUnavailable):
         return Checks(store="closed until the mempool's journal can be written", mempool=failure.detail)
     return Checks(store=failure.detail, mempool="closed until the store can be written")

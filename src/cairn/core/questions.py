@@ -19,20 +19,21 @@ class Questions(MempoolCalls):
         self._closed = False
 
     def close(self) -> None:
-        """From here on the chain cannot be read; the mempool still can."""
+        """The chain is closed; only the mempool can still be read."""
         with contextlib.suppress(NodeError):
-            # It needs the accounts.
+            # Listing needs the accounts.
             self._pool.list_noted()
         self._closed = True
 
     async def next_nonce(self, sender: Address) -> int:
-        """Once this core has ended, 0 for a sender without pending transactions: its account cannot be read."""
+        """After the end of this core, 0 for a sender without pending transactions: its account cannot be read."""
         return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        """Once this core is closed, only what its memory knows: then None says nothing.
+        """After this core is closed, it answers from memory, and None is no answer.
 
-        Raises `StoreUnavailable` of one that has ended: what it has not, or has dropped, may yet be on disk.
+        Raises `StoreUnavailable` if this core has ended and does not have it, or has dropped it: it may still be on
+        disk.
         """
         entry = self._pool.find(tx_hash)
         if entry is not None:
@@ -47,7 +48,7 @@ class Questions(MempoolCalls):
         return None if reason is None else DroppedTx(reason)
 
     async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
-        # Also for one sender's: the answer counts all that can be mined.
+        # Also for one sender: the page counts everything that can be mined.
         self._pool.list_noted()
         page = self._pool.page(limit, after, sender)
         items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]

@@ -1,6 +1,6 @@
 """The core: one opened chain, from its opening to its end, and the parts that answer for it.
 
-Everything runs on one event loop and nothing here awaits between a check and its effect, so no lock is needed.
+Everything runs on one event loop, and no method awaits between a check and its effect, so no lock is needed.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ log = structlog.get_logger("cairn.core")
 
 
 class Core(CoreGateway):
-    """One opened chain. Built by `Core.open`; after a failed write it is closed and opened anew, never mended."""
+    """One opened chain, made by `Core.open`. After a failed write it is closed and opened again, never repaired."""
 
     def __init__(
         self,
@@ -149,10 +149,10 @@ class Core(CoreGateway):
         pace: Pace | None = None,
         onlooker: Onlooker | None = None,
     ) -> "Core":
-        """Open the store, then bring the mempool back from the journal.
+        """Open the store, then restore the mempool from the journal.
 
         `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
-        this head is opened, and none is started. `pace` is that of the core before, if blocks shall come as they did.
+        this head is opened, and none is started. `pace` is that of the previous core, to keep its block times.
         """
         with contextlib.ExitStack() as opened:
             chain = ChainStore.open(data_dir, genesis, seen)
@@ -189,7 +189,7 @@ class Core(CoreGateway):
         self._chain.close()
 
     def _keep_house(self) -> None:
-        """Let go what has waited for too long, and stop before the disk is full rather than after."""
+        """Drop expired transactions, and fail early when the disk is nearly full."""
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
         try:
             self._chain.check_room()
@@ -210,12 +210,12 @@ class Core(CoreGateway):
         return self._chain.head_header.height
 
     def seen_head(self) -> SeenHead:
-        """What a later opening must find."""
+        """What the next opening must find on disk."""
         reverts = 0 if self._kept is None else self._kept.state.reverts
         return SeenHead(self.head, self._chain.head_hash, reverts)
 
     def info(self) -> ChainInfo:
-        """Once a revert is decided, what the chain will be after it; its files must not be read any more."""
+        """After a revert is decided: the chain after the revert. The files must not be read any more."""
         kept = DevState() if self._kept is None else self._kept.state
         target = kept.snapshots[kept.reverting] if kept.reverting is not None else None
         rules = self._chain.genesis.rules
@@ -263,9 +263,9 @@ class Core(CoreGateway):
         await submit_update(self._chain, update, self._settings.cometbft_rpc, self.engine.vouch_for)
 
     async def check(self) -> Checks:
-        """A part that fails its check ends this core: a disk that lost one write is not trusted with the next."""
+        """A part that fails its check ends this core: after one lost write, the disk is not trusted."""
         store, journal = self._tried(self._chain.probe), self._tried(self._journal.probe)
-        # Nothing leaves the mempool while the engine makes no blocks.
+        # While the engine makes no blocks, nothing is removed from the mempool.
         return Checks(store=store, mempool=self.engine.condition() if journal == OK else journal)
 
     def _tried(self, probe: Callable[[], None]) -> str:
@@ -287,7 +287,7 @@ def pool_limits(settings: Settings) -> PoolLimits:
 
 
 def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
-    """Admit what the journal holds, in its order, as if it arrived now; what was confirmed meanwhile is settled."""
+    """Admit the transactions of the journal in their order. Those that are confirmed are settled."""
     restored = 0
     pool.up_s = journal.up_s
     for tx_hash, reason in journal.recovered_drops:
@@ -302,7 +302,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
         try:
             admitted = pool.restore(tx, entry.received_at, entry.waits_since)
         except (TxRejected, MempoolFull) as refused:
-            # Limits may have been lowered since: never silently.
+            # The limits may be lower now: report what is dropped.
             log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
             journal.append_drop(tx.hash, "evicted")
             journal.settle(tx.hash)
@@ -313,7 +313,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             journal.append_drop(tx_hash, reason)
             journal.settle(tx_hash)
     journal.sync()
-    # From here on the mempool holds what is alive.
+    # From here on the mempool holds everything that is still pending.
     journal.recovered.clear()
     journal.recovered_drops.clear()
     if restored:

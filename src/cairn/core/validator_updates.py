@@ -10,7 +10,7 @@ from cairn.store.chain import ChainStore
 
 
 def validator_set(chain: ChainStore) -> ValidatorSet:
-    """As of the newest block. Raises `NotFound` on a chain that has no validators."""
+    """The validators after the latest block. Raises `NotFound` on a chain without validators."""
     if chain.governance is None:
         raise NotFound("this chain has no validators")
     genesis = chain.genesis
@@ -23,9 +23,9 @@ async def submit_update(
     rpc_address: str,
     on_checked: Callable[[ValidatorUpdate], None] = lambda update: None,
 ) -> None:
-    """Check an update and hand it to CometBFT. It is not kept here: whoever submitted it looks whether it happened.
+    """Check an update and pass it to CometBFT. It is not stored: the submitter must check whether it was applied.
 
-    `on_checked` gets a good one before CometBFT does.
+    `on_checked` is called with a valid update before CometBFT gets it.
     Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
     """
     current = validator_set(chain)
