@@ -68,7 +68,7 @@ class Filters(FilterCalls):
         found = self._filters.get(filter_name)
         if found is None:
             return None
-        # Announce earlier arrivals first: the filter starts after them.
+        # Collect the arrivals up to now.
         self._arrivals.tell()
         found.asked_at = self._clock()
         self._filters.move_to_end(filter_name)

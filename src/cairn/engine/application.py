@@ -1,4 +1,4 @@
-"""The application: how a list of transactions becomes a block on disk. Whatever orders them drives this object."""
+"""The application: makes a list of transactions into a block on disk. Both engines use it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -55,21 +55,21 @@ class Application:
 
     def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
         """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
-        # What was held is void from here on, also when this block turns out invalid.
+        # The earlier result is void from here on, even if this block is invalid.
         self._finalized = None
         self._finalized = self.build(txs, timestamp, proposer)
         return self._finalized
 
     def jump(self) -> None:
-        """The chain was replaced by a later one: what is held is void."""
+        """The chain was replaced by a restored snapshot: the held result is void."""
         self._finalized = None
         self._feed.jump(self._chain.head_header.height)
 
     def commit(self) -> BlockOutcome:
-        """Write what is held."""
+        """Write the held block."""
         outcome, self._finalized = self._finalized, None
         assert outcome is not None, "nothing was finalized since the last commit"
         self._chain.commit(outcome)
-        # Last: nobody hears of a block that is not on disk.
+        # Last, so that no block is announced that is not on disk.
         self._feed.announce(outcome.block.header.height)
         return outcome

@@ -16,8 +16,8 @@ from cairn.mempool.pool import Mempool
 class EmbeddedEngine:
     """Makes blocks while `run` runs.
 
-    A block is selected, applied and committed without a pause for anything else, so the mempool cannot replace or
-    drop what a block in the making holds.
+    A block is selected, applied and committed without returning to the event loop, so the mempool cannot replace or
+    drop its transactions meanwhile.
     """
 
     name = "embedded"
@@ -32,7 +32,7 @@ class EmbeddedEngine:
         proposer: Address,
         clock: Callable[[], float],
     ) -> None:
-        """`on_committed` must take the block's transactions out of the pool. `clock` gives Unix time."""
+        """`on_committed` must remove the block's transactions from the pool. `clock` gives Unix time."""
         self._application = application
         self._pool = pool
         self._on_committed = on_committed
@@ -42,14 +42,14 @@ class EmbeddedEngine:
         self._automine, self._interval = Ticks(), Ticks()
         self._woken = asyncio.Event()
         self.wake = self._woken.set
-        """Tells that the pool may have something to include."""
+        """Set when the pool may have something to include."""
         self._is_stopped = False
         self._interrupted = asyncio.Event()
-        """By a stop or another pace."""
+        """Set by a stop or another pace."""
         pace.on_change = self._interrupt
 
     async def run(self) -> None:
-        """Make blocks until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
+        """Make blocks until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
         loop = asyncio.get_running_loop()
         while not self._is_stopped:
             self._interrupted.clear()
@@ -58,7 +58,7 @@ class EmbeddedEngine:
             for_txs = self._automine.due(self._pace.automine_s, loop.time())
             in_any_case = self._interval.due(self._pace.interval_s, loop.time())
             due = min(for_txs, in_any_case) if has_txs else in_any_case
-            # New transactions matter only where there are none yet, and automine would take them.
+            # New transactions matter only if there were none and automine is on.
             is_idle = not has_txs and for_txs < math.inf
             await self._sleep_until(due, self._woken if is_idle else self._interrupted)
             if loop.time() < due or self._interrupted.is_set():
@@ -68,7 +68,7 @@ class EmbeddedEngine:
                     ticks.use()
             if due == in_any_case or self._pool.pending_count:
                 self.produce()
-                # Answers go out, and submissions come in, between two blocks.
+                # Let the event loop serve others between two blocks.
                 await asyncio.sleep(0)
 
     def stop(self) -> None:
@@ -81,24 +81,24 @@ class EmbeddedEngine:
         self._woken.set()
 
     def condition(self) -> str:
-        """Always well: a failure ends `run`."""
+        """Always `ok`: a failure ends `run`."""
         return OK
 
     def adopt(self, tx_hash: TxHash) -> bool:
-        """Nobody else hands anything in."""
+        """Nothing to do: there are no other nodes."""
         return False
 
     def vouch_for(self, update: ValidatorUpdate) -> None:
-        """No peer competes with it."""
+        """Nothing to do: there are no peers."""
 
     def produce(self) -> BlockOutcome:
-        """Make one block, now, of what the pool offers."""
+        """Make one block now, from the pool."""
         txs = self._pool.select(self._application.rules.block_gas_limit)
         self._application.finalize(txs, int(self._clock()), self._proposer)
         return self._commit()
 
     def set_balances(self, balances: Mapping[Address, int], timestamp: int) -> BlockOutcome:
-        """Make one block, now, that sets balances and holds nothing else. Only a dev chain may have it."""
+        """Make one block now that sets balances and holds no transactions. On dev chains only."""
         self._application.hold(self._application.build((), timestamp, self._proposer, balances=balances))
         return self._commit()
 
@@ -108,7 +108,7 @@ class EmbeddedEngine:
         return outcome
 
     async def _sleep_until(self, due: float, ended: asyncio.Event) -> None:
-        """Until the loop's time is `due`, or the event."""
+        """Wait until the event, or until the loop's time is `due`."""
         loop = asyncio.get_running_loop()
         while (delay_s := due - loop.time()) > 0 and not ended.is_set():
             try:

@@ -1,35 +1,35 @@
-"""When a chain with one block maker makes blocks: for transactions, at intervals, or only when asked to."""
+"""When the embedded engine makes blocks: for transactions, at intervals, or only on request."""
 
 import math
 from collections.abc import Callable
 
 
 class Pace:
-    """Two switches, as hardhat has them: automine, by which transactions get a block, and an interval, at which blocks
-    come in any case. What is pending goes into whichever comes first.
+    """Two switches, as in hardhat: automine makes a block for transactions, and an interval makes blocks in any case. A
+    pending transaction is in whichever block comes first.
 
-    It outlives an engine: a dev chain that is reverted goes on at the pace that its developer chose.
+    It outlives an engine: a dev chain keeps its pace after a revert.
     """
 
     def __init__(self, block_time_s: float, empty_blocks: bool) -> None:
-        """Without empty blocks the block time is how often transactions get a block; 0 is at once."""
+        """Without empty blocks, the block time is the interval at which transactions get a block; 0 means at once."""
         is_interval = empty_blocks and block_time_s > 0
         self.automine_s: float | None = None if is_interval else block_time_s
-        """How often a block is made while there are transactions, 0 for at once, None for never."""
+        """The interval at which transactions get a block; 0 means at once, None never."""
         self.interval_s: float | None = block_time_s if is_interval else None
-        """How often a block is made, empty or not; None for never."""
+        """The interval of blocks that are made in any case, empty or not; None means never."""
         self.on_change: Callable[[], None] = lambda: None
         """Set by the engine that runs."""
 
     def set_automine(self, on: bool, *, alone: bool = False) -> None:
-        """`alone` is how anvil does it: whichever switch is turned on turns the other off."""
+        """With `alone`, as in anvil, switching one on switches the other off."""
         self.automine_s = 0.0 if on else None
         if on and alone:
             self.interval_s = None
         self.on_change()
 
     def set_interval(self, seconds: float, *, alone: bool = False) -> None:
-        """0 is none; `alone` then ends all mining."""
+        """0 means none; with `alone` that ends all mining."""
         self.interval_s = seconds or None
         if alone:
             self.automine_s = None
@@ -37,7 +37,7 @@ class Pace:
 
 
 class Ticks:
-    """Multiples of a period since it was set: time spent making a block delays no later one."""
+    """Multiples of a period, counted from when it was set, so that a slow block delays no later one."""
 
     def __init__(self) -> None:
         self._period_s: float | None = None
@@ -45,15 +45,15 @@ class Ticks:
         self._next = self._used = 0
 
     def due(self, period_s: float | None, now: float) -> float:
-        """When the next one is; infinity without a period, and now if the period is 0."""
+        """The next time; infinity without a period, now if the period is 0."""
         if period_s != self._period_s:
             self._period_s, self._start, self._next, self._used = period_s, now, 0, 0
         if not period_s:
             return math.inf if period_s is None else now
-        # Never the same one twice: a timer may fire a hair before its time.
+        # Never the same one twice: a timer may fire slightly early.
         self._next = max(self._used, int((now - self._start) / period_s)) + 1
         return self._start + self._next * period_s
 
     def use(self) -> None:
-        """The one that `due` told last is over."""
+        """The time that `due` returned last has passed."""
         self._used = self._next

@@ -1,4 +1,4 @@
-"""What the core drives: whatever orders transactions into blocks, alone or with others."""
+"""The interface of an engine, which puts transactions into blocks."""
 
 from typing import Protocol
 
@@ -11,25 +11,25 @@ OK = "ok"
 class Engine(Protocol):
     @property
     def name(self) -> str:
-        """What `GET /chain` calls it."""
+        """The name in `GET /chain`."""
 
     async def run(self) -> None:
-        """Work until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
+        """Work until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
 
     def wake(self) -> None:
-        """Tell that the pool may have something new."""
+        """The pool may have something new."""
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""
 
     def condition(self) -> str:
-        """`ok`, or why no blocks are to be expected just now."""
+        """`ok`, or why no blocks can be expected now."""
 
     def adopt(self, tx_hash: TxHash) -> bool:
-        """Take charge of a transaction that the pool holds; True when only others had answered for it so far."""
+        """Answer for a transaction in the pool from now on. True if only other nodes did so far."""
 
     def vouch_for(self, update: ValidatorUpdate) -> None:
-        """Have a change of the validators, which this node hands in, checked whatever peers send meanwhile.
+        """Make sure that this node's validator update is checked, even while peers flood the node.
 
         Raises `InvalidField` for one that no node can read.
         """

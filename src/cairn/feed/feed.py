@@ -1,6 +1,6 @@
-"""The feed: tells that a block is on disk. What is in the block, subscribers read from the store, now or later.
+"""The feed announces that a block is on disk. Subscribers read the block itself from the store, now or later.
 
-So replay and live are the same thing, and nobody has to keep events for a subscriber that is slow or away.
+So replay and live events are the same, and no events are kept for slow or disconnected subscribers.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ Listener = Callable[[int], None]
 
 
 class Feed:
-    """Every listener hears of every height after its subscription, in order, but for those that a jump leaves out."""
+    """Calls every listener with every height after its subscription, in order, except those that a jump skips."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -19,12 +19,12 @@ class Feed:
         self._listeners.append(listener)
 
     def announce(self, height: int) -> None:
-        """Tell that the block at `height`, and all before it, are on disk."""
+        """Announce that the block at `height`, and all before it, are on disk."""
         assert self._height is None or height == self._height + 1, f"height {height} announced after {self._height}"
         self._tell(height)
 
     def jump(self, height: int) -> None:
-        """Tell that the chain goes on from `height`, and that nothing is kept of the blocks before it."""
+        """Announce that the chain continues from `height`, and that no earlier blocks are kept."""
         assert self._height is None or height > self._height, f"a jump to height {height} from {self._height}"
         self._tell(height)
 

@@ -10,7 +10,7 @@ Drop = tuple[TxHash, DropReason]
 
 
 class RecentDrops(OrderedDict[TxHash, DropReason]):
-    """The latest ones only."""
+    """The newest ones only."""
 
     def note(self, tx_hash: TxHash, reason: DropReason) -> Drop:
         self[tx_hash] = reason

@@ -1,11 +1,12 @@
-"""A pooled transaction and the two numbers that place it in the mining order. Lower is better.
+"""A transaction in the mempool, and the two numbers that give its place in the mining order. Lower is better.
 
-    bid    inverse gas price (256 bits) | seq (64 bits)    what it offers by itself: its price, then its arrival
-    lead   the worst bid in its sender's chain up to it    what it has to wait for
+    bid    inverse gas price (256 bits) | seq (64 bits)    its own price, then its arrival
+    lead   the worst bid of its sender up to it             what decides when it is mined
 
-Mining takes, again and again, the best bid among the senders' first transactions. A good bid behind a bad one is
-reached right after the bad one, so sorting by lead, then nonce, gives the very same order; and a lead depends on the
-sender's own chain only. A transaction whose lead is its own bid leads a run: itself and those after it with that lead.
+A block repeatedly takes the best bid among the first transactions of all senders. A good bid behind a bad one of the
+same sender is mined right after the bad one. So sorting by lead, then nonce, gives the same order, and a lead depends
+only on the transactions of its sender. A transaction whose lead is its own bid begins a run: itself and those after it
+with the same lead.
 """
 
 from enum import Enum, auto
@@ -15,25 +16,25 @@ import msgspec
 from cairn.domain.types import MAX_UINT64, Tx
 
 WAITING = -1
-"""The lead of a transaction that is not executable: an earlier nonce of its sender is missing."""
+"""The lead of a queued transaction: an earlier nonce of its sender is missing."""
 
 
 class Delivery(Enum):
-    """How far a transaction is on its way to those who make blocks, where this node does not make them itself."""
+    """Whether CometBFT has the transaction, on a node that does not make blocks itself."""
 
     HERE = auto()
-    """It has not been sent, or whoever it was sent to has lost everything."""
+    """It has not been sent, or CometBFT has restarted and lost it."""
     SENT = auto()
     RETURNED = auto()
-    """It was refused or thrown out, and has not been sent again."""
+    """CometBFT refused or removed it, and it has not been sent again."""
 
 
-# By name alone: through the class each costs five times as much.
+# Plain names, because access through the class costs five times as much.
 HERE, SENT, RETURNED = Delivery.HERE, Delivery.SENT, Delivery.RETURNED
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """`lead` and `waits_since` follow the sender's chain, `delivery` and `sent_at` what becomes of it elsewhere.
+    """`lead` and `waits_since` change with the sender's other transactions, `delivery` and `sent_at` with sending.
 
     `local` may become true; the rest never changes.
     """
@@ -44,12 +45,12 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     bid: int
     lead: int = WAITING
     local: bool = True
-    """This node answers for it; False for one that only other nodes have taken in."""
+    """This node accepted it and answers for it; False if only other nodes did."""
     waits_since: int = 0
-    """While it waits for a missing nonce: since when, in seconds that the node has been up."""
+    """If it is queued: since when, in seconds of the node's uptime."""
     delivery: Delivery = HERE
     sent_at: float = 0.0
-    """When it was sent last, by the clock of whoever sends it; of others' transactions, when they were first seen."""
+    """When it was last sent, by the sender's clock. For a transaction of another node, when it was first seen."""
 
     @property
     def seq(self) -> int:

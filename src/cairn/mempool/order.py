@@ -1,4 +1,4 @@
-"""Every sender's lane, the mining order over all of them, and each entry by its hash, kept in step."""
+"""The sender queues (lanes), the mining order over all of them, and an index by hash, kept consistent."""
 
 from collections.abc import Iterator
 from itertools import islice, takewhile
@@ -16,16 +16,16 @@ def bid_of(gas_price: int, seq: int) -> int:
 
 
 def pays_more(bid: int, other: int) -> bool:
-    """Whether the price in `bid` is higher, whichever came first."""
+    """Whether the price in `bid` is higher, whatever the arrival."""
     return bid >> 64 < other >> 64
 
 
 class SenderLane(SenderQueue, gc=True, kw_only=True):
-    """One sender's transactions: those that can be mined in a row, and those that wait for a missing nonce.
+    """One sender's transactions: those that can be mined, and the queued ones, which wait for a missing nonce.
 
     nonce             next_nonce
       |                   |
-      [ ready: no holes  ] hole [ waiting ] hole [ waiting ]
+      [ ready: no gaps   ] gap  [ waiting ] gap  [ waiting ]
     """
 
     sender: Address
@@ -43,12 +43,12 @@ class SenderLane(SenderQueue, gc=True, kw_only=True):
         return self.waiting.get(nonce)
 
     def append(self, entry: Entry) -> None:
-        """Make the one with `next_nonce` ready."""
+        """Move the one with `next_nonce` from waiting to ready."""
         self.ready.append(entry)
         self.next_nonce += 1
 
     def cut(self, nonce: int) -> list[Entry]:
-        """Take out what is ready from `nonce` on."""
+        """Remove the ready ones from `nonce` on."""
         position = nonce - self.nonce
         taken = self.ready[position:]
         del self.ready[position:]
@@ -56,7 +56,7 @@ class SenderLane(SenderQueue, gc=True, kw_only=True):
         return taken
 
     def advance(self, nonce: int) -> list[Entry]:
-        """The account's next confirmed one is `nonce` now: take out what is ready before it."""
+        """The account's nonce is now `nonce`: remove the ready ones before it."""
         passed = self.ready[: nonce - self.nonce]
         del self.ready[: len(passed)]
         self.nonce = nonce
@@ -64,15 +64,15 @@ class SenderLane(SenderQueue, gc=True, kw_only=True):
         return passed
 
     def entries_from(self, nonce: int) -> list[Entry]:
-        """Those with `nonce` and later ones, by nonce: all that waits comes after all that is ready."""
+        """The entries from `nonce` on, by nonce: first the ready ones, then the waiting ones."""
         waiting = sorted(later for later in self.waiting if later >= nonce)
         return [*self.ready[max(0, nonce - self.nonce) :], *(self.waiting[later] for later in waiting)]
 
 
 class Ranking:
-    """Entries in the order of a number, unique to each.
+    """Entries sorted by a unique number.
 
-    Numbers in a sorted list, entries in a dict: comparing bare integers is what keeps insertion cheap.
+    The numbers are in a sorted list and the entries in a dict: comparing plain integers keeps insertion cheap.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Ranking:
         del self._entries[number]
 
     def entries_from(self, number: int) -> Iterator[Entry]:
-        """From `number` on, which need not be there itself."""
+        """The entries from `number` on, which need not exist."""
         return map(self._entries.__getitem__, self._order.irange(number))
 
     def find_last(self) -> Entry | None:
@@ -101,16 +101,16 @@ class Ranking:
 class Order:
     def __init__(self) -> None:
         self.lanes: dict[Address, SenderLane] = {}
-        """Of every sender that has something here; only changed here."""
+        """By sender, for all that have a transaction here; changed only here."""
         self.entries: dict[TxHash, Entry] = {}
-        """As they came; only changed here."""
+        """In the order of arrival; changed only here."""
         self._arrivals = 0
-        # Only leaders are sorted: a replacement at the head of ten thousand others then moves one of them.
+        # Only the first entry of each run is sorted, so a replacement in front of ten thousand others moves one number.
         self._leaders = Ranking()
         self._waiting = Ranking()
-        # What waits once more, by bid: the worst is at hand when room is needed.
+        # The waiting ones again, by bid: the worst is found at once when room is needed.
         self._waiting_bids = Ranking()
-        # And by how long it has waited: the longest first.
+        # And by waiting time, the longest first.
         self._waiting_times = Ranking()
         self.ready_count = 0
 
@@ -124,23 +124,23 @@ class Order:
         return self.lanes[entry.tx.sender]
 
     def new_lane(self, sender: Address, account: Account) -> SenderLane:
-        """A lane that counts only once something is added to it."""
+        """A sender's lane; a new one is stored only when something is added."""
         self._arrivals += 1
         return SenderLane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
 
     def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
-        """What of a sender can be mined, by nonce, from `nonce` on."""
+        """A sender's transactions that can be mined, from `nonce` on."""
         lane = self.lanes.get(sender)
         return iter(()) if lane is None else islice(lane.ready, max(0, nonce - lane.nonce), None)
 
     # The order over all lanes.
 
     def entries_since(self, seq: int) -> list[Entry]:
-        """What came with `seq` or later, the newest first."""
+        """The entries that arrived with `seq` or later, newest first."""
         return list(takewhile(lambda entry: entry.seq >= seq, reversed(self.entries.values())))
 
     def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:
-        """What can be mined as things stand, from the place of `lead` and `nonce` on. Nothing may change meanwhile."""
+        """What can be mined now, from `lead` and `nonce` on. Nothing may change during the iteration."""
         for leader in self._leaders.entries_from(lead):
             ready, start = self._run_at(leader)
             if leader.bid == lead:
@@ -152,11 +152,11 @@ class Order:
                 yield entry
 
     def waiting_order(self, arrival: int = 0, nonce: int = 0) -> Iterator[Entry]:
-        """What waits for a missing nonce, by arrival of the sender, then nonce; from these on."""
+        """The queued ones, by the sender's arrival and nonce, from these on."""
         return self._waiting.entries_from(_place(arrival, nonce))
 
     def find_last_ready(self) -> Entry | None:
-        # The run that comes last of all is also its lane's last one.
+        # The last run of all is also the last of its lane.
         leader = self._leaders.find_last()
         return None if leader is None else self.lane_of(leader).ready[-1]
 
@@ -164,7 +164,7 @@ class Order:
         return self._waiting_bids.find_last()
 
     def waiting_since(self, up_s: int) -> list[Entry]:
-        """What has waited for a missing nonce since `up_s` or longer, the longest first."""
+        """The transactions that have been queued since `up_s` or longer, the longest first."""
         return list(takewhile(lambda entry: entry.waits_since <= up_s, self._waiting_times.entries_from(0)))
 
     def _run_at(self, leader: Entry) -> tuple[list[Entry], int]:
@@ -201,7 +201,7 @@ class Order:
             self._lead(lane, position)
 
     def remove(self, entry: Entry, up_s: int) -> None:
-        """Take one out; those of its sender that stood on it wait from now on, which is `up_s`."""
+        """Remove one. Later ones of its sender are queued from now on; `up_s` is now."""
         lane = self.lane_of(entry)
         del self.entries[entry.tx.hash]
         lane.cost -= entry.tx.cost
@@ -218,7 +218,7 @@ class Order:
         self._close_if_empty(lane)
 
     def advance(self, lane: SenderLane, nonce: int) -> list[Entry]:
-        """Take out all before `nonce`, which is the sender's next confirmed one."""
+        """Remove all before `nonce`, the account's confirmed nonce."""
         departed = lane.advance(nonce)
         self.ready_count -= len(departed)
         for entry in departed:
@@ -241,14 +241,14 @@ class Order:
             del self.lanes[lane.sender]
 
     def _lead(self, lane: SenderLane, first: int) -> None:
-        """Give each its lead again, from position `first` of `lane.ready` on."""
+        """Compute the leads again, from position `first` of `lane.ready` on."""
         ready = lane.ready
         lead = ready[first - 1].lead if first else 0
         for position in range(first, len(ready)):
             entry = ready[position]
             lead = max(lead, entry.bid)
             if lead == entry.lead:
-                # Those after it got theirs from this one.
+                # The ones after it have the same lead.
                 return
             if entry.lead != WAITING:
                 self._unlead(entry)
@@ -261,7 +261,7 @@ class Order:
             self._leaders.remove(entry.bid)
 
     def _take_waiting(self, lane: SenderLane) -> None:
-        """Make ready all that no longer waits for a nonce."""
+        """Move the ones that no longer miss a nonce to ready."""
         while lane.waiting:
             entry = lane.waiting.get(lane.next_nonce)
             if entry is None:
@@ -285,7 +285,7 @@ class Order:
 
 
 def _place(arrival: int, nonce: int) -> int:
-    """The place of a waiting transaction among those of all senders."""
+    """The place of a queued transaction among those of all senders."""
     return (arrival << 64) + nonce
 
 

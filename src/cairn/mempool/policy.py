@@ -10,6 +10,6 @@ class PoolLimits:
     nonce_gap: int = 64
     """How far ahead of its sender's next nonce a transaction may be."""
     lifetime_s: int = 10_800
-    """How long, while the node is up, a transaction may wait for a missing nonce."""
+    """How long a transaction may be queued, in seconds of the node's uptime."""
     price_bump_percent: int = 10
-    """How much more than the one with its nonce a replacement must pay."""
+    """How much more a replacement must pay than the transaction that it replaces."""

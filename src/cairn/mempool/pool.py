@@ -1,4 +1,4 @@
-"""The mempool: what is taken in, in which order it is mined, and what leaves when."""
+"""The mempool: what is admitted, the mining order, and what is dropped."""
 
 import contextlib
 from collections.abc import Iterable, Sequence, Set
@@ -20,11 +20,11 @@ from cairn.mempool.unlisted import Unlisted
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
     added: bool
-    """False when the very same transaction was here already."""
+    """False if the same transaction was already here."""
     queued: bool
-    """It waits for a missing nonce."""
+    """It is queued: an earlier nonce is missing."""
     dropped: tuple[Drop, ...] = ()
-    """What had to go for it."""
+    """What was dropped to make room for it."""
 
 
 class Mempool:
@@ -32,8 +32,8 @@ class Mempool:
 
     `state` may change only together with `confirm`: both must show the same confirmed nonces at every admission.
 
-    What other nodes answer for is only noted until somebody asks. Questions to `listed` do not see it and change
-    nothing; the methods here that look for something list it first, as far as they need it.
+    Transactions of other nodes are unlisted until somebody asks for them. Reading `listed` directly does not show them
+    and changes nothing; the methods here that look for something list them first, as far as they need them.
     """
 
     def __init__(self, rules: Rules, limits: PoolLimits, state: StateView) -> None:
@@ -41,29 +41,29 @@ class Mempool:
         self._limits = limits
         self._state = state
         self.listed = Order()
-        """What has its place in the mining order; only changed here."""
+        """The transactions in the mining order; changed only here."""
         self._noted = Unlisted()
         self.drops = RecentDrops()
         self.next_seq = 0
-        """What the next one to be listed gets."""
+        """The sequence number of the next one that is listed."""
         self.up_s = 0
-        """How many seconds the node has been up, in all its lives: whoever has a clock keeps it so."""
+        """The node's uptime in seconds, over all restarts. The owner updates it, since the mempool has no clock."""
 
     # Questions.
 
     @property
     def pending_count(self) -> int:
-        """How many of those that are listed can be mined as things stand."""
+        """How many of the listed ones can be mined now."""
         return self.listed.ready_count
 
     @property
     def queued_count(self) -> int:
-        """How many of those that are listed wait for a missing nonce."""
+        """How many of the listed ones are queued."""
         return self.listed.waiting_count
 
     @property
     def held_count(self) -> int:
-        """All that is here, listed or not: what the limit is for."""
+        """The number of transactions, listed or not; the limit applies to it."""
         return len(self.listed.entries) + self._noted.count
 
     def next_nonce(self, sender: Address) -> int:
@@ -72,7 +72,7 @@ class Mempool:
         return self._state.account(sender).nonce if lane is None else lane.next_nonce
 
     def reserved(self, sender: Address) -> int:
-        """What the sender's transactions here will cost."""
+        """The cost of the sender's transactions here."""
         lane = self._find_lane(sender)
         return 0 if lane is None else lane.cost
 
@@ -94,7 +94,7 @@ class Mempool:
         return [entry.tx for entry in islice(self.listed.mining_order(), gas_limit // TRANSFER_GAS)]
 
     def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
-        """Of all senders' transactions, or of one's. Raises `InvalidQuery` if `after` does not fit."""
+        """A page of all transactions, or of one sender's. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
             return page_of_sender(self._find_lane(sender), limit, after)
         self.list_noted()
@@ -111,9 +111,9 @@ class Mempool:
         waits_since: int | None = None,
         nonce_gap: int | None = None,
     ) -> Admitted:
-        """Take `tx` in. When it raises `TxRejected` or `MempoolFull`, nothing has changed.
+        """Admit `tx`. If it raises `TxRejected` or `MempoolFull`, nothing has changed.
 
-        If it has to wait for a missing nonce, it does so from now on, unless `waits_since` names an earlier moment.
+        If it is queued, its waiting time begins now, unless `waits_since` names an earlier moment.
         """
         if tx.sender in self._noted.by_sender:
             self._list([tx.sender])
@@ -127,12 +127,12 @@ class Mempool:
         if lane is None:
             lane = order.new_lane(tx.sender, account)
         else:
-            # It may have received something since.
+            # The account may have received coins since.
             lane.balance = account.balance
         old = lane.find(tx.nonce)
         self._check(tx, lane, None if old is None else old.tx, nonce_gap)
         if old is None and self._noted.count and self.held_count >= self._limits.size:
-            # Before the newcomer gets its number: each of these takes one too.
+            # Before the new one gets its number: each of these gets one, too.
             self.list_noted()
         entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), WAITING, local)
         entry.waits_since = self.up_s if waits_since is None else waits_since
@@ -149,7 +149,7 @@ class Mempool:
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
     def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
-        """Take `tx` in after a restart: like `admit`, however far ahead its nonce is.
+        """Admit `tx` after a restart: like `admit`, but its nonce may be any number ahead.
 
         It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
         is when it began to wait, if it did before the restart.
@@ -157,9 +157,9 @@ class Mempool:
         return self.admit(tx, received_at, waits_since=waits_since, nonce_gap=MAX_UINT64)
 
     def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
-        """Take in a transaction that another node answers for, with a nonce that its sender has not used yet.
+        """Add a transaction that another node answers for, with a nonce that its sender has not used yet.
 
-        It is listed when somebody asks, as far as the rules here let it. Returns what had to go for it.
+        It is listed when somebody asks, if the rules allow it then. Returns what was dropped to make room.
         """
         if tx.hash in self.listed.entries:
             return ()
@@ -171,12 +171,12 @@ class Mempool:
         return ()
 
     def list_noted(self, up_s: int | None = None) -> None:
-        """Give others' transactions their places: all, or only those of senders whose first one came by then."""
+        """List the unlisted transactions: all, or only those of senders whose first one arrived by then."""
         if self._noted.count:
             self._list(self._noted.senders(up_s))
 
     def _list(self, senders: Iterable[Address]) -> None:
-        """There is room for all that is noted, and no two have the same place: nothing has to go for it."""
+        """There is room for all unlisted ones, and no two have the same nonce, so nothing is dropped."""
         for _, received_at, up_s, tx in self._noted.take(senders):
             with contextlib.suppress(TxRejected, MempoolFull):
                 self.admit(tx, received_at, local=False, waits_since=up_s)
@@ -189,7 +189,7 @@ class Mempool:
         lane.check_funds(tx, old)
 
     def _make_room(self, lane: SenderLane, newcomer: Entry) -> Drop:
-        """Drop the worst that waits, or else the last in mining order; the newcomer must be better than it."""
+        """Drop the worst queued one, or else the last in mining order. The new one must be better than it."""
         queued = newcomer.tx.nonce != lane.next_nonce
         victim = self.listed.find_worst_waiting()
         if victim is not None:
@@ -206,7 +206,7 @@ class Mempool:
     # What goes out.
 
     def confirm(self, txs: Sequence[Tx]) -> list[Drop]:
-        """Let a block's transactions go, and those whose nonces it used. `state` must show the block by now."""
+        """Remove a block's transactions, and those whose nonces it used. `state` must already include the block."""
         confirmed = {tx.hash for tx in txs}
         for tx_hash in confirmed:
             self.drops.pop(tx_hash, None)
@@ -220,7 +220,7 @@ class Mempool:
         return dropped
 
     def settle_all(self) -> list[Drop]:
-        """Let go what the state has no place for, after it moved on by more than a block."""
+        """Drop what is no longer valid, after the state has changed by more than a block."""
         dropped = [drop for sender in self._noted.senders() for drop in self._settle_noted(sender)]
         return dropped + [drop for lane in list(self.listed.lanes.values()) for drop in self._settle(lane)]
 
@@ -236,7 +236,7 @@ class Mempool:
         return dropped + self._drop_unpaid(lane) if lane.is_overdrawn else dropped
 
     def _drop_unpaid(self, lane: SenderLane) -> list[Drop]:
-        """Only a block of others' making can take what was reserved here. The end of the lane goes: no new hole."""
+        """A block of another node may have spent the balance. Drop from the end of the lane, so that no gap arises."""
         dropped = []
         for entry in reversed(lane.entries_from(lane.nonce)):
             if not lane.is_overdrawn:
@@ -245,12 +245,12 @@ class Mempool:
         return dropped
 
     def remove(self, tx_hash: TxHash) -> list[Drop]:
-        """Let one go that no block will take."""
+        """Drop one that no block can include."""
         entry = self.find(tx_hash)
         return [] if entry is None else [self._drop(entry, "evicted")]
 
     def expire(self) -> list[Drop]:
-        """Drop what has waited for a missing nonce for `lifetime_s`. What can be mined stays, however old it is."""
+        """Drop transactions that were queued for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
         self.list_noted(up_s)
         return [self._drop(entry, "expired") for entry in self.listed.waiting_since(up_s)]

@@ -1,4 +1,4 @@
-"""The mempool in pages. A cursor names the place where a page ended, so it holds also when that item is gone."""
+"""The mempool in pages. A cursor names a place in the order, so it stays valid when its item is gone."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _SHAPE = re.compile(r"([rws])([0-9a-f]{1,80})-([0-9a-f]{1,16})")
 class Page(NamedTuple):
     entries: list[Entry]
     total: int
-    """How many the listing holds, on all pages together."""
+    """How many there are on all pages."""
     next: str | None
 
 
@@ -44,14 +44,14 @@ def decode_cursor(text: str) -> Cursor:
 
 
 def page_of_all(order: Order, limit: int, after: str | None) -> Page:
-    """In mining order, then what waits by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
+    """In mining order, then the queued ones by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
     shown = list(islice(_entries_after(order, after), limit + 1))
     cursor = _cursor_at(order, shown[limit - 1]) if len(shown) > limit else None
     return Page(shown[:limit], len(order.entries), cursor)
 
 
 def page_of_sender(lane: SenderLane | None, limit: int, after: str | None) -> Page:
-    """By nonce; `lane` is None for a sender that has nothing here. Raises `InvalidQuery` if `after` does not fit."""
+    """By nonce. `lane` is None for a sender without transactions. Raises `InvalidQuery` if `after` does not fit."""
     first_nonce = 0
     if after is not None:
         cursor = decode_cursor(after)

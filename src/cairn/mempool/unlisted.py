@@ -1,7 +1,7 @@
-"""Others' transactions that nobody has asked about yet.
+"""Transactions of other nodes that nobody has asked about yet (ADR 025).
 
-What other nodes take in reaches every node, and most of it is in a block a moment later. Until somebody looks, it is
-kept as it came: in no order, with no price compared. A sender is either noted here or has a lane, never both.
+What other nodes accept reaches every node, and most of it is in a block a moment later. Until somebody asks, it is
+stored as it came, without the work for the mining order. A sender is either here or has a lane, never both.
 """
 
 from collections.abc import Iterable
@@ -10,28 +10,28 @@ from typing import NamedTuple
 from cairn.domain.types import Address, Tx
 
 MOST = 8_192
-"""The next question lists them all, which must stay a moment: about 50 ms."""
+"""A question lists them all, so their number is limited: listing them takes about 50 ms."""
 
 
 class Note(NamedTuple):
     place: int
-    """Among all that was ever noted."""
+    """Its number among all that were ever added."""
     received_at: int
     """Unix time in whole seconds."""
     up_s: int
-    """The same moment, in seconds that the node had been up."""
+    """The same moment, in seconds of the node's uptime."""
     tx: Tx
 
 
 class Unlisted:
     def __init__(self) -> None:
         self.by_sender: dict[Address, list[Note]] = {}
-        """Each sender's, by nonce and without a hole; only changed here."""
+        """By sender, by nonce and without a gap; changed only here."""
         self.count = 0
         self._next_place = 0
 
     def add(self, tx: Tx, received_at: int, up_s: int) -> bool:
-        """Note `tx` behind those of its sender; False if it does not follow them, or if there are enough."""
+        """Add `tx` after those of its sender. False if its nonce does not follow, or if there are too many."""
         if self.count >= MOST:
             return False
         notes = self.by_sender.get(tx.sender)
@@ -45,20 +45,20 @@ class Unlisted:
         return True
 
     def senders(self, up_s: int | None = None) -> list[Address]:
-        """All that have something here; with a time, only those whose first one came by then."""
+        """All senders here; with a time, only those whose first transaction arrived by then."""
         if up_s is None:
             return list(self.by_sender)
         return [sender for sender, notes in self.by_sender.items() if notes[0].up_s <= up_s]
 
     def take(self, senders: Iterable[Address]) -> list[Note]:
-        """All that these have here, as it came; it is noted no longer."""
+        """Remove and return the transactions of these senders, in the order of arrival."""
         taken = [note for sender in senders for note in self.by_sender.pop(sender, ())]
         self.count -= len(taken)
-        # The places differ, so nothing else is compared.
+        # The numbers are unique, so nothing else is compared.
         return sorted(taken)
 
     def settle(self, sender: Address, nonce: int) -> list[Tx]:
-        """Let go what comes before `nonce`, which is the sender's next confirmed one."""
+        """Remove what comes before `nonce`, the account's confirmed nonce."""
         notes = self.by_sender.get(sender)
         if notes is None:
             return []

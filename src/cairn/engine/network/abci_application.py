@@ -36,7 +36,7 @@ log = structlog.get_logger("cairn.network")
 
 
 class SnapshotShelf(Protocol):
-    """The snapshots that new nodes can start from, given and taken."""
+    """State snapshots: offered to new nodes, and restored on this one."""
 
     def list_snapshots(self) -> Sequence[m.Snapshot]: ...
 
@@ -48,13 +48,13 @@ class SnapshotShelf(Protocol):
 
 
 class Events(MempoolEvents, Protocol):
-    """Who must hear what CometBFT brings about. Called on the event loop, between two ABCI calls."""
+    """Listens to CometBFT's blocks. Called on the event loop, between two ABCI calls."""
 
     def deciding(self) -> None:
-        """A proposed block was found good."""
+        """A proposed block was found valid."""
 
     def committing(self) -> None:
-        """The state is about to move on by a block: the last moment at which the pool and the state agree."""
+        """The state is about to change by a block: the last moment at which pool and state agree."""
 
     def committed(self, outcome: BlockOutcome) -> int:
         """The block is on disk. Returns the lowest height that CometBFT must keep; 0 keeps all."""
@@ -73,7 +73,7 @@ class NetworkApplication:
         clock: Callable[[], float],
         snapshots: SnapshotShelf | None = None,
     ) -> None:
-        """`clock` gives Unix time; only the time at which a transaction arrived here comes from it."""
+        """`clock` gives Unix time, used only for the arrival time of transactions."""
         self._application = application
         self._blocks = BlockBuilder(application, chain)
         self._chain = chain
@@ -89,12 +89,12 @@ class NetworkApplication:
 
     def info(self) -> m.InfoResponse:
         height = self._chain.head_header.height
-        # Before the first block CometBFT takes the app hash from InitChain.
+        # Before the first block, CometBFT uses the app hash of InitChain.
         app_hash = self._chain.state_block_hash if height else b""
         return m.InfoResponse(height, app_hash, APP_VERSION, __version__, "cairn")
 
     def init_chain(self, request: m.InitChainRequest) -> bytes:
-        """Start the chain. Raises `WrongGenesis` when CometBFT's genesis is of another one than ours."""
+        """Start the chain. Raises `WrongGenesis` if CometBFT's genesis is of another chain."""
         chain = self._chain
         ours = genesis_digest(chain.genesis)
         theirs = _stated_digest(request.app_state)
@@ -119,7 +119,7 @@ class NetworkApplication:
             raise WrongGenesis("the validators in CometBFT's genesis are not those of the chain's genesis")
 
     def query(self, path: str) -> m.QueryResponse:
-        """The governance, and the heights of the snapshots; all else has its place in the public interface."""
+        """The governance, and the heights of the snapshots; everything else is in the public API."""
         height = self._chain.head_header.height
         governance = self._chain.governance
         if path == "snapshots":

@@ -1,4 +1,4 @@
-"""What a block that CometBFT proposed or decided comes to, by the chain's own rules; computed once for each."""
+"""The outcome of a block that CometBFT proposed or decided, by the chain's rules; computed once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -29,7 +29,7 @@ class NetworkChain(CommittedChain, Protocol):
 
 
 class Judged(NamedTuple):
-    """A proposal that was found good."""
+    """A proposal that was found valid, and its outcome."""
 
     raws: Sequence[bytes]
     time_ns: int
@@ -44,7 +44,7 @@ class BlockBuilder:
         self._chain = chain
         self._rules = chain.genesis.rules
         self._judged: Judged | None = None
-        """The proposal that was made or judged last: judging it and deciding it need not compute it again."""
+        """The proposal that was made or judged last, so that later calls need not compute it again."""
 
     def check_height(self, request: m.BlockRequest) -> None:
         """Raises `Fatal` unless the block is the next one."""
@@ -57,14 +57,14 @@ class BlockBuilder:
     def judge(
         self, request: m.BlockRequest, parsed: Sequence[Parsed], txs: Sequence[Tx], governance: Governance | None
     ) -> None:
-        """Keep what the block comes to. Raises `InvalidBlock`."""
+        """Compute the block's outcome and keep it. Raises `InvalidBlock`."""
         outcome = self._build(request, txs, governance)
         self._judged = Judged(
             tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
         )
 
     def find_judged(self, request: m.BlockRequest) -> Judged | None:
-        """What `judge` kept, if it was this very block on this very head."""
+        """The outcome that `judge` kept, if it was for this block on this head."""
         judged = self._judged
         if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
             return None
@@ -75,7 +75,7 @@ class BlockBuilder:
         self._judged = None
 
     def apply(self, request: m.BlockRequest, parsed: Sequence[Parsed]) -> tuple[BlockOutcome, list[m.TxResult]]:
-        """Whatever was decided is applied; what breaks a rule in it is left out, on every node alike."""
+        """A decided block is always applied; transactions in it that break a rule are left out, on every node alike."""
         content = sift(parsed, self._chain, self._rules, self.apply_update)
         results = []
         for item, refusal in zip(parsed, content.refusals, strict=True):
@@ -100,7 +100,7 @@ class BlockBuilder:
         return apply_update(governance, admins, update, self._rules.chain_id)
 
     def validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
-        """What CometBFT must hear of validators that changed; power 0 removes one."""
+        """The changed validators, for CometBFT; power 0 removes one."""
         before = self._chain.governance
         if before is None or after is None:
             return []

@@ -1,4 +1,4 @@
-"""Hands the transactions that this node answers for to CometBFT, as the outbox says."""
+"""Sends the transactions that this node answers for to CometBFT, as the outbox decides."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class Broadcaster:
     async def _hand_over(self, ticket: Ticket) -> Answer:
         txs = ticket.txs
         raws = [encode_tx(tx, self._chain_id) for tx in txs]
-        # Our own CheckTx then has nothing to recover.
+        # So that our own CheckTx need not recover the sender.
         for tx, raw in zip(txs, raws, strict=True):
             self._senders.remember(raw, tx)
         ticket_raw = encode_ticket(raws)

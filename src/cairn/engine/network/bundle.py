@@ -1,7 +1,8 @@
-"""Many transfers on one ticket: what a node under load hands to CometBFT at once, and what CometBFT's blocks hold.
+"""A bundle: many transfers as one CometBFT transaction. A node under load sends bundles, and CometBFT's blocks hold
+them.
 
-CometBFT's work is the same for every ticket that it checks, gossips, puts into a block or checks again after it,
-however little is in it. A bundle is but a way to carry transfers: a block of the chain holds each of them by itself.
+CometBFT's work for a transaction (check, gossip, block, recheck) does not depend on its size. A bundle only transports
+transfers: in a block of the chain each transfer is on its own.
 """
 
 import struct
@@ -14,9 +15,9 @@ from cairn.domain.governance import UPDATE_PREFIX
 from cairn.domain.types import Tx
 
 BUNDLE_PREFIX = b"\x82"
-"""No transfer, of whatever type, and no validator update starts with it."""
+"""No transfer of any type, and no validator update, begins with this byte."""
 FEWEST = 2
-"""One alone goes as it is."""
+"""A single transfer is sent without a bundle."""
 MOST = 512
 _LENGTH = struct.Struct(">H")
 _OTHER_PREFIXES = (BUNDLE_PREFIX, UPDATE_PREFIX)
@@ -25,11 +26,11 @@ _OTHER_PREFIXES = (BUNDLE_PREFIX, UPDATE_PREFIX)
 class Bundle(NamedTuple):
     raws: tuple[bytes, ...]
     txs: tuple[Tx, ...]
-    """What they mean, in the same order."""
+    """The parsed transactions, in the same order."""
 
 
 def encode_tickets(raws: Sequence[bytes]) -> list[bytes]:
-    """Transfers in as few bundles as hold them, in their order."""
+    """The transfers in as few bundles as possible, in their order."""
     return [encode_ticket(raws[start : start + MOST]) for start in range(0, len(raws), MOST)]
 
 
@@ -50,8 +51,8 @@ def is_bundle(raw: bytes) -> bool:
 
 
 def open_bundle(raw: bytes) -> list[bytes]:
-    """The transfers in a bundle of anybody's making. Raises `InvalidField`; what each one says is not looked at."""
-    # No more than needed: anybody can make one of millions.
+    """The transfers in an untrusted bundle, not parsed. Raises `InvalidField`."""
+    # No more than needed: an attacker can send one of millions.
     raws = list(islice(_cut(raw), MOST + 1))
     if not FEWEST <= len(raws) <= MOST:
         raise InvalidField("bundle", f"must hold {FEWEST} to {MOST} transactions")
@@ -63,7 +64,7 @@ def open_bundle(raw: bytes) -> list[bytes]:
 
 
 def first_in(raw: bytes, count: int) -> list[bytes]:
-    """The first transfers in a bundle of anybody's making; the rest is not looked at. Raises `InvalidField`."""
+    """The first transfers in an untrusted bundle; the rest is not read. Raises `InvalidField`."""
     return list(islice(_cut(raw), count))
 
 

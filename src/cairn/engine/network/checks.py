@@ -1,12 +1,12 @@
 """The checks that CometBFT asks for, answered in order, so that no peer can hold up a block with them.
 
-CometBFT commits a block only when every check before it is answered, and while its line of checks is full it reads no
-votes from the peers that wait there. Reading a transaction, that is recovering its sender, is what a check costs. So
+CometBFT commits a block only when every earlier check is answered, and while its queue of checks is full it reads no
+votes from the peers in that queue. The cost of a check is reading the transaction, that is, recovering its sender. So
 
 - a bundle is read in growing parts, and refused as soon as too little of what was read can be mined;
 - nothing is read while CometBFT waits for a proposal or for a block's result;
-- what this node does not know is turned away unread while the budget for refused transactions is used up, while too
-  much waits, or when a block has waited for its commit long enough.
+- an unknown transaction is refused unread while the budget for refused transactions is used up, while too many bytes
+  wait, or when a block has waited for its commit long enough.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ from cairn.engine.network.refusals import Refusals
 FIRST_PART = 2
 """Transfers of a bundle that are read first."""
 GROWTH = 4
-"""How many times as large the next part is."""
+"""By how many times each next part is larger."""
 READ_TOGETHER_BYTES = 64 * 1024
 """Some hundred transfers that came one by one."""
 ANSWERED_TOGETHER = 256
 MOST_WAITING_BYTES = 8 * 1024 * 1024
-"""Half of what the ABCI server reads ahead: CometBFT must never find its own line of checks full."""
+"""Half of what the ABCI server reads ahead, so that CometBFT's own queue of checks is never full."""
 READ_BEFORE_COMMIT = 8_192
 """Signatures that are read while a block waits for its commit: half a second of a processor core."""
 
 
 class Judge(Protocol):
-    """The rules, as far as checks need them."""
+    """The rules that checks need."""
 
     def check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
-        """Judge one transaction, whatever was read, and count it when it is accepted."""
+        """Judge one parsed transaction, and count it if it is accepted."""
 
     def check_sample(self, txs: Sequence[Tx], new: Collection[TxHash]) -> None:
         """Judge the first `txs` of a bundle. Raises `Rejected` when too few of those in `new` can be mined."""
@@ -53,15 +53,15 @@ class _Check(NamedTuple):
 
 
 class _Reading:
-    """A bundle of which more and more is read."""
+    """A bundle that is read part by part."""
 
     def __init__(self) -> None:
         self.opened: Sequence[bytes] = ()
         self.meanings: dict[bytes, Meaning | Rejected] = {}
-        """Its own copy: what is remembered may be forgotten meanwhile."""
+        """A copy, since the cache may forget them meanwhile."""
         self.unread: list[bytes] = []
         self.new: list[bytes] = []
-        """What had to be read."""
+        """The transactions that had to be read."""
 
     def open(self, raws: Sequence[bytes], senders: ParsedTxs) -> None:
         self.opened = raws
@@ -75,12 +75,12 @@ class CheckQueue:
         self._judge = judge
         self._refusals = refusals
         self._waiting: deque[_Check] = deque()
-        """One that has to be read, and all that came after it."""
+        """The checks that must wait: one that has to be read, and all after it."""
         self._waiting_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._holds = 0
         self._resumed: asyncio.Future[None] | None = None
-        """Done when nothing holds the checks any more."""
+        """Done when the checks are no longer held."""
         self._left_before_commit: int | None = None
         """Signatures that may still be read; None while no block waits for its commit."""
 
@@ -101,7 +101,7 @@ class CheckQueue:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Read nothing meanwhile: CometBFT waits for something that matters more."""
+        """Hold the checks: CometBFT waits for something more important."""
         self._holds += 1
         try:
             yield
@@ -111,14 +111,14 @@ class CheckQueue:
                 self._resumed.set_result(None)
 
     def block_waits(self) -> None:
-        """CometBFT has a block's result, and commits it once every check that it has asked for is answered."""
+        """CometBFT has the result of a block, and will commit it once all of its checks are answered."""
         self._left_before_commit = READ_BEFORE_COMMIT
 
     def block_committed(self) -> None:
         self._left_before_commit = None
 
     def close(self) -> None:
-        """Whoever still waits for an answer learns that there is none."""
+        """Cancel the checks that are not answered."""
         if self._task is not None:
             self._task.cancel()
         while self._waiting:
@@ -136,19 +136,19 @@ class CheckQueue:
             self._task = None
 
     async def _until_free(self) -> None:
-        # Others on this loop have their turn too, also where nothing below leaves it.
+        # Let other tasks run, even if nothing below awaits.
         await asyncio.sleep(0)
         while self._holds:
             self._resumed = asyncio.get_running_loop().create_future()
             await self._resumed
 
     def _answer_front(self) -> bool:
-        """Answer what needs no reading, from the front; whether the next one does."""
+        """Answer from the front what needs no reading. Returns whether the next one does."""
         for _ in range(ANSWERED_TOGETHER):
             if not self._waiting:
                 return False
             check = self._waiting[0]
-            # It is cancelled when the connection is gone, and CometBFT's mempool with it.
+            # It is cancelled when the connection is lost, and CometBFT's mempool with it.
             if not check.answer.cancelled():
                 known = self._senders.find(check.request.tx)
                 if known is not None:
@@ -178,7 +178,7 @@ class CheckQueue:
     # Reading.
 
     async def _read_or_fail(self) -> None:
-        """Whatever fails must be told: a check without an answer would keep CometBFT waiting for ever."""
+        """Every failure must be answered: otherwise CometBFT would wait for ever."""
         try:
             await self._read_front()
         except Exception as failure:
@@ -207,10 +207,10 @@ class CheckQueue:
                 return
 
     async def _read_bundle(self, raw: bytes, wholly: bool) -> tuple[Parsed, int]:
-        """What it is, and how many signatures had to be read for that; unless `wholly`, no more than it is worth."""
+        """Read it, and count the signatures. Unless `wholly`, stop when it is not worth reading on."""
         bundle = _Reading()
         try:
-            # One that is not worth reading mostly shows it at once: then it need not even be opened.
+            # A worthless bundle mostly shows it in its first transfers: then the rest need not be unpacked.
             first = first_in(raw, FIRST_PART + 1)
             if len(first) > FIRST_PART and not wholly:
                 bundle.open(first[:FIRST_PART], self._senders)
@@ -251,14 +251,14 @@ class CheckQueue:
         if result is None:
             return
         if result.code:
-            # CometBFT asked for it again by itself: no peer sent it in vain.
+            # A recheck of CometBFT's own: no peer caused it.
             if not check.request.recheck:
                 self._refusals.add(read)
         elif not isinstance(parsed, Rejected):
             self._senders.keep(check.request.tx, parsed)
 
     def _settle(self, check: _Check, parsed: Parsed) -> m.TxResult | None:
-        """Judge it and answer; None for a failure of our own."""
+        """Judge it and answer; None for a bug of the node."""
         try:
             result = self._judge.check(check.request, parsed)
         except Exception as failure:
@@ -274,7 +274,7 @@ _BUSY = refusal_result(
 
 
 def _transfers(raws: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> list[Tx]:
-    """Those before the first that is unread. Raises the `Rejected` of one that is none."""
+    """The parsed ones before the first that is unread. Raises the `Rejected` of an invalid one."""
     txs = []
     for raw in takewhile(meanings.__contains__, raws):
         meaning = meanings[raw]

@@ -1,4 +1,4 @@
-"""The numbers that nodes and CometBFT must agree on: of the rules, of a snapshot, and of each reason for a refusal."""
+"""Numbers on which all nodes and CometBFT must agree: versions of rules and snapshots, and codes of refusals."""
 
 from cairn.domain.errors import (
     GasPriceTooLow,
@@ -19,12 +19,12 @@ from cairn.domain.errors import (
 from cairn.engine.abci.requests import TxResult
 
 APP_VERSION = 1
-"""Of the rules: nodes with different ones cannot agree on blocks."""
+"""Version of the rules: nodes with different versions cannot agree on blocks."""
 BLOCKS_AFTER = 2
 """A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
 CODESPACE = "cairn"
 REFUSED = 1
-"""For a reason that has no number of its own."""
+"""For a refusal without its own number."""
 
 _CODES: dict[type[NodeError], int] = {
     InvalidField: 2,
@@ -49,5 +49,5 @@ def refusal_result(refusal: NodeError) -> TxResult:
 
 
 def code_of(refusal: NodeError) -> int:
-    """The number of its class, or of the nearest one above that has a number."""
+    """The number of its class, or of the nearest base class that has one."""
     return next((_CODES[kind] for kind in type(refusal).__mro__ if kind in _CODES), REFUSED)

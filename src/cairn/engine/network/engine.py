@@ -1,4 +1,4 @@
-"""The network engine: the ABCI server, what is sent to CometBFT, and the watch over it, with one start and one stop."""
+"""The network engine: starts and stops the ABCI server, the broadcaster and the watch over CometBFT."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ STATUS_TIMEOUT_S = 2.0
 
 
 class NetworkEngine:
-    """One of many validators, or a full node. CometBFT is somebody else's child: it comes and goes."""
+    """The engine of a validator or a full node. The supervisor starts CometBFT, so it may restart at any time."""
 
     name = "cometbft"
 
@@ -47,7 +47,8 @@ class NetworkEngine:
         snapshot_interval: int,
         retain_blocks: int,
     ) -> None:
-        """`on_committed` must take the block's transactions out of the pool; `on_dropped` hears what left it.
+        """`on_committed` must remove the block's transactions from the pool; `on_dropped` is called with what was
+        dropped.
 
         `on_committing` is called before the state changes.
         """
@@ -93,14 +94,14 @@ class NetworkEngine:
     # What the core drives.
 
     async def run(self) -> None:
-        """Serve CometBFT until `stop`. Raises what ended it: `StoreUnavailable`, or a fault of our own."""
+        """Serve CometBFT until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
         server = AbciServer(self._application, on_connected=self._connected)
         await server.listen(self._abci_socket)
         parts = [
             asyncio.create_task(part) for part in (self._broadcaster.run(), self._watch.run(), self._ended(server))
         ]
         try:
-            # Whichever ends first, ends all; the last one alone may end without a fault.
+            # The first that ends, ends all; only the last may end without a failure.
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for part in parts:
@@ -141,14 +142,14 @@ class NetworkEngine:
 
     def vouch_for(self, update: ValidatorUpdate) -> None:
         raw = encode_update(update)
-        # As every other node reads it: what is remembered decides what this one finds in blocks.
+        # Parsed as on every other node: the cached result is used for blocks, too.
         self._senders.remember(raw, decode_update(raw))
 
     # What CometBFT brings about.
 
     def _connected(self) -> None:
         self._overlay.clear()
-        # CometBFT may have lost what others gave it, so that we have to give it: the outbox must see it.
+        # CometBFT may have lost transactions of other nodes. List them, so that the outbox sends them.
         self._pool.list_noted()
         self._outbox.restarted()
         self._watch.restarted()
@@ -166,7 +167,7 @@ class NetworkEngine:
         return self._snapshots.after_commit()
 
     def _restored(self) -> None:
-        """The chain starts from a snapshot: what was pending against the state before may have no place in it."""
+        """The chain starts from a snapshot: drop what is not valid in its state."""
         self._overlay.clear()
         self._on_dropped(self._pool.settle_all())
         self._blocks.jump()
@@ -176,5 +177,5 @@ class NetworkEngine:
         self._on_dropped(drops)
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
-        # A validator proposes its own in the end.
+        # A validator will propose its own transactions.
         return not self._watch.is_validator and self._outbox.is_any_stale(txs)

@@ -1,4 +1,4 @@
-"""Which transactions CometBFT's mempool takes, and what that means for our own pool."""
+"""Which transactions CometBFT's mempool accepts, and what follows for our own."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
@@ -21,13 +21,13 @@ _NOTHING_NEW = "it brings nothing new"
 
 
 class MempoolEvents(Protocol):
-    """Who must hear what becomes of transactions before they are in a block."""
+    """Listens to what happens to transactions before they are in a block."""
 
     def dropped(self, drops: Sequence[tuple[TxHash, DropReason]]) -> None:
-        """The pool let these go."""
+        """The pool dropped these."""
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
-        """Whether CometBFT must forget `txs`, so that they can be sent anew and are offered to its peers once more."""
+        """Whether CometBFT must forget `txs`, so that they can be sent again and are offered to its peers again."""
 
 
 class MempoolAdmission:
@@ -95,10 +95,10 @@ class MempoolAdmission:
             )
 
     def _take_bundle(self, txs: Sequence[Tx]) -> None:
-        """One that brings more that cannot be mined than what can is refused whole, and has no effect.
+        """Refuse a bundle in which the transfers that cannot be mined outnumber those that can. It then has no effect.
 
-        Whoever makes bundles looks at each transfer first; few of them can have lost their place on the way. What is
-        here already does not count: else one transfer that pays would carry any number of bundles in.
+        The maker of a bundle checks each transfer first, so few can have become invalid on the way. Transfers that are
+        already here do not count: otherwise one valid transfer would be enough for any number of bundles.
         """
         trial = self._overlay.branch()
         taken, refused = trial.take(txs, self._rules)
@@ -109,7 +109,7 @@ class MempoolAdmission:
                 self._return(tx)
             raise refused[-1][1] if refused else TxRejected(_NOTHING_NEW)
         self._overlay.merge(trial)
-        # Others took them in, but for our own, which are here; they keep them and send them again, so we need not.
+        # Other nodes accepted them, store them and send them again, so we need not; our own are already in the pool.
         now = int(self._clock())
         for tx in taken:
             self._tell_dropped(self._pool.note(tx, now))
@@ -139,7 +139,7 @@ class MempoolAdmission:
             entry.delivery = RETURNED
 
     def _give_up(self, tx: Tx, refusal: Rejected | MempoolFull) -> None:
-        """CometBFT lets `tx` go; one of another node's leaves the pool too, unless it only came out of turn."""
+        """CometBFT removes `tx`. One of another node is also dropped here, unless only its nonce was too high."""
         entry = self._pool.find(tx.hash)
         if entry is None:
             return

@@ -1,17 +1,18 @@
-"""What of the pool CometBFT is to be given, in which order, and when again. It only decides: `broadcast` does it.
+"""Decides which transactions of the pool are sent to CometBFT, in which order, and when again. `broadcast` sends them.
 
-A transaction is sent as soon as it can be mined; those that wait for a nonce wait with us. Code 0 is no promise that
-CometBFT keeps it, and its mempool is empty after its restart. So every while the pool is walked through, and what
-CometBFT's mempool is not known to hold is sent again. What comes in quickly goes out in bundles.
+A transaction is sent as soon as it can be mined; queued ones stay here. CometBFT may lose a transaction that it
+accepted (code 0), and its mempool is empty after a restart. So the pool is scanned regularly, and what CometBFT's
+mempool is not known to hold is sent again. Under load, transactions are sent in bundles. What is sent in one call, a
+transaction or a bundle, is a ticket.
 
-How far each transaction is, its entry in the pool says:
+The entry in the pool has the state of each transaction:
 
-    HERE ──▶ SENT ──▶ RETURNED      CometBFT refused it or threw it out: it goes out alone next time
+    HERE ──▶ SENT ──▶ RETURNED      CometBFT refused or removed it: it is sent alone next time
       ◀────────           │
       the call failed,    ▼
       CometBFT restarted  SENT
 
-It is held by CometBFT when `overlay` says so, and stale when it was sent long ago.
+`overlay` knows whether CometBFT holds it. It is stale when it was sent long ago.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -28,9 +29,9 @@ from cairn.mempool.entry import HERE, RETURNED, SENT, WAITING, Entry
 from cairn.mempool.pool import Mempool
 
 SCAN_SHARE = 20
-"""How many times as long as a scan worked the next one is put off, at least."""
+"""The pause after a scan is at least this many times as long as the scan."""
 BUSY = 8
-"""When a sending carried so many, the next one waits longer: every ticket costs every node a check after each block."""
+"""After sending this many, the next sending waits longer, since each ticket costs every node a recheck per block."""
 FULL = "mempool is full"
 TOO_LARGE = "Tx too large"
 
@@ -41,13 +42,13 @@ class Timing(NamedTuple):
     scan_interval_s: float = 1.0
     resend_after_s: float = 3.0
     stale_after_s: float = 20.0
-    """Others may have refused what has waited so long; CometBFT offers a transaction to each of its peers only once."""
+    """Peers may have refused what has waited this long, and CometBFT offers a transaction to each peer only once."""
     gather_s: float = 0.05
-    """How long after a sending the next one waits: what follows meanwhile goes on the same ticket."""
+    """Pause after a sending. What arrives meanwhile is sent on one ticket."""
     gather_busy_s: float = 0.5
-    """The same for a busy node."""
+    """The same on a busy node."""
     quiet_s: float = 0.1
-    """When nothing was listed for so long, a busy node waits no more for what may follow."""
+    """If nothing has arrived for this long, a busy node no longer waits for more."""
     held_s: float = 1.0
     """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in
     it, and every node would check it once more afterwards."""
@@ -57,15 +58,15 @@ USUAL = Timing()
 
 
 class Ticket(NamedTuple):
-    """What goes to CometBFT as one transaction of its own."""
+    """What is sent to CometBFT as one transaction."""
 
     txs: Sequence[Tx]
 
 
 Answer = CometBftRefusal | RpcAway | None
-"""What came of a ticket: CometBFT's refusal, its absence, or nothing that stands in the way. None after a wait, too."""
+"""The result of a ticket: CometBFT's refusal, its absence, or None if it worked. Also None after a wait."""
 Steps = Generator[Ticket | float, Answer, None]
-"""Tickets to hand over, and seconds to wait unless the outbox says that the wait is over."""
+"""Tickets to send, and seconds to wait, unless the outbox ends the wait."""
 
 
 class _Event(Enum):
@@ -74,13 +75,13 @@ class _Event(Enum):
 
 
 class _Taken(Enum):
-    """What became of a ticket."""
+    """The state of a ticket."""
 
     YES = auto()
     NO = auto()
-    """CometBFT takes no more now."""
+    """CometBFT accepts no more now."""
     IN_PARTS = auto()
-    """It was too much at once and must be sent again in smaller parts."""
+    """It was too large, and must be sent again in smaller parts."""
 
 
 class Outbox:
@@ -101,9 +102,9 @@ class Outbox:
         self._work_clock = work_clock
         self._timing = timing
         self._most = MOST
-        """How many go on one ticket."""
+        """How many transactions a ticket has."""
         self._next_seq = 0
-        """All that came in before it has been looked at."""
+        """All that arrived before it has been scanned."""
         self._waits_for: _Event | None = None
         self._is_woken = False
         self._is_deciding = False
@@ -112,12 +113,12 @@ class Outbox:
         """CometBFT's mempool was full; it may have room again after a block."""
         self._scan_at = 0.0
         self._send_at = 0.0
-        """Not before it, unless CometBFT restarts or makes room."""
+        """The next scan is not before this time, unless CometBFT restarts or makes room."""
 
     # What happens.
 
     def wake(self) -> None:
-        """Something came in."""
+        """Something has arrived."""
         self._is_woken = True
         self._end_wait_for(_Event.WOKEN)
 
@@ -126,27 +127,27 @@ class Outbox:
         self._is_deciding = True
 
     def committed(self, txs: Sequence[Tx]) -> None:
-        """They have left the pool."""
+        """These were removed from the pool."""
         self._decided()
-        # A block may close a gap in front of what waits here, or make room.
+        # A block may fill the gap before a queued transaction, or make room in CometBFT's mempool.
         if self._is_blocked or self._makes_ready(txs):
             self._is_blocked = False
             self.look_at_all()
 
     def restarted(self) -> None:
-        """CometBFT starts with an empty mempool."""
+        """CometBFT has restarted with an empty mempool."""
         self._decided()
         for entry in self._pool.listed.entries_since(0):
             entry.delivery = HERE
         self.look_at_all()
 
     def look_at_all(self) -> None:
-        """Walk through the pool at the next opportunity, not only when it is time."""
+        """Scan the pool as soon as possible."""
         self._scan_at = 0.0
         self.wake()
 
     def is_any_stale(self, txs: Iterable[Tx]) -> bool:
-        """Whether one of ours has waited so long that all peers may have missed it."""
+        """Whether one of ours was sent so long ago that all peers may have missed it."""
         find = self._pool.listed.entries.get
         sent_by = self._clock() - self._timing.stale_after_s
         for tx in txs:
@@ -164,7 +165,7 @@ class Outbox:
             self._wait_is_over()
 
     def _makes_ready(self, confirmed: Sequence[Tx]) -> bool:
-        """Whether one that can be mined after these has still to be sent."""
+        """Whether another one that can be mined is still to be sent after these."""
         for tx in {tx.sender: tx for tx in confirmed}.values():
             entry = next(self._pool.listed.ready_from(tx.sender, tx.nonce + 1), None)
             if entry is not None and entry.local and entry.delivery is not SENT:
@@ -174,7 +175,7 @@ class Outbox:
     # What is to be done.
 
     def steps(self) -> Steps:
-        """Without end; whoever takes them tells what came of each ticket."""
+        """Endless; the caller sends back the result of each ticket."""
         while True:
             yield from self._until(_Event.WOKEN, self._scan_at, lambda: self._is_woken)
             self._is_woken = False
@@ -212,16 +213,16 @@ class Outbox:
     # What to send.
 
     def _scan(self) -> list[Entry]:
-        # Time at work: a process that was paused in the middle would not look again for minutes.
+        # Processor time: otherwise, after a pause of the process in the middle, the next scan would be minutes away.
         begun_at = self._work_clock()
         due = self._overdue()
-        # A large pool takes long to look through: that must stay a small share of the time.
+        # Scanning a large pool takes long: it must stay a small part of the time.
         worked_s = self._work_clock() - begun_at
         self._scan_at = self._clock() + max(self._timing.scan_interval_s, SCAN_SHARE * worked_s)
         return due
 
     def _overdue(self) -> list[Entry]:
-        """All that can be mined and that CometBFT's mempool seems not to hold."""
+        """Everything that can be mined and that CometBFT's mempool is not known to hold."""
         now = self._clock()
         sent_before = now - self._timing.resend_after_s
         self._next_seq = self._pool.next_seq
@@ -233,17 +234,17 @@ class Outbox:
             elif entry.local:
                 due.append(entry)
             else:
-                # Another node sends it; ours loses it only in a restart, and then the others soon send it again.
+                # Another node sends it. Our CometBFT loses it only in a restart, and then the others send it again.
                 entry.send(now)
         return due
 
     def _new(self) -> list[Entry]:
-        """What came in since the last look and can be mined, with what it made ready of earlier ones."""
+        """What has arrived since the last scan and can be mined, and the queued ones that it made ready."""
         new = self._pool.listed.entries_since(self._next_seq)
         if new:
             self._next_seq = new[0].seq + 1
         due: dict[TxHash, Entry] = {}
-        # By nonce over all senders is by nonce for each.
+        # Sorted by nonce over all senders, so also for each sender.
         for entry in sorted(new, key=lambda entry: entry.tx.nonce):
             if not entry.local or entry.lead == WAITING or entry.delivery is SENT:
                 continue
@@ -256,18 +257,18 @@ class Outbox:
 
     def _is_held(self, entry: Entry) -> bool:
         """Whether CometBFT's mempool is known to have it."""
-        # After a block CometBFT asks for all that it still holds: until then nothing else is lost.
+        # After a block CometBFT rechecks all that it still holds; until then nothing counts as lost.
         return self._overlay.holds(entry.tx) or (entry.delivery is not RETURNED and self._overlay.held_before(entry.tx))
 
     # Sending.
 
     def _send(self, due: Iterable[Entry]) -> Steps:
-        """Send all that is due, in order, as far as CometBFT takes it; the rest is found by the next scan."""
+        """Send all that is due, in order, until CometBFT accepts no more. The next scan finds the rest."""
         wanted = self._still_wanted(due)
         at = 0
         while at < len(wanted):
             end = self._end_of_ticket(wanted, at)
-            # What left the pool while others were sent need not go out any more.
+            # Skip what was removed from the pool while others were sent.
             taken = yield from self._hand_over([entry for entry in wanted[at:end] if self._is_here(entry)])
             if taken is _Taken.NO:
                 return
@@ -277,7 +278,7 @@ class Outbox:
         self._send_at = self._clock() + (self._timing.gather_busy_s if self._is_busy else self._timing.gather_s)
 
     def _still_wanted(self, due: Iterable[Entry]) -> list[Entry]:
-        """Without what left the pool, and what another node's CometBFT gave to ours."""
+        """Without what was removed from the pool, and what our CometBFT got from another node."""
         now = self._clock()
         wanted = []
         for entry in due:
@@ -291,7 +292,7 @@ class Outbox:
         return self._pool.listed.entries.get(entry.tx.hash) is entry
 
     def _end_of_ticket(self, entries: Sequence[Entry], at: int) -> int:
-        """Where the ticket from `at` on ends: one that came back goes alone, since it may have spoiled its bundle."""
+        """The end of the ticket that begins at `at`. A returned transaction is alone: it may have spoiled its bundle."""
         most = min(at + self._most, len(entries))
         for end in range(at, most):
             if entries[end].delivery is RETURNED:
@@ -325,5 +326,5 @@ class Outbox:
             self._is_blocked = True
             return _Taken.NO
         log.warning("CometBFT does not take a transaction", reason=str(answer))
-        # One alone must not keep others back.
+        # A single one must not delay others.
         return _Taken.YES if TOO_LARGE in answer.data else _Taken.NO

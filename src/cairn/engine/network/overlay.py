@@ -1,6 +1,6 @@
-"""What the transactions in CometBFT's own mempool do to their senders: the state that the next one is checked against.
+"""The state after all transactions in CometBFT's mempool: the next transaction is checked against it.
 
-After a commit it is empty, and CometBFT checks all that its mempool still holds again, in order.
+After a commit it is empty, and CometBFT rechecks everything that its mempool still holds, in order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ from cairn.domain.types import Address, Rules, Tx
 
 
 class Takings(NamedTuple):
-    """What became of many at once."""
+    """The result of checking many at once."""
 
     taken: list[Tx]
     refused: list[tuple[Tx, Rejected]]
 
 
 class _Lane(SenderQueue, gc=True):
-    """One sender's transactions, without a hole, from the confirmed nonce on."""
+    """One sender's transactions, without a gap, from the confirmed nonce on."""
 
     txs: list[Tx] = msgspec.field(default_factory=list)
 
@@ -41,17 +41,17 @@ class _Lane(SenderQueue, gc=True):
 
 class Overlay:
     def __init__(self, state: StateView, price_bump_percent: int, base: Mapping[Address, _Lane] | None = None) -> None:
-        """With `base`, what is added here leaves those lanes as they are."""
+        """With `base`, additions do not change the lanes of `base`."""
         self._state = state
         self._price_bump_percent = price_bump_percent
         self._base = base or {}
         self._lanes: dict[Address, _Lane] = {}
         self._lanes_before: dict[Address, _Lane] = {}
-        """Those before the last block; CometBFT may still be about to ask for what was in them again."""
+        """The lanes before the last block; CometBFT may not have rechecked all of them yet."""
         self._update: ValidatorUpdate | None = None
 
     def reset(self) -> None:
-        """A block was committed: all that stays comes again."""
+        """A block was committed: CometBFT will recheck all that stays."""
         self._lanes_before, self._lanes = self._lanes, {}
         self._update = None
 
@@ -61,14 +61,14 @@ class Overlay:
         self._lanes_before = {}
 
     def branch(self) -> "Overlay":
-        """One to try things on; `merge` makes them count."""
+        """A copy for trials; `merge` makes them count."""
         return Overlay(self._state, self._price_bump_percent, self._lanes)
 
     def merge(self, trial: "Overlay") -> None:
         self._lanes.update(trial._lanes)
 
     def take(self, txs: Iterable[Tx], rules: Rules) -> Takings:
-        """Count all that can be mined; what is past, or counted already, is passed over."""
+        """Count all that can be mined. Used nonces, and what is already counted, are skipped."""
         taken: list[Tx] = []
         refused: list[tuple[Tx, Rejected]] = []
         lanes, lane_of = self._lanes, self._lane_of
@@ -78,7 +78,7 @@ class Overlay:
                 continue
             try:
                 validate_tx(tx, rules)
-                # Nearly all of them are their senders' next ones.
+                # Nearly all have their sender's next nonce.
                 if lane.take(tx):
                     lane.txs.append(tx)
                     lanes[tx.sender] = lane
@@ -92,7 +92,7 @@ class Overlay:
         return Takings(taken, refused)
 
     def holds(self, tx: Tx) -> bool:
-        """Whether CometBFT's mempool has it, as far as it was asked about since the last block."""
+        """Whether CometBFT's mempool has it, as far as its checks since the last block show."""
         lane = self._lanes.get(tx.sender)
         return lane is not None and lane.holds(tx)
 
@@ -102,18 +102,18 @@ class Overlay:
         return lane is not None and lane.holds(tx)
 
     def is_past(self, tx: Tx) -> bool:
-        """Whether its nonce is used: it was confirmed, or another one in its place."""
+        """Whether its nonce is used, by itself or by another one."""
         return tx.nonce < self._lane_of(tx.sender).nonce
 
     def check(self, tx: Tx) -> None:
-        """Raise `TxRejected` unless `tx` is its sender's next one, or a better paid one in place of another."""
+        """Raise `TxRejected` unless `tx` has its sender's next nonce, or replaces another at a higher price."""
         lane = self._lane_of(tx.sender)
         old = lane.find(tx.nonce)
         lane.check_place(tx, old, self._price_bump_percent)
         lane.check_funds(tx, old)
 
     def add(self, tx: Tx) -> None:
-        """Count `tx`, which `check` let pass."""
+        """Count `tx`, which `check` accepted."""
         lane = self._lane_of(tx.sender)
         old = lane.find(tx.nonce)
         if old is None:
@@ -130,7 +130,7 @@ class Overlay:
         if lane is None:
             base = self._base.get(sender)
             lane = self._new_lane(sender) if base is None else base.copy()
-            # A lane of an account without money is not kept while it is empty: anybody can name such senders.
+            # Empty lanes of accounts without coins are not stored: an attacker can invent such senders.
             if lane.balance:
                 self._lanes[sender] = lane
         return lane
@@ -140,7 +140,7 @@ class Overlay:
         return _Lane(account.balance, account.nonce, account.nonce)
 
     def check_update(self, update: ValidatorUpdate) -> None:
-        """One at a time: the next one builds on its outcome."""
+        """One update at a time: the next one depends on its outcome."""
         if self._update is not None and self._update != update:
             raise UpdateRefused("another validator update waits for its block")
 

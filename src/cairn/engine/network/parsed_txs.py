@@ -1,4 +1,4 @@
-"""What the bytes of a transaction mean, remembered: recovering the sender is what checking a transaction costs."""
+"""A cache of parsed transactions: recovering the sender is the main cost of a check."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,23 +13,23 @@ from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
 
 Meaning = Tx | ValidatorUpdate
 Parsed = Meaning | Bundle | Rejected
-"""A transfer, a validator update, a bundle of transfers, or the reason why the bytes are none of them."""
+"""A transfer, a validator update, a bundle of transfers, or the reason why the bytes are invalid."""
 
 REMEMBERED = 131_072
-"""More than the mempool holds: what is checked again after every block must not be recovered again."""
+"""More than the mempool holds, so that rechecks after a block need no recovery."""
 BUNDLED = 32_768
-"""How many transfers the remembered bundles hold at most, all together."""
+"""The most transfers in all cached bundles together."""
 THREADS = 2
 FEW = 128
-"""So many of a block are recovered on the loop: to hand them to a thread and back costs more than the loop loses."""
+"""Up to this many of a block are recovered on the event loop: a thread would cost more."""
 FEW_CHECKED = 32
-"""The same for what is checked: it may come without end, and the loop has blocks to see to."""
+"""The same for checks, which may come without end and must not hold up blocks."""
 CHUNK = 64
 """How many a thread takes at once."""
 
 
 def parse(raw: bytes, chain_id: int, base_fee: int) -> Meaning | Rejected:
-    """Read bytes of anybody's making that are no bundle."""
+    """Parse untrusted bytes that are not a bundle."""
     try:
         return decode_update(raw) if is_update(raw) else decode_tx(raw, chain_id, base_fee)
     except Rejected as refusal:
@@ -37,11 +37,11 @@ def parse(raw: bytes, chain_id: int, base_fee: int) -> Meaning | Rejected:
 
 
 class ParsedTxs:
-    """A bounded memory of transactions by their bytes: those that were accepted, and those of blocks.
+    """A bounded cache of transactions by their bytes: accepted ones, and those in blocks.
 
-    What was refused is not remembered: anybody can make any number of transactions that nobody can pay for, and they
-    must not push out what is checked again after every block. Bundles have a memory of their own: the same transfers
-    make any number of bundles, and none may push transfers out.
+    Refused ones are not cached: an attacker can make any number of them, and they must not displace what is checked
+    again after every block. Bundles have their own cache: the same transfers can be in any number of bundles, which
+    must not displace transfers.
     """
 
     def __init__(self, chain_id: int, base_fee: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
@@ -52,21 +52,21 @@ class ParsedTxs:
         self._bundles: OrderedDict[bytes, Bundle] = OrderedDict()
         self._bundled = 0
         """How many transfers they hold."""
-        # Ordered: the first key of a plain dict is found past all that were ever removed before it.
+        # An OrderedDict: finding the first key of a plain dict gets slow after many removals.
         self._known: OrderedDict[bytes, Meaning] = OrderedDict()
-        # libsecp256k1 runs without the interpreter lock, so the event loop goes on meanwhile.
+        # libsecp256k1 releases the interpreter lock, so the event loop continues.
         self._threads = ThreadPoolExecutor(THREADS, "senders")
-        # A block must never stand in a line behind whatever peers put into the mempool.
+        # Separate threads: a block must never wait for transactions from peers.
         self._block_threads = ThreadPoolExecutor(THREADS, "block-senders")
 
     def find(self, raw: bytes) -> Meaning | Bundle | None:
-        """What the bytes mean, when that needs no recovery."""
+        """The parsed transaction, if it needs no recovery."""
         if not is_bundle(raw):
             return self._known.get(raw)
         if (bundle := self._bundles.get(raw)) is not None:
             return bundle
         try:
-            # A bundle of others is mostly new from its first transfer on: then the rest need not be opened.
+            # Mostly the first transfer of a new bundle is new: then the rest need not be unpacked.
             if not self.known(first_in(raw, 1)):
                 return None
             found = gather(open_bundle(raw), self._known)
@@ -78,7 +78,7 @@ class ParsedTxs:
         return found
 
     def keep(self, raw: bytes, accepted: Meaning | Bundle) -> None:
-        """Remember what was read of anybody's bytes and then accepted."""
+        """Cache an accepted transaction."""
         if isinstance(accepted, Bundle):
             for inner, tx in zip(accepted.raws, accepted.txs, strict=True):
                 self.remember(inner, tx)
@@ -89,7 +89,7 @@ class ParsedTxs:
     def remember(self, raw: bytes, meaning: Meaning) -> None:
         known = self._known
         known[raw] = meaning
-        # What is sent once more must not be the next one that is forgotten.
+        # Move it to the end, so that it is not the next to be forgotten.
         known.move_to_end(raw)
         if len(known) > self._remembered:
             known.popitem(last=False)
@@ -105,7 +105,7 @@ class ParsedTxs:
             self._bundled -= len(forgotten.txs)
 
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
-        """What all of them mean, when no recovery is needed for any."""
+        """All of them parsed, if none needs a recovery."""
         found: list[Parsed] = []
         for raw in raws:
             opened = self.find(raw)
@@ -115,16 +115,16 @@ class ParsedTxs:
         return found
 
     def known(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
-        """What those of them mean, none a bundle, that need no recovery."""
+        """Those that need no recovery, parsed; none may be a bundle."""
         known = self._known
         return {raw: meaning for raw in raws if (meaning := known.get(raw)) is not None}
 
     async def read(self, raws: Sequence[bytes]) -> dict[bytes, Meaning | Rejected]:
-        """What each of them means, none a bundle. Nothing is remembered: it may be anybody's."""
+        """Each of them parsed; none may be a bundle. Nothing is cached, since they are untrusted."""
         return dict(zip(raws, await self._parse_all(raws, self._threads, FEW_CHECKED), strict=True))
 
     async def resolve(self, raws: Sequence[bytes]) -> list[Parsed]:
-        """What each item of a block means, in their order, without a wait for what peers put into the mempool."""
+        """Each item of a block parsed, in order, without waiting for transactions from peers."""
         resolved: dict[bytes, Parsed] = {}
         inside: dict[bytes, list[bytes]] = {}
         single: list[bytes] = []
@@ -149,7 +149,7 @@ class ParsedTxs:
         return [resolved[raw] for raw in raws]
 
     async def _recover(self, raws: Iterable[bytes]) -> dict[bytes, Meaning | Rejected]:
-        # Its own copy: what is remembered may be forgotten while others are recovered.
+        # A copy: the cache may forget entries while others are recovered.
         resolved = self.known(raws)
         missing = [raw for raw in raws if raw not in resolved]
         for raw, parsed in zip(missing, await self._parse_all(missing, self._block_threads, FEW), strict=True):
@@ -177,9 +177,9 @@ class ParsedTxs:
 
 
 def gather(opened: Sequence[bytes], meanings: Mapping[bytes, Meaning | Rejected]) -> Bundle | Rejected:
-    """A bundle is what all in it are: one that is refused spoils it, since whoever made it must have known.
+    """A bundle of parsed transfers. One invalid transfer makes it invalid, since its maker must have known.
 
-    Raises `KeyError` when the meaning of one is missing.
+    Raises `KeyError` if one is not in `known`.
     """
     txs = []
     for raw in opened:

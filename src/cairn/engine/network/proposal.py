@@ -1,4 +1,4 @@
-"""Which transactions make a block: chosen for a proposal of ours, judged in another's. Nothing here has effects."""
+"""Which transactions make a block: chosen for our own proposal, judged in another's. Pure functions."""
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +15,20 @@ from cairn.engine.network.parsed_txs import Parsed
 ApplyUpdate = Callable[[ValidatorUpdate], Governance]
 """The governance after an update of the committed one. Raises `Rejected`."""
 BUNDLE_HEAD_BYTES = 7
-"""What a bundle may add to the sizes of the transfers in it: its first byte, its own tag and a length of five bytes."""
+"""What a bundle adds to the size of its transfers, at most: its first byte, its tag and a length of five bytes."""
 
 
 class Content(NamedTuple):
-    """What a block's bytes come to."""
+    """The parsed content of a block."""
 
     txs: list[Tx]
     governance: Governance | None
     refusals: list[Rejected | InvalidBlock | None]
-    """For each item of the block: why it is left out, or the first of those in it that are; or None."""
+    """For each item of the block, why it, or the first such transfer in it, is left out; or None."""
 
 
 def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[list[Tx], Governance | None]:
-    """The content of a block that holds nothing else. Raises `Rejected`; nonces and funds are not looked at."""
+    """The content of a proposed block. Raises `Rejected` for an invalid item; nonces and balances are not checked."""
     txs: list[Tx] = []
     governance: Governance | None = None
     for item in parsed:
@@ -46,7 +46,7 @@ def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[
 
 
 def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: ApplyUpdate) -> Content:
-    """The content of a decided block whatever is in it: what breaks a rule is left out."""
+    """The content of a decided block; what breaks a rule is left out."""
     ledger = Ledger(view, rules)
     content = Content([], None, [])
     for item in parsed:
@@ -70,10 +70,11 @@ def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: 
 
 
 def read_offer(raws: Sequence[bytes], parsed: Sequence[Parsed], max_bytes: int) -> list[Tx] | None:
-    """The transfers of a proposal that is all that CometBFT offers, as it is. Nonces and funds are not looked at.
+    """The transfers of a proposal that takes everything that CometBFT offers, unchanged. Nonces and balances are not
+    checked.
 
-    None when it must be chosen from: it is too large, or holds anything else, or its order does not follow the prices.
-    A bundle that CometBFT finds in a block as it knows it need not be checked again after that block.
+    None if a choice is needed: the offer is too large, holds anything else, or is not ordered by price. A bundle that
+    is in a block unchanged need not be checked again by CometBFT after that block.
     """
     if not all(isinstance(item, Tx | Bundle) for item in parsed):
         return None
@@ -99,7 +100,7 @@ def propose(
     max_bytes: int,
     apply_update: ApplyUpdate,
 ) -> list[bytes]:
-    """A proposal chosen from all: each sender's by nonce, the best price first among senders, none that fails."""
+    """A chosen proposal: each sender's by nonce, the best price first among senders, and only valid ones."""
     room_bytes = max_bytes
     update = _find_update(raws, parsed, apply_update)
     if update is not None and (size_bytes := proposed_size_bytes(update)) <= room_bytes:

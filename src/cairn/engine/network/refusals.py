@@ -1,7 +1,7 @@
-"""What is spent on peers' transactions that are then refused: a budget, and a notice in the log.
+"""A budget for peers' transactions that are refused after they were read, and a notice in the log.
 
 CometBFT does not say which peer sent a transaction, so there is one budget for all peers together. While it is used up,
-what this node does not know is turned away unread. What it sent itself is known, and is not affected.
+unknown transactions are refused unread. This node's own are known, and are not affected.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ import structlog
 READ_PER_S = 1_000
 """Signatures, on average: about a tenth of a processor core."""
 READ_AT_ONCE = 4_096
-"""So many more in a burst: peers that were away for a while may send much that is out of date."""
+"""So many more in a burst: after a disconnection, peers may send many outdated transactions."""
 NOTICED = 50
-"""Refusals within `NOTICE_INTERVAL_S` that are worth a line in the log: a few are part of every day."""
+"""So many refusals within `NOTICE_INTERVAL_S` are logged; a few are normal."""
 NOTICE_INTERVAL_S = 10.0
 
 log = structlog.get_logger("cairn.network")
@@ -41,13 +41,13 @@ class Refusals:
         self._counted_at = now
 
     def add(self, signatures: int) -> None:
-        """One was refused after so many signatures were read; none that was read at all costs less than one."""
+        """One was refused after so many signatures were read. It costs at least one."""
         self._refill()
         self._left -= max(1, signatures)
         self._count(refused=1, read=signatures)
 
     def add_unread(self) -> None:
-        """One was turned away."""
+        """One was refused unread."""
         self._count(unread=1)
 
     def _count(self, refused: int = 0, read: int = 0, unread: int = 0) -> None:

@@ -12,7 +12,7 @@ LARGEST_READ_BYTES = 65_536
 RPC_TIMEOUT_S = 5.0
 """For what changes CometBFT's mempool."""
 IN_CACHE = "tx already exists in cache"
-"""CometBFT's words, in `data` of an error, for what it has been given before."""
+"""CometBFT's text, in `data` of an error, for a transaction that it already has."""
 
 
 class RpcAway(Exception):
@@ -67,7 +67,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
     @property
     def public_key(self) -> bytes:
-        """What it signs votes with, whether or not anybody counts them."""
+        """The key with which it signs votes, whether or not it is a validator."""
         return base64.b64decode(self.validator_info.pub_key.value)
 
     @property
@@ -90,7 +90,7 @@ class _StatusAnswer(msgspec.Struct, frozen=True):
 
 class _PeerRound(msgspec.Struct, frozen=True):
     height: str
-    """The one that it works on, above its newest block."""
+    """The height that it works on, above its latest block."""
 
 
 class _PeerState(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ class Rpc:
             raise RpcAway(f"not an answer to dump_consensus_state: {error}") from None
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
-        """Hand something to CometBFT's mempool; None, or why it was not even tried. Raises `RpcAway`."""
+        """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
         try:
             return _decode_answer(await self._call(call)).error
@@ -194,7 +194,7 @@ class Rpc:
             if not data:
                 raise ConnectionResetError("the connection was closed")
             parser.feed_data(data)
-        # The two refer to each other: without this, large answers would stay until the collector comes round.
+        # Break the reference cycle: otherwise large answers would stay in memory until a garbage collection.
         del answer.parser
         if not answer.keep_alive:
             self.close()
@@ -212,7 +212,7 @@ class Rpc:
 
 
 class _HttpAnswer:
-    """What the parser calls back."""
+    """The parser's callbacks."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -221,7 +221,7 @@ class _HttpAnswer:
         self.complete = False
 
     def on_headers_complete(self) -> None:
-        # Asked later, the parser would speak of the next message.
+        # Read it now: later the parser would already be at the next message.
         self.keep_alive = self.parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:

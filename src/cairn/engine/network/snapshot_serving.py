@@ -1,7 +1,7 @@
-"""State sync: snapshots for nodes that join, taken from the chain as it grows; `intake` is the other side.
+"""State sync: takes snapshots of the chain and offers them to new nodes. `state_sync` is the other side.
 
 What takes long (writing a snapshot, removing old blocks) happens in a thread that rests more than it works, so commits
-do not wait for it. It only reads what cannot change any more, and only removes what nobody asks for any more.
+do not wait for it. It reads only what cannot change any more, and removes only what nobody reads any more.
 """
 
 import threading
@@ -29,14 +29,14 @@ from cairn.store.chain import ChainStore
 from cairn.store.snapshot import FORMAT, SnapshotDirectory
 
 REST = 1.0
-"""The thread rests this many times as long as it has worked."""
+"""The thread pauses for this many times as long as it has worked."""
 LEAST_REST_S = 0.0005
 
 log = structlog.get_logger("cairn.snapshots")
 
 
 class _Due(msgspec.Struct, frozen=True):
-    """A snapshot to take: the state as one block left it."""
+    """A snapshot to take: the state after one block."""
 
     height: int
     governance: bytes
@@ -45,7 +45,7 @@ class _Due(msgspec.Struct, frozen=True):
 class Snapshots:
     """Every `interval` blocks, a snapshot of the newest block that changed the state; 0 takes none.
 
-    With `retain_blocks` the blocks before the newest so many are removed, except those that a node needs which starts
+    With `retain_blocks`, older blocks than the newest so many are removed, except those that a node needs that starts
     from a snapshot that is offered here; 0 keeps all. The owner calls `after_commit` after every block, and `close`
     before the chain is closed.
     """
@@ -58,7 +58,7 @@ class Snapshots:
         retain_blocks: int = 0,
         on_restored: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_restored` is called when the chain has jumped to the height of a snapshot that was taken in."""
+        """`on_restored` is called when the chain has jumped to the height of a restored snapshot."""
         self._chain = chain
         self._shelf = SnapshotDirectory(directory)
         self._interval = interval
@@ -67,7 +67,7 @@ class Snapshots:
         self._intake = StateSync(chain, self._restored)
         self._due: _Due | None = None
         self._taken: _Due | None = None
-        """The one that is being taken: another may come due meanwhile."""
+        """The snapshot that is being taken; another may become due meanwhile."""
         self._base = chain.base
         self._work = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -78,7 +78,7 @@ class Snapshots:
     # Giving.
 
     def list_snapshots(self) -> Sequence[Snapshot]:
-        """Those that can be verified. A newcomer asks once; one that it fails to verify it never tries again."""
+        """The snapshots that can be verified. A new node asks once, and never retries one that it failed to verify."""
         listed = []
         for height in self._shelf.heights():
             verifiable = height + BLOCKS_AFTER <= self._chain.visible
@@ -88,7 +88,7 @@ class Snapshots:
         return listed
 
     def load_snapshot_chunk(self, request: LoadSnapshotChunkRequest) -> bytes:
-        """A part; nothing when it is not here, which CometBFT tells the asker."""
+        """A part; empty if it is not here, which CometBFT reports to the peer."""
         chunk = self._shelf.find_chunk(request.height, request.chunk) if request.format == FORMAT else None
         return chunk or b""
 
@@ -107,9 +107,9 @@ class Snapshots:
     # Taking, and removing what is old.
 
     def after_commit(self) -> int:
-        """See what is due. Returns the lowest height that CometBFT must keep; 0 keeps all.
+        """Start what is due. Returns the lowest height that CometBFT must keep; 0 keeps all.
 
-        Raises what the thread has met and the node must not go on with.
+        Raises a failure of the thread with which the node must not continue.
         """
         if self._failure is not None:
             raise self._failure
@@ -125,7 +125,7 @@ class Snapshots:
     def _plan_snapshot(self) -> None:
         chain = self._chain
         height = chain.find_height(chain.state_block_hash)
-        # Genesis is no snapshot: everybody has it.
+        # No snapshot of genesis: every node has it.
         if not height or height in self._planned() or height in self._shelf.heights():
             return
         governance = b"" if chain.governance is None else encode_governance(chain.governance)
@@ -136,7 +136,7 @@ class Snapshots:
         """A node that starts from a snapshot fetches all blocks after it."""
         if not self._interval:
             return self._chain.visible
-        # In this order: one that is finished in between is on the shelf by then.
+        # In this order: one that is finished in between is then in the list.
         planned = self._planned()
         return min([*planned, *self._shelf.heights()], default=0)
 
@@ -191,7 +191,7 @@ class Snapshots:
                 seconds=round(time.monotonic() - begun_at, 3),
             )
         except StoreUnavailable as failure:
-            # Others have snapshots too: this node's blocks are more important than its offer to newcomers.
+            # Not fatal: other nodes have snapshots, too, and this node must continue with its blocks.
             log.error("could not take a snapshot", height=due.height, reason=failure.detail)
         with self._work:
             self._taken = None

@@ -1,8 +1,8 @@
-"""State sync on a node that joins: a snapshot is taken in part by part, and becomes the chain's first block.
+"""State sync on a new node: a snapshot is restored part by part, and becomes the chain's first block.
 
-Reading a part in and sweeping the store afterwards take as long as there are accounts. They happen in a thread, one at
-a time, so that the node answers meanwhile, and so that one whose CometBFT is gone ends before the next one begins.
-What others read the head from changes on the event loop, where they run.
+Restoring the parts, and checking the store afterwards, take time in proportion to the accounts. They happen in a
+thread, one at a time, so that the node answers meanwhile, and so that one of a CometBFT that ended finishes before the
+next begins. The head changes on the event loop, where its readers run.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class StateSync:
         self._restore = None
         log.info("the chain starts from a snapshot", height=restore.height)
         self._on_restored()
-        # The answer comes after this: no block is added before.
+        # Before the answer, so that no block is added first.
         await self._apart(lambda: self._chain.clear_restore(self._check_stopping))
         return answer
 
@@ -99,7 +99,7 @@ class StateSync:
         return OfferSnapshotResult.ACCEPT
 
     def _is_here(self, manifest: Manifest, trusted: BlockHash) -> bool:
-        """CometBFT may die when the snapshot is whole here, before it knows; then it offers the same again."""
+        """CometBFT may end after the restore, before it has recorded that. Then it offers the same snapshot again."""
         chain = self._chain
         return chain.visible == chain.base == manifest.decode_header().height and chain.head_hash == trusted
 
@@ -138,5 +138,5 @@ class StateSync:
 
 
 def describe(height: int, manifest: Manifest) -> Snapshot:
-    """A snapshot as CometBFT and its peers speak of it."""
+    """A snapshot in CometBFT's terms."""
     return Snapshot(height, FORMAT, len(manifest.chunks), manifest.digest, encode_manifest(manifest))

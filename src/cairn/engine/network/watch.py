@@ -1,4 +1,4 @@
-"""Watches whether CometBFT runs, has caught up and makes blocks: a halted one goes on running as if nothing were."""
+"""Watches whether CometBFT runs, has caught up and makes blocks. When it halts, its process keeps running."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ from cairn.engine.port import OK
 
 POLL_INTERVAL_S = 1.0
 EAGER_POLL_INTERVAL_S = 0.2
-"""While something is wrong: who waits until it is over should not wait for the next look too."""
+"""Poll interval while something is wrong, so that recovery shows soon."""
 AWAY = "cometbft is not answering"
 USUAL_LAG = 2
-"""Blocks that peers may be ahead at any time: one that is being committed here, and one in which they are quicker."""
+"""How far peers may normally be ahead: one block being committed here, and one that they commit earlier."""
 FUTILE_STARTS = 3
-"""So many starts that came no further than the handshake are no accident."""
+"""So many starts that fail after the handshake are a fault."""
 
 
 class Watch:
@@ -43,11 +43,11 @@ class Watch:
         self._starts = 0
         self._standstills = 0
         self.is_validator = True
-        """Whether CometBFT proposes blocks of its own now and then; as if it did, until it says otherwise."""
+        """Whether CometBFT makes empty blocks; assumed until its configuration says otherwise."""
 
     def committed(self) -> None:
         if self._seen == OK and self._silent_s() > self._halt_after_s:
-            # It may be the newest block or one of many that were missed: the next look tells.
+            # It may be the latest block or one of many that were missed: the next poll shows which.
             self._seen = self._catching_up()
             self._standstills += 1
         self._progress_at = self._clock()
@@ -80,7 +80,7 @@ class Watch:
         while True:
             before = self._standstills
             seen = await self._look()
-            # What was asked before a standstill ended says nothing of what comes after it.
+            # A poll from before the end of a standstill does not count.
             if before == self._standstills:
                 self._seen = seen
             await asyncio.sleep(POLL_INTERVAL_S if self._seen == OK else EAGER_POLL_INTERVAL_S)
@@ -102,7 +102,7 @@ class Watch:
         return OK
 
     def _is_unknown(self, status: NodeStatus) -> bool:
-        """Whether this node is a validator by its name, and not by its key."""
+        """Whether a validator has this node's name, but another key."""
         if status.is_validator:
             return False
         validators = self._validators()
@@ -112,8 +112,8 @@ class Watch:
     async def _is_behind(self) -> bool:
         """Whether there are newer blocks elsewhere, though CometBFT says that it is not catching up.
 
-        It says so as soon as the peers that it met first have no more blocks than it has, and then gets the others'
-        one by one. A peer may lie about its height, and clocks may differ: only both together count.
+        CometBFT says so as soon as its first peers have no more blocks than it has, and then gets the blocks of others
+        one by one. A peer may lie about its height, and clocks may differ, so only both together count.
         """
         head = self._head()
         if self._wall_clock() - head.timestamp <= self._halt_after_s:
