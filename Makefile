@@ -112,7 +112,7 @@ bench-network: $(STAMP) cometbft ## Measure four validators beside four of Comet
 cometbft: ## Build the pinned CometBFT into .tools/bin
 	@PYTHON="$(PYTHON)" sh tools/cometbft.sh
 
-programs: ## Look for curl, a C compiler, Chromium and nginx, which tests need; installs them when run as root
+programs: ## Look for curl, a C compiler, Chromium, nginx and PostgreSQL, which tests need; installs them when run as root
 	@sh tools/programs.sh
 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs are here which tests use and which come from the system: curl, openssl, a C compiler, nginx,
-# and a Chromium (CHROMIUM=... and NGINX=... name one that is not on the path); with `interop`, a JDK. Run as root on Debian
+# a Chromium and a PostgreSQL server (CHROMIUM=..., NGINX=... and INITDB=... name one that is not on the path); with `interop`, a JDK. Run as root on Debian
 # or Ubuntu, it installs them. Otherwise the tests that need them are left out, and say so; in CI that is a failure.
 set -eu
 
@@ -23,6 +23,7 @@ else
     need "gcc libc6-dev" cc gcc clang
     need chromium "${CHROMIUM:-}" chromium chromium-browser google-chrome
     need nginx-light "${NGINX:-}" nginx /usr/sbin/nginx
+    need postgresql "${INITDB:-}" initdb /usr/lib/postgresql/*/bin/initdb
 fi
 [ -n "$missing" ] || exit 0
 

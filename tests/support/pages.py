@@ -74,6 +74,13 @@ def every_page() -> list[str]:
     return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md")))]
 
 
+def patient(program: str) -> str:
+    """A program of a page that gives the node more time to answer than a reader's machine needs."""
+    url = f'Client("http://{DOCUMENTED_ADDRESS}"'
+    assert url in program
+    return program.replace(url, f"{url}, timeout_s={PATIENCE_S}")
+
+
 class Terminal:
     """Where a reader types: in a directory, with this environment's programs, and with another node than the page's."""
 
