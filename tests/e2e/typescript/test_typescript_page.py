@@ -1,15 +1,13 @@
 """docs/typescript.md, command by command: a stock generator makes types from the node's own document, and they hold."""
 
-import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.node_process import NodeProcess
-from tests.support.pace import PATIENCE_S
-from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page
+from tests.support.pages import DOCUMENTED_ADDRESS, Page
+from tests.support.typescript import run, untested_packages
 
 PAGE = Page("docs/typescript.md")
 PROGRAMS = ("pay.mts", "signed.mts")
@@ -56,17 +54,6 @@ def test_the_page_works_as_it_stands(node: NodeProcess, js_packages: Path, tmp_p
         assert not shown or printed == shown
 
 
-def run(line: str, directory: Path) -> str:
-    program, *arguments = shlex.split(line)
-    # `npx` would look for a package that is missing here elsewhere: these must be the pinned ones.
-    command = [str(directory / "node_modules" / ".bin" / arguments.pop(0))] if program == "npx" else [program]
-    done = subprocess.run([*command, *arguments], cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
 def test_the_named_versions_are_the_tested_ones() -> None:
-    pinned = (ROOT / "tests" / "js" / "package.json").read_text()
-    for package in PAGE.steps("npm install")[0].line.split()[2:]:
-        name, version = package.split("@")
-        assert f'"{name}": "{version}.' in pinned
+    [install] = PAGE.steps("npm install")
+    assert untested_packages(install.line) == []
