@@ -23,7 +23,7 @@ def tag_parts(tag: Json) -> Iterator[str]:
         if tag["name"] in operation["tags"]
     ]
     if operations:
-        yield f"### {tag['name'].capitalize()} {{ #tag-{tag['name']} }}"
+        yield f"### {tag['x-displayName']} {{ #tag-{tag['name']} }}"
         yield tag["description"]
     for method, path, operation in operations:
         yield from operation_parts(f"{method.upper()} {path}", operation)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from cairn.api.description.examples import EXAMPLES, SIGNED_TRANSFER
 from cairn.api.description.explorer_files import Explorer
 from cairn.api.description.json_schemas import Json, Schemas
 from cairn.api.description.pages import Pages
@@ -41,15 +42,16 @@ COMMON_STATUSES = (400, 403, 408, 429, 431, 500, 503)
 STATUSES_OF_A_BODY = (413, 415)
 
 TAGS = {
-    "transactions": "Submit and look up transactions, list the mempool, get proofs.",
-    "blocks": "Blocks and the chain.",
-    "accounts": "Balances, nonces and history.",
-    "validators": "The validators of a network, and changes of them.",
-    "dev": "For dev chains only.",
-    "json-rpc": "For Ethereum's wallets and libraries.",
-    "probes": "Whether the node is alive, started and ready.",
-    "description": "This document, the AsyncAPI document, and pages for people.",
+    "transactions": ("Transactions", "Submit and look up transactions, list the mempool, get proofs."),
+    "blocks": ("Blocks", "Blocks and the chain."),
+    "accounts": ("Accounts", "Balances, nonces and history."),
+    "validators": ("Validators", "The validators of a network, and changes of them."),
+    "dev": ("Dev chain", "For dev chains only."),
+    "json-rpc": ("JSON-RPC", "For Ethereum's wallets and libraries."),
+    "probes": ("Probes", "Whether the node is alive, started and ready."),
+    "description": ("Documents and pages", "This document, the AsyncAPI document, and pages for people."),
 }
+"""By name, each with a title and a description."""
 HEADERS = {
     "X-Chain-Id": ("The chain id (EIP-155).", {"type": "integer", "minimum": 1}),
     "X-Total-Count": ("Number of items on all pages.", {"type": "integer", "minimum": 0}),
@@ -71,7 +73,6 @@ IF_NONE_MATCH = {
 LINK_TO_TRANSACTION = {
     "transaction": {"operationId": "getTransaction", "parameters": {"hash": "$response.body#/txHash"}}
 }
-SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 
 
 def codes_of(status: int) -> list[str]:
@@ -186,21 +187,21 @@ def described_schemas() -> Json:
 
 
 def add_examples(schemas: Json, signs_for: Sequence[Address]) -> None:
-    """Examples that the node accepts; one without a signature only where the node holds the account's key."""
-    schemas["FaucetRequest"]["examples"] = [{"address": CHECKSUMMED}]
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
     submission = schemas["Submission"]
-    example = {"from": SENDER, "to": CHECKSUMMED.lower(), "value": 10, "nonce": 0, "gas": TRANSFER_GAS}
-    submission["examples"] = [example | {"signature": "0x" + "11" * 65}]
+    submission["examples"] = [SIGNED_TRANSFER]
     submission["x-signs-for"] = ["0x" + address.hex() for address in signs_for]
-    if not signs_for:
+    if signs_for:
+        submission["properties"]["signature"]["description"] += (
+            " Accounts of this dev chain may leave it out: the node holds their keys."
+        )
+        # First, because it works at any time: the nonce of the other one is used by the first payment.
+        unsigned = {"from": submission["x-signs-for"][0], "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS}
+        submission["examples"].insert(0, unsigned)
+    else:
         submission["required"].append("signature")
-        return
-    submission["properties"]["signature"]["description"] += (
-        " Accounts of this dev chain may leave it out: the node holds their keys."
-    )
-    submission["examples"].append(
-        {"from": submission["x-signs-for"][0], "to": CHECKSUMMED, "value": "10", "gas": TRANSFER_GAS}
-    )
+    schemas["SubmissionBatch"]["examples"] = [submission["examples"][:1]]
 
 
 def openapi_document(signs_for: Sequence[Address]) -> Json:
@@ -222,7 +223,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
+        "tags": [{"name": name, "x-displayName": title, "description": about} for name, (title, about) in TAGS.items()],
         "paths": paths,
         "x-other-requests": {
             str(status): {"$ref": f"#/components/responses/{status}"} for status in NOT_OF_AN_OPERATION

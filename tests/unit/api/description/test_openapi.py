@@ -21,6 +21,7 @@ from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.domain.errors import InvalidField, NodeError
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.update_text import parse_update_text
 from tests.support.described import DOCUMENT, validator
 from tests.support.pages import Page
 from tests.support.scripted_gateway import ScriptedGateway
@@ -74,8 +75,48 @@ def test_every_problem_fits_its_schema() -> None:
 
 def test_examples_are_valid_and_taken() -> None:
     for example in DOCUMENT["components"]["schemas"]["Submission"]["examples"]:
-        validator("/components/schemas/Submission").validate(example)
         parse_submission(json.dumps(example).encode(), 1)
+    for example in DOCUMENT["components"]["schemas"]["ValidatorUpdate"]["examples"]:
+        parse_update_text(json.dumps(example).encode())
+
+
+@pytest.mark.parametrize("signs_for", [[], DEV_ACCOUNTS])
+def test_examples_fit_their_schemas(signs_for: list[Any]) -> None:
+    for name, schema in openapi_document(signs_for)["components"]["schemas"].items():
+        for example in schema.get("examples", []):
+            validator(f"/components/schemas/{name}").validate(example)
+
+
+def test_on_a_dev_chain_the_first_example_needs_no_signature() -> None:
+    """A tool that fills it in must not begin with a refusal."""
+    assert "signature" not in DOCUMENT["components"]["schemas"]["Submission"]["examples"][0]
+
+
+def operations() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+    ]
+
+
+def examples_of(schema: dict[str, Any]) -> list[Any]:
+    """Its own, or those of what it points to or of its first choice."""
+    if "$ref" in schema:
+        return examples_of(DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    return list(schema.get("examples") or (examples_of(schema["oneOf"][0]) if "oneOf" in schema else []))
+
+
+@pytest.mark.parametrize(("where", "operation"), operations())
+def test_every_operation_has_a_description_and_examples(where: str, operation: dict[str, Any]) -> None:
+    assert operation["summary"]
+    assert operation["description"]
+    needed = [parameter for parameter in operation.get("parameters", []) if parameter["required"]]
+    assert [parameter["name"] for parameter in needed if "example" not in parameter] == []
+    contents = [operation.get("requestBody"), operation["responses"].get("200")]
+    for schema in (content["content"].get("application/json", {}).get("schema", {}) for content in contents if content):
+        # What has no name is a document, or a file.
+        assert "$ref" not in schema or examples_of(schema)
 
 
 def test_what_the_first_page_sends_is_valid() -> None:

@@ -1,0 +1,111 @@
+"""Examples of what is sent and answered, by schema: the first payment of a dev chain, and what the node says of it.
+
+They are the same on every chain. The page at /docs fills in what exists on its own.
+"""
+
+from typing import Any
+
+from cairn.api.schemas import CHECKSUMMED, PROBLEM_TYPE
+from cairn.domain.types import TRANSFER_GAS
+
+SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
+RECIPIENT = CHECKSUMMED.lower()
+TX_HASH = "0x45e2cb1e340bb5dc894a888489a3f47ff9d71a411dc7bc5c8ef3dbb847c86469"
+BLOCK_HASH = "0xbb36190383950eac515f364f5fd311a7cdede0f4c8828bbdb4ab5b1613669e91"
+SIGNATURE = (
+    "0xef7deed60390f01d737ad4c7e8369d7c96b846b1bf0c4b89bdec15be563d7680"
+    "487cc370b7b154f77298792c665d7c7c53d5cd5b3d861ed2b94b64f7143a3ff201"
+)
+CHAIN_ID = 1337
+GAS_PRICE = 10**9
+TIME = 1_794_834_124
+TRANSFER = {
+    "from": SENDER,
+    "to": RECIPIENT,
+    "value": 10,
+    "nonce": 0,
+    "gas": TRANSFER_GAS,
+    "gasPrice": GAS_PRICE,
+}
+SIGNED_TRANSFER = TRANSFER | {"signature": SIGNATURE}
+PENDING = {"txHash": TX_HASH, "status": "pending"} | TRANSFER
+CONFIRMED = PENDING | {
+    "status": "confirmed",
+    "blockHeight": 1,
+    "blockHash": BLOCK_HASH,
+    "transactionIndex": 0,
+    "fee": TRANSFER_GAS * GAS_PRICE,
+}
+HEADER = {
+    "blockHeight": 1,
+    "hash": BLOCK_HASH,
+    "previousHash": "0x94cbee6d6e9dbfc515d4512d64224faa12b6a765c4a03a2e7c8e863f510aab1b",
+    "timestamp": TIME,
+    "transactionsRoot": "0xb6e4131ac389a20d474b896711f4e83c212858b647c4a9f827a2ebc9bc58a5f6",
+    "stateRoot": "0xe35d716b5aa1963aba26275136d9e1be2b9906b0385bd9ea1477d958c723d634",
+    "gasUsed": TRANSFER_GAS,
+    "proposer": "0x" + "00" * 20,
+    "chainId": CHAIN_ID,
+    "gasLimit": 210_000_000,
+    "baseFeePerGas": GAS_PRICE,
+}
+PROBLEM = {
+    "type": PROBLEM_TYPE + "TX_NOT_FOUND",
+    "title": "No such transaction",
+    "status": 404,
+    "detail": f"{TX_HASH} is neither in a block nor in the mempool",
+    "code": "TX_NOT_FOUND",
+}
+SUBMITTED = {"status": "pending", "txHash": TX_HASH}
+VALIDATOR = {"publicKey": "A" * 43 + "=", "power": 10, "feeRecipient": RECIPIENT, "name": "first"}
+
+EXAMPLES: dict[str, Any] = {
+    "Problem": PROBLEM,
+    "FaucetRequest": {"address": CHECKSUMMED},
+    "Submitted": SUBMITTED,
+    "BatchResult": [SUBMITTED],
+    "Transaction": CONFIRMED,
+    "PendingTransaction": PENDING,
+    "ConfirmedTransaction": CONFIRMED,
+    "TransactionHistory": [CONFIRMED],
+    "SignedTransaction": SIGNED_TRANSFER,
+    "Mempool": [{"txHash": TX_HASH} | TRANSFER | {"receivedAt": TIME}],
+    "Block": HEADER | {"transactions": [TX_HASH]},
+    "Blocks": [HEADER | {"transactionCount": 1}],
+    "Proof": {
+        "txHash": TX_HASH,
+        "transaction": SIGNED_TRANSFER,
+        "transactionIndex": 0,
+        "transactionCount": 1,
+        "proof": [],
+        "header": HEADER,
+    },
+    "Account": {"address": SENDER, "balance": 9_999_999_978_999_999_999_990, "nonce": 1, "pendingNonce": 1},
+    "Chain": {
+        "chainId": CHAIN_ID,
+        "gasPrice": GAS_PRICE,
+        "blockGasLimit": 210_000_000,
+        "engine": "embedded",
+        "version": "0.1.0",
+        "head": {"blockHeight": 1, "hash": BLOCK_HASH, "timestamp": TIME},
+        "mempool": {"pending": 0, "queued": 0, "limit": 100_000},
+    },
+    "Validators": {
+        "chainId": CHAIN_ID,
+        "blockHeight": 1,
+        "sequence": 0,
+        "threshold": 1,
+        "admins": [SENDER],
+        "validators": [{"address": "A1" * 20} | VALIDATOR],
+    },
+    "ValidatorUpdate": {
+        "chainId": CHAIN_ID,
+        "sequence": 0,
+        "validator": VALIDATOR,
+        "signatures": ["0x" + "11" * 65],
+    },
+    "UpdateSubmitted": {"status": "submitted", "sequence": 0},
+    "Probe": {"status": "alive"},
+    "Readiness": {"status": "ready", "checks": {"store": "ok", "mempool": "ok"}},
+    "RpcAnswer": {"jsonrpc": "2.0", "id": 1, "result": "0x1"},
+}
