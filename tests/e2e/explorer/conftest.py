@@ -1,6 +1,7 @@
 """A browser and a chain with something to see for each file, and a fresh visitor for each test."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -14,6 +15,20 @@ Visit = Callable[..., Visitor]
 EMPTY_BLOCKS = 30
 TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
+AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    if not AXE.exists():
+        pytest.skip("axe-core is not here: run `make js`")
+    return AXE.read_text()
+
+
+def violations(visitor: Visitor) -> list[str]:
+    """What axe, which is on the page already, finds there."""
+    found = visitor.run("async () => (await axe.run({ resultTypes: ['violations'] })).violations")
+    return [f"{each['impact']} {each['id']}: {each['nodes'][0]['html']}" for each in found]
 
 
 @pytest.fixture(scope="module")

@@ -1,35 +1,15 @@
-"""The explorer at `/`: a page and its files, all from this node, and nothing that could run code from elsewhere."""
-
-import re
+"""The explorer at `/`: a page and its files, all from this node."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.description.pages import page_response
+from cairn.api.description.static_files import file_response
 from cairn.api.errors import PathNotFound
 from cairn.api.rest.operation import Operation, file_answer
 from cairn.api.rest.parameters import Parameter, text_of
 from cairn.explorer import STATIC_DIRECTORY
 
 PAGE = "index.html"
-MEDIA_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-FILE_NAME = re.compile(r"(views/)?[a-z0-9]+\.[a-z]+")
-"""What may be asked for: a name that could lead out of the directory never reaches the disk."""
-
-SECURITY_HEADERS = {
-    # Trusted types: the page builds elements, never HTML from strings, and the browser holds it to that.
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 class Explorer:
@@ -68,10 +48,4 @@ class Explorer:
     def _serve(self, request: Request, name: str) -> Response:
         if not self._is_on:
             raise PathNotFound("the explorer is switched off; the setting explorer switches it on")
-        file = STATIC_DIRECTORY / name
-        if not FILE_NAME.fullmatch(name) or file.suffix not in MEDIA_TYPES or not file.is_file():
-            raise PathNotFound(f"the explorer has no file {name[:80]!a}")
-        # Read at each request: kept, it would cost every worker memory that hardly anyone asks for.
-        response = page_response(request, file.read_bytes(), MEDIA_TYPES[file.suffix])
-        response.headers.update(SECURITY_HEADERS)
-        return response
+        return file_response(request, STATIC_DIRECTORY, name)

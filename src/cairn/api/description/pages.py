@@ -1,9 +1,6 @@
-"""The OpenAPI and AsyncAPI documents, and a page to browse them. All files come from this node."""
+"""The OpenAPI and AsyncAPI documents, and a page to read and try both."""
 
-import hashlib
-import importlib.util
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,47 +10,18 @@ from starlette.responses import Response
 
 from cairn.api.chain_view import ChainView
 from cairn.api.description.asyncapi import asyncapi_document
+from cairn.api.description.static_files import document_response, file_response
 from cairn.api.errors import PathNotFound
-from cairn.api.rest.lookups import REVALIDATE, cached_response
-from cairn.api.rest.operation import Answer, Operation, file_answer
-from cairn.api.rest.parameters import Parameter
+from cairn.api.rest.operation import JSON, Answer, Operation, file_answer
+from cairn.api.rest.parameters import Parameter, text_of
 from cairn.domain.types import Address
+from cairn.explorer import REFERENCE_DIRECTORY, STATIC_DIRECTORY
 
-ASSET_PACKAGE = "offapi"
-ASSETS = {
-    "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
-    "swagger-ui.js": ("swagger_bundle.js", "text/javascript; charset=utf-8"),
-}
-"""Public name, to the file in the package and its media type."""
+PAGE = "index.html"
+SHARED_FILES = frozenset({"cairn.svg", "dom.js", "exact.js", "style.css", "theme.js"})
+"""What the page has of the explorer: served also where that is switched off."""
 
-START_SCRIPT = b"""\
-SwaggerUIBundle({url: "/openapi.json", dom_id: "#docs", deepLinking: true, validatorUrl: null, tryItOutEnabled: true});
-"""
-PAGE = b"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Cairn: the node's interface</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-</head>
-<body>
-<div id="docs"></div>
-<script src="/docs/swagger-ui.js"></script>
-<script src="/docs/start.js"></script>
-</body>
-</html>
-"""
-PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-}
-
+Folder = Literal["reference", "static"]
 AnyObject = Annotated[dict[str, Any], Meta(extra_json_schema={"additionalProperties": True})]
 
 _encode = msgspec.json.Encoder().encode
@@ -73,53 +41,33 @@ class Pages:
         signs_for = self._view.info.signs_for if self._view.info else []
         if self._openapi is None or self._openapi[0] != signs_for:
             self._openapi = (signs_for, self._encode_openapi(signs_for))
-        return page_response(request, self._openapi[1], "application/json")
+        return document_response(request, self._openapi[1], JSON)
 
     @Operation("GET /asyncapi.json", "description", Answer("AsyncAPI 3.0.", AnyObject, ("ETag",)))
     async def get_async_api(self, request: Request) -> Response:
         """Get the AsyncAPI document. It describes every message of the WebSocket `/events`."""
         if self._asyncapi is None:
             self._asyncapi = _encode(asyncapi_document())
-        return page_response(request, self._asyncapi, "application/json")
+        return document_response(request, self._asyncapi, JSON)
 
     @Operation("GET /docs", "description", file_answer("HTML.", "text/html"))
     async def get_docs(self, request: Request) -> Response:
-        """Browse this document in a page. All of its files come from this node."""
-        response = page_response(request, PAGE, "text/html; charset=utf-8")
-        response.headers.update(PAGE_HEADERS)
-        return response
+        """The API reference, a page. It shows this document and that of the events, and lets people try them."""
+        return file_response(request, REFERENCE_DIRECTORY, PAGE)
 
     @Operation(
-        "GET /docs/{asset}",
+        "GET /docs/{folder}/{asset}",
         "description",
-        Parameter("asset", "Name of the asset.", Literal["start.js", "swagger-ui.css", "swagger-ui.js"], "start.js"),
-        file_answer("The asset.", "text/css", "text/javascript"),
+        Parameter("folder", "Files of this page alone, or those that the explorer has too.", Folder, "reference"),
+        Parameter("asset", "Name of the file.", text_of(r"^[a-z0-9]+\.(js|css|html|svg)$"), "main.js"),
+        file_answer("The file.", "text/javascript", "text/css", "text/html", "image/svg+xml"),
         404,
     )
     async def get_docs_asset(self, request: Request) -> Response:
-        """Get a file of `/docs`. Scripts and styles."""
-        name = request.path_params["asset"]
-        if name == "start.js":
-            return page_response(request, START_SCRIPT, "text/javascript; charset=utf-8")
-        if name not in ASSETS:
-            raise PathNotFound(f"the page has no asset {name[:80]!a}")
-        file, media_type = ASSETS[name]
-        # Read for each request: few ask for it, and keeping it would cost every worker memory.
-        return page_response(request, asset_path(file).read_bytes(), media_type)
-
-
-def asset_path(file: str) -> Path:
-    """Found without importing the package, which would load all of its files into memory."""
-    spec = importlib.util.find_spec(ASSET_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(f"the package {ASSET_PACKAGE} is not installed")
-    return Path(spec.submodule_search_locations[0], file)
-
-
-def page_response(request: Request, body: bytes, media_type: str) -> Response:
-    """A document that clients cache and revalidate by its ETag."""
-    etag = hashlib.sha256(body).hexdigest()[:32]
-    response = cached_response(request, body, etag, REVALIDATE)
-    if response.status_code == 200:
-        response.headers["content-type"] = media_type
-    return response
+        """A file of the API reference. Scripts, styles and pictures of `/docs`."""
+        folder, name = request.path_params["folder"], request.path_params["asset"]
+        if folder == "reference":
+            return file_response(request, REFERENCE_DIRECTORY, name)
+        if folder == "static" and name in SHARED_FILES:
+            return file_response(request, STATIC_DIRECTORY, name)
+        raise PathNotFound(f"the page has no file {f'{folder}/{name}'[:80]!a}")

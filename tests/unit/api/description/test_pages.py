@@ -1,9 +1,10 @@
 """The descriptions and the page that shows them: whole, offline, revalidated."""
 
 import asyncio
-import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 import msgspec
@@ -11,21 +12,24 @@ import pytest
 
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
-from cairn.api.description import pages
 from cairn.api.description.openapi import encode_openapi
-from cairn.api.description.pages import ASSETS, asset_path
+from cairn.api.description.pages import SHARED_FILES
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS
+from cairn.explorer import REFERENCE_DIRECTORY
+from tests.support.rest_node import assert_problem
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 DEV_ACCOUNTS = [address for address, _ in DEV_KEYS]
 
 
-def get(path: str, view: ChainView | None = None, **headers: str) -> httpx.Response:
+def get(path: str, view: ChainView | None = None, settings: Settings | None = None, **headers: str) -> httpx.Response:
+    chosen = settings or Settings()
+
     async def main() -> httpx.Response:
         shown = view or ChainView(Path("unused"), chain_id=1337)
-        app = make_app(ScriptedGateway(), shown, EventHub(shown, Settings()), Settings())
+        app = make_app(ScriptedGateway(), shown, EventHub(shown, chosen), chosen)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             return await http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
@@ -35,31 +39,44 @@ def get(path: str, view: ChainView | None = None, **headers: str) -> httpx.Respo
 def test_the_page_loads_only_what_the_node_serves() -> None:
     page = get("/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    linked = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert linked == ["data:,", "/docs/swagger-ui.css", "/docs/swagger-ui.js", "/docs/start.js"]
-    for path in linked[1:]:
+    loaded = re.findall(r'<(?:script|link|img)\b[^>]*\b(?:src|href)="([^"]+)"', page.text)
+    assert set(loaded) == {f"/docs/static/{file}" for file in SHARED_FILES} | {
+        f"/docs/reference/{file.name}" for file in REFERENCE_DIRECTORY.iterdir() if file.name != "index.html"
+    }
+    for path in loaded:
         assert get(path).status_code == 200
-    assert "/openapi.json" in get("/docs/start.js").text
+    assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=", page.text)
 
 
-def test_the_assets_are_of_a_version_that_shows_openapi_3_1() -> None:
-    script = asset_path(ASSETS["swagger-ui.js"][0]).read_text()
-    version = re.search(r'PACKAGE_VERSION:"(\d+)\.', script)
-    assert version is not None
-    assert int(version[1]) >= 5
-    assert get("/docs/swagger-ui.css").headers["content-type"] == "text/css; charset=utf-8"
-    assert get("/docs/swagger-ui.js").headers["content-type"] == "text/javascript; charset=utf-8"
+def test_the_page_lets_in_no_code_but_its_own() -> None:
+    for path in ("/docs", "/docs/reference/main.js", "/docs/static/dom.js"):
+        answer = get(path)
+        assert answer.headers["content-security-policy"] == get("/").headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_package_of_the_assets_is_never_imported() -> None:
-    spec = importlib.util.find_spec("offapi")
-    assert spec is not None
-    assert asset_path("swagger_bundle.js").parent == Path(spec.origin or "").parent
+def test_no_module_of_the_page_imports_what_it_does_not_load() -> None:
+    page = get("/docs").text
+    for module in REFERENCE_DIRECTORY.glob("*.js"):
+        for target in re.findall(r'^import .* from "([^"]+)";', module.read_text(), re.MULTILINE):
+            assert f'"{urljoin(f"/docs/reference/{module.name}", target)}"' in page, (module.name, target)
+
+
+@pytest.mark.parametrize(
+    "path", ["start.js", "reference/other.js", "static/main.js", "other/main.js", "reference/..%2fstatic%2fdom.js"]
+)
+def test_nothing_else_is_served(path: str) -> None:
+    assert_problem(get(f"/docs/{path}"), 404, "NOT_FOUND")
+
+
+def test_without_an_explorer_the_page_is_whole() -> None:
+    off = replace(Settings(), explorer=False)
+    for path in ("/docs", "/docs/static/style.css", "/docs/reference/main.js"):
+        assert get(path, settings=off).status_code == 200
 
 
 def test_a_client_that_has_it_gets_no_second_copy() -> None:
-    for path in ("/docs", "/docs/swagger-ui.js", "/openapi.json", "/asyncapi.json"):
+    for path in ("/docs", "/docs/reference/main.js", "/openapi.json", "/asyncapi.json"):
         first = get(path)
         again = get(path, if_none_match=first.headers["etag"])
         assert (again.status_code, again.content) == (304, b"")
@@ -72,10 +89,3 @@ def test_the_document_follows_what_the_node_signs_for() -> None:
     assert get("/openapi.json", view).content == encode_openapi([])
     view.info = msgspec.structs.replace(INFO, signs_for=DEV_ACCOUNTS)
     assert get("/openapi.json", view).content == encode_openapi(DEV_ACCOUNTS)
-
-
-def test_without_the_package_the_failure_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "ASSET_PACKAGE", "no_such_package")
-    with pytest.raises(FileNotFoundError, match="no_such_package"):
-        asset_path("x")
-    assert get("/docs/swagger-ui.js").status_code == 500
