@@ -25,7 +25,7 @@ from cairn.cometbft import CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
 from cairn.domain.governance import Validator
-from cairn.domain.types import Address
+from cairn.domain.types import ZERO_ADDRESS, Address
 from cairn.engine.network.codes import APP_VERSION
 
 LOOPBACK = "127.0.0.1"
@@ -102,7 +102,7 @@ def plan_sites(count: int, hosts: Sequence[str], base_port: int) -> list[Site]:
 
 
 def make_network(
-    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address]
+    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address | None]
 ) -> Genesis:
     """Make a home for each site, all or none; the first sites, one for each fee recipient, are validators.
 
@@ -125,7 +125,7 @@ def make_network(
 
 
 def _write_homes(
-    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address]
+    directory: Path, binary: Path, sites: Sequence[Site], genesis: Genesis, fee_recipients: Sequence[Address | None]
 ) -> Genesis:
     engines = [CometBFT(binary, directory / site.name / COMETBFT_DIRECTORY) for site in sites]
     for engine in engines:
@@ -135,7 +135,7 @@ def _write_homes(
         for site, engine in zip(sites, engines, strict=True)
     }
     validators = [
-        Validator(read_public_key(engine.home), FIRST_POWER, recipient, site.name)
+        first_validator(read_public_key(engine.home), recipient, site.name)
         for site, engine, recipient in zip(sites, engines, fee_recipients, strict=False)
     ]
     whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators))))
@@ -143,6 +143,14 @@ def _write_homes(
         others = [peer for name, peer in peers.items() if name != site.name]
         write_home(Home(directory / site.name), engine, site, whole, others)
     return whole
+
+
+def first_validator(public_key: bytes, recipient: Address | None, name: str) -> Validator:
+    """Without a recipient nobody has the key to its fees, but its blocks still say whose they are."""
+    validator = Validator(public_key, FIRST_POWER, recipient or ZERO_ADDRESS, name)
+    if recipient is not None:
+        return validator
+    return msgspec.structs.replace(validator, fee_recipient=Address(validator.engine_address))
 
 
 def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers: Sequence[str]) -> None:

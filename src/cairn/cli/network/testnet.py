@@ -18,7 +18,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.governance import Admins
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.domain.types import TRANSFER_GAS, Address
 
 MOST_VALIDATORS = 100
 DEV_ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
@@ -120,8 +120,11 @@ def choose_admins(given: Sequence[str], threshold: int | None) -> Admins:
     return Admins(needed, addresses)
 
 
-def choose_recipients(given: Sequence[str], validators: int) -> list[Address]:
-    addresses = [read_address(text, "--fee-recipient") for text in given] or [ZERO_ADDRESS]
+def choose_recipients(given: Sequence[str], validators: int) -> list[Address] | list[None]:
+    """One for each validator; None where nobody is to have its fees."""
+    if not given:
+        return [None] * validators
+    addresses = [read_address(text, "--fee-recipient") for text in given]
     if len(addresses) == 1:
         return addresses * validators
     if len(addresses) != validators:

@@ -91,6 +91,13 @@ def test_a_plan_that_cannot_be_is_refused(count: int, hosts: list[str], base_por
         plan_sites(count, hosts, base_port)
 
 
+def test_blocks_of_a_validator_without_fee_recipient_say_whose_they_are(tmp_path: Path, binary: Path) -> None:
+    made = make_network(tmp_path / "net", binary, plan_sites(2, [], 9_000), genesis(), [None, None])
+    recipients = [each.fee_recipient for each in made.validators]
+    assert recipients == [each.engine_address for each in made.validators]
+    assert len(set(recipients)) == 2
+
+
 def test_homes_name_each_other_and_share_one_genesis(tmp_path: Path, binary: Path) -> None:
     sites = plan_sites(3, [], 9_000)
     made = make_network(tmp_path / "net", binary, sites, genesis(), RECIPIENTS)

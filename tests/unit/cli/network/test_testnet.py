@@ -23,7 +23,6 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
 from cairn.domain.governance import Admins
-from cairn.domain.types import ZERO_ADDRESS
 
 OWN = "0x" + "ab" * 20
 A, B, C = (checksum_address(address) for address, _ in DEV_KEYS[:3])
@@ -42,7 +41,7 @@ def test_a_majority_of_the_administrators_must_sign_unless_said_otherwise() -> N
 
 
 def test_fees_go_to_one_for_all_or_to_one_each() -> None:
-    assert choose_recipients([], 2) == [ZERO_ADDRESS] * 2
+    assert choose_recipients([], 2) == [None] * 2
     assert choose_recipients([A], 2) == [DEV_KEYS[0][0]] * 2
     assert choose_recipients([A, B], 2) == [DEV_KEYS[0][0], DEV_KEYS[1][0]]
     with pytest.raises(InvalidConfig, match="--fee-recipient is given 2 times for 3 validators"):
