@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import rlp
+import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
 from eth_utils.crypto import keccak
 

@@ -12,7 +12,8 @@ from cairn.api.chain_view import ChainView
 from cairn.api.description.asyncapi import asyncapi_document
 from cairn.api.description.static_files import document_response, file_response
 from cairn.api.errors import PathNotFound
-from cairn.api.rest.operation import JSON, Answer, Operation, file_answer
+from cairn.api.rest.bodies import JSON_MEDIA_TYPE
+from cairn.api.rest.operation import Answer, Operation, file_answer
 from cairn.api.rest.parameters import Parameter, text_of
 from cairn.domain.types import Address
 from cairn.explorer import REFERENCE_DIRECTORY, STATIC_DIRECTORY
@@ -41,14 +42,14 @@ class Pages:
         signs_for = self._view.info.signs_for if self._view.info else []
         if self._openapi is None or self._openapi[0] != signs_for:
             self._openapi = (signs_for, self._encode_openapi(signs_for))
-        return document_response(request, self._openapi[1], JSON)
+        return document_response(request, self._openapi[1], JSON_MEDIA_TYPE)
 
     @Operation("GET /asyncapi.json", "description", Answer("AsyncAPI 3.0.", AnyObject, ("ETag",)))
     async def get_async_api(self, request: Request) -> Response:
         """Get the AsyncAPI document. It describes every message of the WebSocket `/events`."""
         if self._asyncapi is None:
             self._asyncapi = _encode(asyncapi_document())
-        return document_response(request, self._asyncapi, JSON)
+        return document_response(request, self._asyncapi, JSON_MEDIA_TYPE)
 
     @Operation("GET /docs", "description", file_answer("HTML.", "text/html"))
     async def get_docs(self, request: Request) -> Response:

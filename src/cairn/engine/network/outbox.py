@@ -292,7 +292,7 @@ class Outbox:
         return self._pool.listed.entries.get(entry.tx.hash) is entry
 
     def _end_of_ticket(self, entries: Sequence[Entry], at: int) -> int:
-        """The end of the ticket that begins at `at`. A returned transaction is alone: it may have spoiled its bundle."""
+        """Where the ticket that begins at `at` ends. A returned transaction travels alone: it may spoil a bundle."""
         most = min(at + self._most, len(entries))
         for end in range(at, most):
             if entries[end].delivery is RETURNED:
