@@ -1,1 +1,1 @@
-"""The public interface: REST, WebSocket events and probes, served by the workers."""
+"""The public API: REST, WebSocket events, JSON-RPC and probes, served by the workers."""

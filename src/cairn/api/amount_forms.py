@@ -1,4 +1,4 @@
-"""Amounts in answers: JSON integers, or with `?amounts=string` their digits, for clients whose numbers are doubles."""
+"""Amounts in answers: JSON integers, or strings of digits with `?amounts=string`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,9 +9,9 @@ FIELDS = ("value", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "baseFeeP
 """Every field of an answer that is an amount of wei, however deep it stands."""
 
 Form = Callable[[bytes], bytes]
-"""Writes an answer's amounts as they were asked for; it is given the answer with integers."""
+"""Turns an answer with integers into the requested form."""
 
-# Our own encoders leave no space around a colon, and within a text a quote has a backslash before it.
+# Our encoders write no space around a colon, and a quote inside a string has a backslash before it.
 _AMOUNT = re.compile(rb'("(?:%b)":)([0-9]+)' % "|".join(FIELDS).encode())
 
 

@@ -1,4 +1,4 @@
-"""Public JSON of blocks and transactions, assembled from stored parts without an encoder: these are the hot reads."""
+"""Public JSON of blocks and transactions, assembled from stored parts without an encoder, for speed."""
 
 from msgspec import UNSET
 from msgspec.structs import asdict

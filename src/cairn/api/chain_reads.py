@@ -20,7 +20,7 @@ CACHED_BLOCK_HASHES = 4_096
 
 
 class ChainReads(ABC):
-    """Whoever keeps the store in step with the core opens it, and raises `height` with it."""
+    """The owner opens the store, keeps it up to date with the core, and raises `height`."""
 
     def __init__(self) -> None:
         self._store: FollowerStore | None = None
@@ -29,7 +29,7 @@ class ChainReads(ABC):
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        """Nothing that was read so far counts any more."""
+        """Forget everything that was read so far."""
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._trees = AnswerCache(TREE_CACHE_BYTES)
@@ -46,24 +46,24 @@ class ChainReads(ABC):
 
     @property
     def base(self) -> int:
-        """The oldest height that is kept here; it may rise whenever this worker's store moves on."""
+        """The oldest height that is kept here; it may rise whenever this worker catches up."""
         return self._reader().base
 
     def reader_at(self, height: int) -> FollowerStore:
-        """What `height` is read from. Raises `BlockNotFound` when it is no longer kept here, or never was."""
+        """The reader for `height`. Raises `BlockNotFound` if this node does not keep it."""
         store = self._reader()
         if height < store.base:
             raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {store.base}")
         return store
 
     def _shown_reader_at(self, height: int) -> FollowerStore:
-        """The same, also for a height that a revert has taken back."""
+        """The same, also for a height that a revert has removed."""
         if height > self.height:
             raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
         return self.reader_at(height)
 
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
-        """Of a height that is known to exist. Raises `BlockNotFound` when it is not kept."""
+        """The header at a height that is known to exist. Raises `BlockNotFound` if it is not kept."""
         found = self._shown_reader_at(height).find_header(height)
         if found is None:
             raise Corrupt(f"block {height} is not in the store, though its successors are")
@@ -115,7 +115,7 @@ class ChainReads(ABC):
         return self._reader().account(address)
 
     def account_at(self, address: Address, height: int) -> Account:
-        """The account as the block at `height` left it. Raises `BlockNotFound` when that is not known any more."""
+        """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
         return self.reader_at(height).account_at(address, height)
 
     def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:

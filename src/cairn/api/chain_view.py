@@ -1,4 +1,4 @@
-"""What a worker sees of the chain: its own reader of the store, kept in step with the core's notices."""
+"""A worker's view of the chain: its own reader of the store, kept up to date by the core's notices."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ log = structlog.get_logger("cairn.view")
 
 
 class ViewListener(Protocol):
-    """Who is told after the view itself: what it announces can be read."""
+    """Called after the view is up to date, so that what is announced can be read."""
 
     def on_commit(self, height: int) -> None: ...
 
@@ -36,25 +36,25 @@ class ViewListener(Protocol):
     def on_phase(self, phase: Phase, reason: str) -> None: ...
 
     def on_reverted(self, height: int) -> None:
-        """A dev chain was taken back to `height`: what was told of later blocks is void."""
+        """A dev chain was reverted to `height`: later blocks are void."""
 
 
 class ChainView(ChainReads):
     """A `CoreListener`. Reads answer for every height up to `height`.
 
-    What is confirmed there never changes, but for one case: a dev chain that is reverted. `reverts` counts that, and
-    so tells whoever waited for something between two reads whether they are of two chains.
+    What is confirmed never changes, except when a dev chain is reverted. `reverts` counts that, so that code that
+    awaits between two reads can see whether they are of the same chain.
     """
 
     def __init__(
         self, scratch_dir: Path, chain_id: int | None = None, on_fatal: Callable[[Fatal], None] | None = None
     ) -> None:
-        """`chain_id` is what responses carry until the core has told it."""
+        """`chain_id` is for answers before the core has announced it."""
         super().__init__()
         self._scratch_dir = scratch_dir
         self._on_fatal = on_fatal
         self.announced = -1
-        """The newest height that the core, or the disk, has told of."""
+        """The newest height that the core has announced or the disk has."""
         self._retry: asyncio.TimerHandle | None = None
         self._listeners: list[ViewListener] = []
         self._arrival_listener: Callable[[Sequence[Tx]], None] = lambda txs: None
@@ -63,7 +63,7 @@ class ChainView(ChainReads):
         self.chain_id = chain_id
         self.info: ChainInfo | None = None
         self.reverts = 0
-        """How often the chain was reverted, as far as this worker has heard."""
+        """How often the chain was reverted, as far as this worker knows."""
         self.phase: Phase = "starting"
         self.reason = "the core is starting"
 
@@ -71,7 +71,7 @@ class ChainView(ChainReads):
         self._listeners.append(listener)
 
     def fail(self, failure: Fatal) -> None:
-        """The disk gives back something else than was written: whoever runs this worker must end it."""
+        """The disk returns other bytes than were written: the worker must end."""
         log.error("the store is damaged", kind=type(failure).__name__, reason=failure.detail)
         if self._on_fatal is not None:
             self._on_fatal(failure)
@@ -83,14 +83,14 @@ class ChainView(ChainReads):
             self._store.close()
             self._store = None
 
-    # What the core tells.
+    # Notices of the core.
 
     def on_info(self, info: ChainInfo) -> None:
-        """The core (re)opened the store: read it anew, whatever became of the files that were open here."""
+        """The core has opened the store: open a new reader."""
         self.close()
         is_reverted = self.info is not None and info.reverts != self.reverts
         self.info, self.chain_id, self.reverts = info, info.chain_id, info.reverts
-        # It tells its head next: what was announced before may be of blocks that were taken back.
+        # The core announces its head next; earlier announcements may be of blocks that were reverted.
         self.announced = -1
         if is_reverted:
             self._forget_all()
@@ -105,7 +105,7 @@ class ChainView(ChainReads):
 
     def on_commit(self, height: int) -> None:
         self.announced = max(self.announced, height)
-        # Several notices may come together, and one catch-up goes as far as the files do.
+        # Several notices may come together; one catch-up is enough for all.
         if height > self.height:
             self._advance()
 
@@ -115,7 +115,7 @@ class ChainView(ChainReads):
             listener.on_dropped(tx_hash, reason)
 
     def _forget_all(self) -> None:
-        """The chain was reverted: nothing that was read of it counts any more."""
+        """The chain was reverted: forget everything that was read."""
         self.height = -1
         self._forget_answers()
         reaching, self._reaching = self._reaching, []
@@ -129,7 +129,7 @@ class ChainView(ChainReads):
         self._arrival_listener(txs)
 
     def on_arrivals(self, listener: Callable[[Sequence[Tx]], None]) -> None:
-        """Who is told of new pending transactions; the core tells them only when asked to."""
+        """The listener for new pending transactions; the core announces them only on request."""
         self._arrival_listener = listener
 
     def _advance(self) -> None:
@@ -148,7 +148,7 @@ class ChainView(ChainReads):
             if self.phase == "ready":
                 log.warning("the store cannot be read yet", reason=failure.detail)
         except Fatal as failure:
-            # Without a core that has them open, the files may be about to change: the next one has the last word.
+            # While no core has the files open, they may be about to change: wait for the next core.
             if self.phase != "unavailable":
                 self.fail(failure)
                 return
@@ -171,7 +171,7 @@ class ChainView(ChainReads):
                 for tx_hash in split_hashes(self.tx_hashes(height)):
                     self._wake(tx_hash)
         elif self._waiting:
-            # The chain is another one than they asked, and what they wait for may never come: they look again.
+            # It is another chain now, and what they wait for may never come: let them look again.
             self._release_waiting()
         for listener in self._listeners:
             listener.on_commit(self.height)
@@ -179,12 +179,12 @@ class ChainView(ChainReads):
     # Waiting.
 
     async def reach_head(self) -> int:
-        """Return the newest height on disk, once reads show it: nobody has heard of a block above it.
+        """Return the newest height on disk, once reads show it. No block above it has been announced.
 
-        The watermark tells, and not the core, so that what is there can be read whatever the core is doing.
+        It is read from the watermark and not from the core, so that reads work whatever the core is doing.
         """
         if self._store is None and self.phase == "ready":
-            # It could not be opened yet, and is tried again.
+            # It could not be opened yet; it will be tried again.
             await self.reach(0)
         newest = self._newest_on_disk()
         if newest > self.height:
@@ -199,7 +199,7 @@ class ChainView(ChainReads):
         except Fatal:
             if self.phase != "unavailable":
                 raise
-            # Somebody may be putting the files back; the next core that opens them has the last word.
+            # The files may be about to come back: wait for the next core that opens them.
             return self.height
 
     async def reach(self, height: int, timeout_s: float = 5.0) -> None:
@@ -244,14 +244,14 @@ class ChainView(ChainReads):
     # Whether there is anything to read.
 
     def get_info(self) -> ChainInfo:
-        """Raises `Unavailable` until the core has told."""
+        """Raises `Unavailable` until the core has announced it."""
         if self.info is None:
             raise self.why_unavailable()
         return self.info
 
     @property
     def is_reverting(self) -> bool:
-        """Whether the chain is about to be replaced by an earlier one: that takes some tens of milliseconds."""
+        """Whether a revert is in progress; it takes some tens of milliseconds."""
         return self.info is not None and not self.info.store_path
 
     def why_unavailable(self) -> Unavailable:

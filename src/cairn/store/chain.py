@@ -83,7 +83,7 @@ class RecentAccounts:
 
 
 class ChainStore(ChainReader):
-    """The chain, opened for writing. After a failed write it is closed and opened anew, never mended."""
+    """The chain, opened for writing. After a failed write it is closed and opened again, never repaired."""
 
     def __init__(
         self, directory: Path, genesis: Genesis, lock: DirectoryLock, database: Database, watermark: Watermark
@@ -94,14 +94,14 @@ class ChainStore(ChainReader):
         self._lock = lock
         self._watermark = watermark
         self.journal_bounds: Bounds = watermark
-        """What the journal beside this chain must be found to hold."""
+        """What the journal of this chain must contain."""
         self._recent = RecentAccounts(CACHED_ACCOUNTS)
         self._probes = 0
         self.head_header: Header
         self.head_hash: BlockHash
         self.lattice: Lattice
         self.state_block_hash: BlockHash
-        """Of the newest block that changed the state."""
+        """Hash of the newest block that changed the state."""
         self.governance: Governance | None = None
         """The validators as of the head; None on a chain that has none."""
         stored = database.get(keys.META, keys.HEAD_KEY)
@@ -114,7 +114,7 @@ class ChainStore(ChainReader):
     def open(cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None) -> "ChainStore":
         """Open the store in `directory`, or start a chain in an empty one.
 
-        With `seen` it is opened anew: nothing is started, and it must be the chain that had this head.
+        With `seen` it is reopened: no new chain is started, and it must be the chain that had this head.
         Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
         """
         if seen is not None:
@@ -125,7 +125,7 @@ class ChainStore(ChainReader):
         try:
             check_room(directory)
             claim_format(directory)
-            # Whatever ended the node that decided it: from here on only the chain that it goes back to is seen.
+            # Complete a decided revert first, whatever ended the node: from here on only the snapshot is seen.
             reverts = finish_revert(directory)
             if seen is not None:
                 check_parts(directory)
@@ -151,13 +151,13 @@ class ChainStore(ChainReader):
         return (known or self._load(address)).account
 
     def commit(self, outcome: BlockOutcome) -> None:
-        """Put a block and all that follows from it on disk, at once or not at all. Raises `StoreUnavailable`."""
+        """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`."""
         header = outcome.block.header
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
         self._write(Batch(self._database), outcome)
 
     def probe(self) -> None:
-        """Write, sync and read back, with room left. Raises `StoreUnavailable` or `Corrupt`."""
+        """Write, sync and read back, and check free space. Raises `StoreUnavailable` or `Corrupt`."""
         self.check_room()
         self._probes += 1
         written = keys.encode_height(self._probes)
@@ -179,7 +179,7 @@ class ChainStore(ChainReader):
             self._database.checkpoint(chain_path(path))
             chain_path(path).chmod(0o700)
             Watermark.create(watermark_path(path), self.visible)
-            # Last: a copy that was not finished has no format, and is refused.
+            # Last, so that an unfinished copy has no FORMAT file and is refused.
             mark_format(path)
             sync_directory(path.parent)
         except OSError as failure:
@@ -188,7 +188,7 @@ class ChainStore(ChainReader):
     # Where the chain starts here: at genesis, until older blocks are pruned, or after a snapshot was restored.
 
     def prune(self, base: int, pause: Pause) -> None:
-        """Remove the blocks below `base`, or go on removing them; it may run beside commits, in a thread of its own."""
+        """Remove the blocks below `base`, or continue with that. May run in a thread while blocks are committed."""
         if base > self.base:
             self._raise_base(base)
         remove_blocks(self._database, self.base, pause)
@@ -198,15 +198,15 @@ class ChainStore(ChainReader):
         assert height <= self.visible, f"the base cannot be {height} when the head is {self.visible}"
         batch = Batch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
-        # Unsynced: whatever is removed comes later in the same log, so it cannot outlive this.
+        # Not synced: the removals come later in the same log, so they cannot survive without this.
         self._database.write(batch, sync=False)
         self.base = height
         self._watermark.tell_oldest(height)
 
     def begin_restore(self, manifest: Manifest, trusted: BlockHash) -> Restore:
-        """Take in a snapshot whose block has the hash `trusted`, instead of the chain's first block.
+        """Begin to restore a snapshot whose block has the hash `trusted`, instead of the chain's first block.
 
-        Nothing of it shows before `finish_restore`. Raises `InvalidSnapshot`.
+        Nothing of it is visible before `finish_restore`. Raises `InvalidSnapshot`.
         """
         if self.visible != self.base:
             raise InvalidSnapshot(
@@ -228,7 +228,7 @@ class ChainStore(ChainReader):
     def clear_restore(self, pause: Pause = lambda: None) -> None:
         """Remove what does not belong to the head, if there was a restore: its own parts, or all that was before it.
 
-        It may run in a thread of its own, but not beside commits.
+        May run in a thread, but not while blocks are committed.
         """
         if self._database.get(keys.META, keys.RESTORE_KEY) is not None:
             keep_only(self._database, self.visible, pause)
@@ -245,14 +245,14 @@ class ChainStore(ChainReader):
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
         self._add_block(batch, outcome)
         self._database.write(batch)
-        # The base first: a follower must not look for the blocks in between.
+        # The base first: workers must not look for the blocks in between.
         self.base = height
         self._watermark.tell_oldest(height)
         self._show(outcome)
         self._recent = RecentAccounts(CACHED_ACCOUNTS)
 
     def close(self) -> None:
-        """Let go of the directory; after a clean stop there is no log to replay."""
+        """Close the directory. After a clean stop there is no log to replay."""
         self._database.close()
         self._watermark.close()
         self._lock.release()
@@ -268,8 +268,8 @@ class ChainStore(ChainReader):
         """Make a block that is on disk the head."""
         block = outcome.block
         height = block.header.height
-        # After the block, so that it never promises too much; before anybody hears of the block, so that nobody was
-        # told of a block that could be lost unnoticed.
+        # After the block's sync, so that it never claims too much; before the announcement, so that the loss of an
+        # announced block is always noticed.
         self._watermark.advance(height)
         self.visible, self.head_header, self.head_hash = height, block.header, block.hash
         self.lattice = outcome.lattice
@@ -318,7 +318,7 @@ class ChainStore(ChainReader):
             account = changed.get(address) or known.account
             versions.append((address + suffix, keys.encode_version(account, known.last_used) + used))
             after[address] = Known(account, height)
-        # Fees alone (and balances from genesis) are no part of an account's history.
+        # Fees (and balances from genesis) are not part of an account's history.
         for address in changed.keys() - positions.keys():
             known = self._recent.find(address) or self._load(address)
             versions.append((address + suffix, keys.encode_version(changed[address], known.last_used)))
@@ -344,7 +344,7 @@ class ChainStore(ChainReader):
         self._write(batch, outcome)
 
     def _resume(self, stored: StoredHead) -> None:
-        """Take up the chain at its stored head, once that is known to be sound."""
+        """Continue the chain at its stored head, after checking it."""
         digest = genesis_digest(self.genesis)
         found = self._database.get(keys.META, keys.GENESIS_KEY)
         if found != digest:
@@ -363,13 +363,13 @@ class ChainStore(ChainReader):
         self.head_hash, self.head_header = self._check_links(stored)
         if self.lattice.root != self.head_header.state_root:
             raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
-        # What was recovered from the log has been written out again and synced by the opening, so it may be promised.
+        # The opening has written and synced what it recovered from the log, so the watermark may include it.
         self._watermark.advance(stored.height)
-        # If the node ended in the middle of a restore: before its last step nothing of it counts, after it all.
+        # If the node ended during a restore: before its last step nothing of it counts, after it everything.
         self.clear_restore()
 
     def _check_same_chain(self, seen: SeenHead) -> None:
-        """Raises `StoreUnavailable` for another chain or an older copy: the right one may yet come back."""
+        """Raises `StoreUnavailable` for another chain or an older copy: the right one may still come back."""
         if self.visible < seen.height:
             raise StoreUnavailable(
                 f"{self.directory} holds an older chain: it ends at block {self.visible}, "
@@ -412,7 +412,7 @@ class ChainStore(ChainReader):
 
 
 def _open_watermark(directory: Path) -> Watermark:
-    """Only the first thing that a new directory gets may be missing with all the others."""
+    """Make the watermark in a new directory. It is the first file there, so if only it is missing, it was lost."""
     path = watermark_path(directory)
     try:
         if not path.exists():
@@ -426,7 +426,7 @@ def _open_watermark(directory: Path) -> Watermark:
 
 
 def _make_private(path: Path) -> None:
-    """Before RocksDB does it: that would leave to the umask who may read the chain."""
+    """Make the directory before RocksDB does, which would leave its permissions to the umask."""
     try:
         make_directory(path)
     except OSError as failure:
@@ -434,7 +434,7 @@ def _make_private(path: Path) -> None:
 
 
 def _check_begun(directory: Path, database: Database) -> None:
-    """What `check_parts` has seen may be removed right after it, and RocksDB makes what is missing."""
+    """Check again: the files may have been removed since `check_parts`, and RocksDB would make new ones."""
     if database.get(keys.META, keys.HEAD_KEY) is None:
         raise StoreUnavailable(f"the chain in {directory} is gone: bring it back; no new one is started")
 
@@ -442,9 +442,9 @@ def _check_begun(directory: Path, database: Database) -> None:
 def _recover(path: Path, promised: int) -> Database:
     """Open RocksDB after whatever ended its last writer.
 
-    Strictly first: any flaw of its log is then an error that names the file. A flaw beyond the promised height is the
-    torn tail of a block that was never acknowledged, which a crash may leave; that one is let go. Anything else is
-    damage, found before a byte is changed.
+    First strictly: any flaw of the log is an error that names the file. A flaw above the watermark is the torn tail of
+    a block that was never announced, which a crash may leave; it is discarded. Anything else is damage, and nothing is
+    changed.
     """
     try:
         return Database.open_primary(path, strict=True)

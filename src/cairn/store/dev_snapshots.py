@@ -1,15 +1,15 @@
-"""The way back of a dev chain: snapshots of the chain with its mempool, and how one of them takes the chain's place.
+"""Snapshots of a dev chain and its mempool, and reverting to one of them.
 
-    DIR/dev/state    what is kept here and what is under way; replaced as a whole
+    DIR/dev/state    the list of snapshots, and a decided revert; replaced as a whole
     DIR/dev/N/       snapshot N: chain/, watermark and journal/, made like those in DIR
-    DIR/dev/old/     what a revert has put aside, until it is removed
+    DIR/dev/old/     the replaced chain, until it is removed
 
-A revert is decided by one write of `state`, while the chain is still open: it says which snapshot is to be the chain.
-Only the next opening of the chain acts on it, before it opens anything. Each step of that can be repeated: a part that
-is still in the snapshot has not been moved, one that is not has. So a crash before the decision leaves the chain as it
-was, and a crash at any moment after it leaves the snapshot to the next opening; nobody ever opens a mix of the two.
+A revert is decided by one write of `state`, while the chain is still open: it names the snapshot to revert to. Only the
+next opening of the chain acts on it, before it opens anything. Each step of that can be repeated: a part that is still
+in the snapshot has not been moved, one that is not has. So after a crash before the decision the chain is as it was,
+and after a crash at any later moment the next opening completes the revert. A mix of the two is never opened.
 
-Nothing here is a copy: tables of RocksDB are hard links, and a revert moves the snapshot, which it uses up.
+Nothing is copied: tables of RocksDB are hard links, and a revert moves the snapshot, which then no longer exists.
 """
 
 import os
@@ -28,14 +28,14 @@ from cairn.store.journal import Journal, JournalEntry
 from cairn.store.watermark import Watermark
 
 KEPT_SNAPSHOTS = 1_000
-"""The newest ones: a test suite that takes one for every test and never goes back must not fill the disk."""
+"""Only the newest are kept, so that a test suite that takes one per test and never reverts does not fill the disk."""
 JOURNAL_SEGMENT_BYTES = 4_096
-"""Segments are written in full before they are used; a snapshot's is only ever read again."""
+"""Small: a new segment is written in full, and a snapshot's is never appended to."""
 
 
 class DevSnapshot(msgspec.Struct, frozen=True):
     height: int
-    """Of the newest block in it."""
+    """Height of its latest block."""
     offset_s: int
     """How far the chain's clock was ahead."""
 
@@ -44,11 +44,11 @@ class DevState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     next_id: int = 1
     snapshots: dict[int, DevSnapshot] = {}
     reverting: int | None = None
-    """The snapshot that is to take the chain's place at its next opening."""
+    """The snapshot that becomes the chain at the next opening."""
     reverts: int = 0
-    """How often that has happened."""
+    """How often the chain was reverted."""
     reverted_to: int = 0
-    """The newest height right after the last time."""
+    """The latest height right after the last revert."""
     offset_s: int = 0
     """How far the chain's clock is ahead of the machine's."""
 
@@ -59,7 +59,7 @@ class CopyableChain(Protocol):
 
 
 class DevDirectory:
-    """What a dev chain keeps besides the chain. Only the process that has the chain open may change it."""
+    """The directory of snapshots and of the clock's offset. Only the process that has the chain open may change it."""
 
     def __init__(self, directory: Path) -> None:
         """Raises `Corrupt` or `StoreUnavailable`."""
@@ -67,13 +67,13 @@ class DevDirectory:
         self.state = _load_state(directory)
 
     def set_offset(self, offset_s: int) -> None:
-        """Put on disk how far the chain's clock is ahead: its time must not stand still after a restart."""
+        """Write the clock's offset to disk, so that the chain's time does not stand still after a restart."""
         self._change(offset_s=offset_s)
 
     def take_snapshot(self, chain: CopyableChain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
-        `up_s` is how long the node has been up, from which the waiting of what is pending is counted.
+        `up_s` is the node's uptime, from which waiting times of queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
         number = self.state.next_id
@@ -87,7 +87,7 @@ class DevDirectory:
         return number
 
     def decide_revert(self, number: int) -> bool:
-        """Let the next opening go on from this snapshot; False if there is none of that number."""
+        """Decide that the next opening uses this snapshot. False if there is no such snapshot."""
         if number not in self.state.snapshots:
             return False
         self._change(reverting=number)
@@ -100,7 +100,7 @@ class DevDirectory:
 
 
 def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> None:
-    """Make the journal of a snapshot, and note in its watermark what must be found in it."""
+    """Make the journal of a snapshot, and record in its watermark what the journal must contain."""
     watermark = Watermark.open(watermark_path(place))
     try:
         journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES, bounds=watermark)
@@ -116,7 +116,7 @@ def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> No
 
 
 def finish_revert(directory: Path) -> int:
-    """Do what was decided, if anything was; the chain must be locked, and not open. Raises `StoreUnavailable`.
+    """Complete a decided revert, if any. The chain must be locked and not open. Raises `StoreUnavailable`.
 
     Returns how often the chain has been reverted by now.
     """
@@ -152,16 +152,16 @@ def _put_back(directory: Path, source: Path, target: Path) -> None:
     if target.exists():
         old = _old_path(directory) / target.name
         _remove(old)
-        # Put aside rather than removed: a worker that still looks for it is gone before half of its files are.
+        # Moved away, not removed: a worker that still reads it must never find half of the files.
         target.rename(old)
     source.rename(target)
-    # The snapshot's own entries last: after a power loss a part may be in no worse than both places.
+    # The snapshot's directory last: after a power loss a part may be in both places, but never in none.
     sync_directory(target.parent)
     sync_directory(source.parent)
 
 
 def _remove_unlisted(directory: Path, state: DevState) -> None:
-    """Remove what a revert has put aside, and snapshots that are used up or were never finished."""
+    """Remove the replaced chain, and snapshots that were used or never finished."""
     listed = {"state", *map(str, state.snapshots)}
     with suppress(FileNotFoundError):
         for entry in list(os.scandir(_dev_path(directory))):
@@ -170,7 +170,7 @@ def _remove_unlisted(directory: Path, state: DevState) -> None:
 
 
 def _remove(path: Path) -> None:
-    """As far as it goes: what stays behind is only room on the disk."""
+    """Remove as much as possible; the rest only takes disk space."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

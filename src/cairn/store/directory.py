@@ -62,7 +62,7 @@ class DirectoryLock:
         except OSError as failure:
             os.close(file)
             raise StoreUnavailable(f"cannot lock {directory}: {failure}") from failure
-        # Only for the message above: a full disk must not keep the node from saying so in its own words.
+        # The process id is only for the message above: a full disk must not make this fail.
         with contextlib.suppress(OSError):
             os.ftruncate(file, 0)
             os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
@@ -75,11 +75,11 @@ class DirectoryLock:
 
 
 def check_room(directory: Path, more_bytes: int = 0) -> None:
-    """Raises `StoreUnavailable` before the disk is full to the last byte: opening the store anew needs room too.
+    """Raises `StoreUnavailable` before the disk is completely full: reopening the store needs space, too.
 
-    With `more_bytes`, there must be room for as many besides.
+    With `more_bytes`, there must be space for so many more.
 
-    A small write may still find room in a page that the disk has given out already, so a write alone shows nothing.
+    A trial write would not do: a small one may still fit into a page that is already allocated.
     """
     try:
         disk = os.statvfs(directory)
@@ -149,7 +149,7 @@ def make_directory(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is there whole, or not at all, after a crash."""
+    """Write a file that is complete or absent after a crash."""
     draft = path.with_name(path.name + ".new")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -171,9 +171,9 @@ def write_at(file: int, content: bytes, offset: int) -> None:
 
 
 def sync_file(file: int) -> None:
-    """Return only once the file's content is on the disk itself, and can be found there. Raises `OSError`."""
+    """Sync the file's content to the disk. Raises `OSError`."""
     if sys.platform == "darwin":
-        # Elsewhere fsync reaches the platter; there it stops at the drive's cache.
+        # On other systems fsync reaches the disk; on macOS it stops at the drive's cache.
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(file)
@@ -181,13 +181,13 @@ def sync_file(file: int) -> None:
 
 
 def check_linked(file: int) -> None:
-    """Raises `OSError` if the file was removed: a write succeeds all the same, and is gone once the file is closed."""
+    """Raises `OSError` if the file was removed: writes to it succeed, but are lost when it is closed."""
     if os.fstat(file).st_nlink == 0:
         raise FileNotFoundError(errno.ENOENT, "the file was removed")
 
 
 def sync_directory(path: Path) -> None:
-    """Put the directory's entries on disk: a synced file without its name is lost all the same."""
+    """Sync the directory's entries: a synced file whose name is not on disk is lost."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)

@@ -1,7 +1,7 @@
-"""Giving up a damaged journal: the chain goes on, without what was accepted and not yet confirmed.
+"""Discards a damaged journal: keeps the chain, and loses what was accepted and is not confirmed.
 
-Nothing does this by itself. The journal is put aside first, then the watermark is replaced by one that asks for none; a
-crash in between leaves a directory that is refused like before, and the same command ends what it has begun.
+Only the operator's command does this. The journal is moved aside first, then the watermark is replaced by one that
+expects none. After a crash in between, the directory is still refused, and the same command completes the work.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from cairn.store.watermark import Watermark
 
 
 def discard_journal(directory: Path) -> Path | None:
-    """Start anew with an empty journal; returns where the old one is now, if there was one.
+    """Start with an empty journal; returns the new path of the old one, if there was one.
 
     Raises `DirectoryInUse`, `WrongFormat`, `StoreUnavailable`, or `Corrupt` when the watermark is damaged too.
     """

@@ -23,24 +23,24 @@ from cairn.store.watermark import Watermark
 
 ATTEMPTS = 40
 PAUSE_S = 0.003
-"""Between two attempts. A primary that installs files is done with it in less."""
+"""Pause between two attempts, longer than a primary takes to install files."""
 REOPEN_AFTER = 10
-"""So many attempts in vain, and the secondary is opened anew."""
+"""After so many failed attempts the secondary is opened again."""
 CHECKED_BLOCKS = 64
-"""How many blocks are looked at, at most, before they are shown."""
+"""How many blocks are checked, at most, before they are shown."""
 
 ManifestStamp = tuple[str, int]
 """Name and size of the MANIFEST, which is only ever appended to."""
 
 
 class FollowerStore(ChainReader):
-    """A view of the chain that moves on only in `catch_up`."""
+    """A view of the chain that changes only in `catch_up`."""
 
     def __init__(self, directory: Path, scratch: Path, watermark: Watermark) -> None:
         self._path = chain_path(directory)
         self._scratch = scratch
         self.watermark = watermark
-        """How far the chain is on disk; `catch_up` shows it."""
+        """The newest height on disk; `catch_up` makes it visible."""
         self._manifest = self._manifest_stamp()[0]
         super().__init__(self._open_secondary(), visible=-1)
 
@@ -70,7 +70,7 @@ class FollowerStore(ChainReader):
             try:
                 return cls(directory, scratch, watermark)
             except NodeError:
-                # As in `catch_up`: what it was about to open may be gone by now, and something else in its place.
+                # As in `catch_up`: a file that it was about to open may have been replaced.
                 time.sleep(PAUSE_S)
         return cls(directory, scratch, watermark)
 
@@ -83,7 +83,7 @@ class FollowerStore(ChainReader):
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
-                # Anew: the block that was the newest a moment ago may be pruned by now.
+                # Read it again: the block that was the latest a moment ago may be pruned by now.
                 target = self.watermark.height()
             failure = None
             try:
@@ -92,7 +92,7 @@ class FollowerStore(ChainReader):
                 if self._take_in() and self._shows(target):
                     return target
             except NodeError as error:
-                # A file that was there is gone: the primary has moved on, or it is damage, and then it stays so.
+                # A file is gone: the primary has moved on; or it is damage, and then the next attempt fails, too.
                 failure = error
         raise failure or StoreUnavailable(f"block {target} is on disk, but the store at {self._path} does not show it")
 
@@ -101,7 +101,7 @@ class FollowerStore(ChainReader):
         self.watermark.close()
 
     def _take_in(self) -> bool:
-        """Whether all that the primary had written is taken in, with nothing missing in the middle."""
+        """Whether everything that the primary had written was read, with nothing missing in between."""
         before = self._manifest_stamp()
         if before[0] != self._manifest:
             self._reopen()
@@ -162,7 +162,7 @@ class FollowerStore(ChainReader):
     def _reopen(self) -> None:
         manifest = self._manifest_stamp()[0]
         opened = self._open_secondary()
-        # Only now: if the opening fails, what was shown so far still is.
+        # Only now: if the opening fails, the old view stays.
         self._database.close()
         self._database, self._manifest = opened, manifest
 

@@ -76,17 +76,17 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     """Unix time in whole seconds."""
     tx: Tx
     waits_since: int | None = None
-    """In seconds that the node has been up; None if it could be mined when it was accepted."""
+    """In seconds of the node's uptime; None if it could be mined when it was accepted."""
 
 
 class Bounds(Protocol):
-    """Which frames the journal must be found to hold, kept outside of it. Both only ever grow."""
+    """Which frames the journal must contain, recorded outside of it. Both numbers only grow."""
 
     def journal_start(self) -> int:
-        """The first frame that must be there, if the journal has come that far."""
+        """The first frame that must exist, if the journal is that long."""
 
     def journal_end(self) -> int:
-        """The frame before which all must be there."""
+        """All frames before this one must exist."""
 
     def raise_journal_start(self, frame: int) -> None:
         """Nothing before `frame` is needed any more. On disk when this returns. Raises `StoreUnavailable`."""
@@ -96,7 +96,7 @@ class Bounds(Protocol):
 
 
 class Unbounded:
-    """For a journal that stands alone: it is taken as it is found."""
+    """For a journal without a watermark: it is accepted as it is found."""
 
     def journal_start(self) -> int:
         return MAX_UINT64
@@ -115,7 +115,7 @@ _UNBOUNDED: Final = Unbounded()
 
 
 class Journal:
-    """The journal, opened for appending. After a failed write it is closed and opened anew, never mended."""
+    """The journal, opened for appending. After a failed write it is closed and opened again, never repaired."""
 
     def __init__(self, directory: Path, bounds: Bounds, segment_bytes: int, max_segments: int) -> None:
         self._directory = directory
@@ -130,7 +130,7 @@ class Journal:
         self._order = 0
         self._failure: str | None = None
         self.up_s = 0
-        """How many seconds the node has been up in all, as far as it was noted here."""
+        """The node's uptime in seconds over all restarts, as last recorded here."""
         self._buffer: list[bytes] = []
         self._unsynced: dict[TxHash, None] = {}
         self._alive: dict[TxHash, int] = {}
@@ -140,7 +140,7 @@ class Journal:
         self._firsts: dict[int, int] = {}
         """The first frame of each segment."""
         self.recovered: list[JournalEntry] = []
-        """What was alive when the journal was opened, in the order in which it was first accepted."""
+        """The unsettled transactions when the journal was opened, in the order of acceptance."""
         self.recovered_drops: list[tuple[TxHash, DropReason]] = []
 
     @classmethod
@@ -164,18 +164,18 @@ class Journal:
         return journal
 
     def append_add(self, received_at: int, tx: Tx, record: bytes, waits_since: int | None = None) -> None:
-        """Note an accepted transaction; `record` is `encode_record(tx)`. It is on disk after the next `sync`."""
+        """Append an accepted transaction; `record` is `encode_record(tx)`. It is on disk after the next `sync`."""
         self._order += 1
         since = _NEVER if waits_since is None else waits_since
         self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
 
     def append_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
-        """Note that a transaction left the mempool unconfirmed. It is still to be settled."""
+        """Append that a transaction was dropped. It must still be settled."""
         self._buffer.append(_encode_drop(tx_hash, reason))
 
     def append_uptime(self, up_s: int) -> None:
-        """Note how long the node has been up in all."""
+        """Append the node's uptime."""
         self.up_s = up_s
         self._buffer.append(_encode_uptime(up_s))
 
@@ -205,7 +205,7 @@ class Journal:
         try:
             frame = self._write(_encode_uptime(self.up_s), ())
             found = os.pread(self._file, len(frame), self._offset - len(frame))
-            # Probes fill segments too, also of a node that nobody submits to.
+            # Probes fill segments, too, even on an idle node.
             self._retire()
         except (OSError, StoreUnavailable) as failure:
             raise self._failed(failure) from failure
@@ -213,7 +213,7 @@ class Journal:
             raise Corrupt(f"the journal at {self._directory} does not give back what was just written")
 
     def close(self) -> None:
-        """Let go of the files. What was not synced is lost; nobody was told of it."""
+        """Close the files. What was not synced is lost; it was never answered with 200."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -224,12 +224,12 @@ class Journal:
             raise JournalUnavailable(self._failure)
 
     def _failed(self, failure: OSError | StoreUnavailable) -> JournalUnavailable:
-        # Never tried again: after a failed sync the kernel forgets which pages it could not write.
+        # No retry: after a failed sync the kernel forgets which pages it could not write.
         self._failure = f"the journal at {self._directory} cannot be written: {failure}"
         return JournalUnavailable(self._failure)
 
     def _write(self, payload: bytes, added: Collection[TxHash]) -> bytes:
-        """Write one frame and sync it; `added` are the transactions in it that live. Returns the frame."""
+        """Write one frame and sync it; `added` are its unsettled transactions. Returns the frame."""
         frame = encode_frame(self._sequence, payload)
         if self._offset + len(frame) > self._capacity:
             frame = encode_frame(self._sequence, _encode_uptime(self.up_s) + payload)
@@ -238,13 +238,13 @@ class Journal:
         sync_file(self._file)
         self._offset += len(frame)
         self._sequence += 1
-        # Before anybody is answered: from here on the frame is missed if it is not found.
+        # Before any answer: from here on a missing frame is noticed.
         self._bounds.raise_journal_end(self._sequence)
         self._note_alive(added)
         return frame
 
     def _note_alive(self, added: Collection[TxHash]) -> None:
-        """These live in the current segment from now on, and no longer where they may have lived before."""
+        """These are in the current segment now, and no longer in an earlier one."""
         if not self._alive.keys().isdisjoint(added):
             for tx_hash in self._alive.keys() & added:
                 self._segments[self._alive[tx_hash]] -= 1
@@ -263,7 +263,7 @@ class Journal:
         self._firsts[number] = self._sequence
 
     def _retire(self) -> None:
-        """Remove the oldest segments that nothing lives in; make it so when they outgrow what lives."""
+        """Remove the oldest segments without unsettled transactions. If the journal is too large, move those first."""
         self._remove_dead()
         while len(self._segments) > self._max_segments and self._is_mostly_dead():
             self._rewrite(self._living_in(next(iter(self._segments))))
@@ -291,22 +291,22 @@ class Journal:
 
     def _remove(self, numbers: list[int], kept: int) -> None:
         """Remove the oldest segments; `kept` is the first after them."""
-        # Before the first goes: one that is missing although it starts here was not removed by us.
+        # Before the first removal: a segment that is missing after this bound was not removed by us.
         self._bounds.raise_journal_start(self._firsts[kept])
         for number in numbers:
             segment_path(self._directory, number).unlink()
-            # One by one, so that whatever survives a power loss is the newer part, without a hole: a DROP must not go
-            # before the ADD that it takes back.
+            # One by one, so that after a power loss the newer part remains, without a gap: a DROP must not be removed
+            # before its ADD.
             sync_directory(self._directory)
 
     def _rewrite(self, adds: list[bytes]) -> None:
-        """Write records again, so that they live in the newest segment."""
+        """Write records again, into the newest segment."""
         for start in range(0, len(adds), _FRAME_RECORDS):
             group = adds[start : start + _FRAME_RECORDS]
             self._write(b"".join(group), list(map(_hash_of, group)))
 
     def _recover(self) -> None:
-        """Replay all segments, write what lives into new ones, and remove the old ones."""
+        """Replay all segments, write the unsettled transactions into new ones, and remove the old ones."""
         numbers = list_segments(self._directory)
         adds: dict[TxHash, bytes] = {}
         drops: dict[TxHash, DropReason] = {}
@@ -316,7 +316,7 @@ class Journal:
                 self._replay(segment_path(self._directory, last.number), frame, adds, drops)
             self._sequence = last.next_sequence
         self._check_end(numbers)
-        # All is there that must be: from here on the directory is changed.
+        # Everything required is there: from here on the directory is changed.
         make_directory(self._directory)
         if last is not None and last.frames:
             self._write_again(segment_path(self._directory, last.number), last.frames[-1])
@@ -337,9 +337,10 @@ class Journal:
         self._remove(numbers, first)
 
     def _write_again(self, path: Path, frame: Frame) -> None:
-        """Put the last frame on disk, where a failed sync may have left it in memory alone.
+        """Write the last frame to disk again: after a failed sync it may be in memory only.
 
-        The next segment goes on behind it: without it, a power loss before the old ones are gone would leave a hole.
+        The next segment continues after it. Without this, a power loss before the old ones are removed would leave a
+        gap.
         """
         file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -349,7 +350,7 @@ class Journal:
             os.close(file)
 
     def _replay(self, path: Path, frame: Frame, adds: dict[TxHash, bytes], drops: dict[TxHash, DropReason]) -> None:
-        """Apply a frame's records to what lives and what was dropped so far."""
+        """Apply a frame's records to the unsettled and the dropped transactions so far."""
         for kind, record in _records(path, frame):
             if kind == _ADD:
                 tx_hash = _hash_of(record)

@@ -1,8 +1,8 @@
-"""What a running node has seen of its chain, so that it never takes another directory for its own.
+"""What a running node knows of its chain, so that it never mistakes another directory for its own.
 
-A data directory can vanish under a running node: a volume that is unmounted, a path that is removed. Whoever opens the
-chain anew then finds an empty directory, or an older copy, and cannot tell from the disk what was there before. This
-memory can: it belongs to the supervisor, so it outlives the core, and ends with the node.
+A data directory can vanish under a running node: a volume that is unmounted, a path that is removed. A core that
+reopens the chain then finds an empty directory, or an older copy, and cannot know from the disk what was there before.
+This memory does: it belongs to the supervisor, so it outlives the core, and ends with the node.
 """
 
 import mmap
@@ -14,7 +14,7 @@ from cairn.domain.types import BlockHash
 
 _SLOT = struct.Struct(">QQ32s")
 _NEWEST_AT = 0
-"""Which slot counts: 0 for none yet, else 1 or 2. The other is written first: a kill leaves one of the two."""
+"""The valid slot: 0 for none yet, else 1 or 2. The other one is written first, so a kill leaves a valid one."""
 _SLOTS_AT = 8
 
 
@@ -22,11 +22,11 @@ class SeenHead(msgspec.Struct, frozen=True):
     height: int
     hash: BlockHash
     reverts: int
-    """How often a dev chain had been reverted: only that ever makes a chain shorter."""
+    """How often the dev chain was reverted; only a revert makes a chain shorter."""
 
 
 class SeenChain:
-    """The newest head, in memory that a process shares with those that it forks."""
+    """The newest head, in memory that is shared with forked processes."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SLOTS_AT + 2 * _SLOT.size)
@@ -37,7 +37,7 @@ class SeenChain:
         self._memory[_NEWEST_AT] = slot
 
     def last(self) -> SeenHead | None:
-        """None before the chain was ever open: only then may one be started."""
+        """None before the chain was first opened; only then may a new chain be started."""
         slot = self._memory[_NEWEST_AT]
         if slot == 0:
             return None

@@ -1,6 +1,6 @@
-"""Removing old blocks, in small batches, while the chain goes on.
+"""Removes old blocks, in small batches, while the chain goes on.
 
-First the base is raised, and told to followers: from then on nobody asks for what is below it. Then the blocks are
+First the base is raised, and workers are told: from then on nobody reads what is below it. Then the blocks are
 removed one after the other, from the oldest. With a block go the versions of accounts that it replaced, not those that
 it made: these are the accounts' state until a later block replaces them. A version goes only if a newer one is found at
 or below the block: naming an account is no proof that a block replaced it (one without fees leaves its proposer alone).
@@ -21,7 +21,7 @@ from cairn.store.rocks import Batch, Database
 from cairn.store.snapshot import Pause
 
 SLICE_TXS = 128
-"""Transactions that are removed before others get their turn: about a millisecond."""
+"""Transactions that are removed between two pauses: about a millisecond of work."""
 SWEEP_KEYS = 4_096
 
 
@@ -34,7 +34,7 @@ def remove_blocks(database: Database, base: int, pause: Pause) -> None:
 
 
 def keep_only(database: Database, height: int, pause: Pause) -> None:
-    """Remove everything but one block and the state as of it, and the mark of the restore that this ends."""
+    """Remove everything but one block and the state after it, and the mark of the restore."""
     batch = Batch(database)
     for number, (key, _) in enumerate(database.scan(keys.ACCOUNTS)):
         if number % SWEEP_KEYS == 0:
@@ -74,7 +74,7 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
             _remove_replaced(database, batch, touched, height)
             touched = set()
             _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
-        # The last batch: while any trace is left the block can be read, and its removal taken up again.
+        # In the last batch: until then the block can be read, and its removal can be continued.
         _remove_bodies(batch, reader, height, hashes)
     batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height + 1))
     database.write(batch, sync=False)

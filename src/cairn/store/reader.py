@@ -1,4 +1,4 @@
-"""Reading the chain: the same questions for the node that writes it and for those that follow."""
+"""Reads the chain, in the core and in the workers alike."""
 
 from collections.abc import Iterator
 
@@ -19,14 +19,14 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class ChainReader:
-    """What is in the blocks from `base` to `visible`, and the accounts as the newest of them left them."""
+    """The blocks from `base` to `visible`, and the accounts after the newest of them."""
 
     def __init__(self, database: Database, visible: int, base: int = 0) -> None:
         self._database = database
         self.visible = visible
         """The newest height that this reader shows."""
         self.base = base
-        """The oldest: blocks below it were pruned, or never came here."""
+        """The oldest height: blocks below it were pruned, or were never here."""
 
     def head(self) -> Head:
         found = self.find_header(self.visible)
@@ -83,11 +83,11 @@ class ChainReader:
                 yield value[start : start + TX_RECORD_SIZE]
 
     def account(self, address: Address) -> Account:
-        """The account as block `visible` left it; an empty one if there is none."""
+        """The account after block `visible`; an empty one if there is none."""
         return self.account_at(address, self.visible)
 
     def account_at(self, address: Address, height: int) -> Account:
-        """The account as the block at `height` left it, which must not be below the base."""
+        """The account after the block at `height`, which must not be below the base."""
         version = self._find_version(address, height)
         return EMPTY_ACCOUNT if version is None else version.account
 
@@ -117,7 +117,7 @@ class ChainReader:
                     continue
             yield address, keys.decode_version(*entry)
             entry = cursor.next()
-            # Most accounts have few versions: a step is cheaper than a search, unless it leads nowhere new.
+            # Most accounts have few versions, so a step is mostly cheaper than a seek.
             if entry is not None and entry[0].startswith(address):
                 entry = cursor.seek(keys.after_versions(address))
 

@@ -1,9 +1,9 @@
-"""Restoring a snapshot: nothing of it is believed before it follows from the one hash that is trusted.
+"""Restores a snapshot. Nothing of it is trusted until it is verified against the one trusted hash.
 
-The trusted hash is that of the snapshot's block, so its header can be checked before anything is fetched. How many
-accounts there are is only claimed, and whether they are the true ones shows at the end: a lie must not fill the disk
-until then. So the claim is bounded by what the blocks up to that height can have made, and by the room on the disk; and
-from the claim follows how many parts there are and how long each is.
+The trusted hash is that of the snapshot's block, so its header can be checked before anything is fetched. The
+number of accounts is only claimed, and whether they are the right ones shows only at the end: until then, a false claim
+must not fill the disk. So the claim is limited by the number of accounts that the blocks up to that height can have
+made, and by the free disk space. The number and the sizes of the parts follow from the claim.
 
 The parts are checked against their digests as they come, so that a bad one can be fetched again; digests and accounts
 together against the header's state root at the end. Until then the accounts lie in the store as versions of a height
@@ -29,11 +29,11 @@ from cairn.store.rocks import Batch, Database
 from cairn.store.snapshot import Manifest, account_parts, decode_accounts, tx_parts
 
 ROOM_PER_ACCOUNT = 300
-"""Some 90 bytes in RocksDB's log, as many in a table, and again while tables are merged."""
+"""About 90 bytes in RocksDB's log, the same in a table, and again while tables are merged."""
 
 
 class Restore:
-    """A snapshot on its way into the store."""
+    """A snapshot that is being restored."""
 
     def __init__(self, database: Database, manifest: Manifest, trusted: BlockHash, genesis: Genesis) -> None:
         """Raises `InvalidSnapshot` unless the manifest is of the trusted block of this chain."""
@@ -71,7 +71,7 @@ class Restore:
 
     @property
     def room_bytes(self) -> int:
-        """How much of the disk its accounts may take, as long as they are moved about in it."""
+        """How much disk space its accounts may take, while tables are merged."""
         return self._manifest.account_count * ROOM_PER_ACCOUNT
 
     @property
@@ -124,7 +124,7 @@ class Restore:
             try:
                 tx = decode_record(record)
             except Corrupt as error:
-                # A peer made it, and not our disk.
+                # The peer is at fault, not our disk.
                 raise InvalidSnapshot(f"a transaction of the snapshot cannot be read: {error.detail}") from error
             try:
                 again = rebuild_tx(tx, self._rules.chain_id, self._rules.gas_price)
@@ -148,7 +148,7 @@ class Restore:
         self._write_versions(accounts)
 
     def _add_silent_versions(self) -> None:
-        """Accounts that a transaction names though they hold nothing: only their history knows them."""
+        """Empty accounts that a transaction names; they are needed for their history only."""
         self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
 
     def _write_versions(self, accounts: Iterable[tuple[Address, Account]]) -> None:
@@ -179,6 +179,6 @@ class Restore:
 
 
 def most_accounts(genesis: Genesis, height: int) -> int:
-    """How many accounts there can be at most: a transfer begins two (where it is free, its sender too), fees one."""
+    """The most accounts that there can be: a transfer makes up to two (its sender only if it is free), fees one."""
     transfers = genesis.block_gas_limit // TRANSFER_GAS
     return len(genesis.alloc) + height * (2 * transfers + 1)

@@ -1,4 +1,4 @@
-"""RocksDB behind a small port: how it is opened, tuned and read, and what its errors mean to us."""
+"""RocksDB behind a small interface: how it is opened, tuned and read, and what its errors mean."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -82,7 +82,7 @@ class RocksCursor:
             move(self._entries)
             if self._entries.valid():
                 return self._entries.key(), self._entries.value()
-            # An iterator that meets a damaged block is merely not valid: only its status tells that from the end.
+            # At a damaged block an iterator is not valid, as at the end: only its status shows the difference.
             self._entries.status()
         except Exception as error:
             raise _failure(self._path, error) from error
@@ -90,7 +90,7 @@ class RocksCursor:
 
 
 class Database:
-    """One opened RocksDB. After a failed write it refuses every further one: it must be opened anew."""
+    """One opened RocksDB. After a failed write it refuses every further one: it must be opened again."""
 
     def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
         self._path = path
@@ -121,7 +121,7 @@ class Database:
 
     @classmethod
     def open_read_only(cls, path: Path) -> "Database":
-        """What a lenient opening would recover, without changing a byte of it."""
+        """Open read-only, to see what a lenient opening would recover."""
         return cls(path, AccessType.read_only(error_if_log_file_exist=False), strict=False)
 
     @classmethod
@@ -146,7 +146,7 @@ class Database:
             # As in a cursor.
             entries.status()
         except Exception as error:
-            # Whoever keeps the error keeps this frame too, and RocksDB is not closed while it has an iterator.
+            # A stored exception keeps this frame alive, and RocksDB is not closed while it has an iterator.
             entries = None
             raise _failure(self._path, error) from error
         return None
@@ -192,8 +192,8 @@ class Database:
             raise _failure(self._path, error) from error
 
     def close(self) -> None:
-        """Write the memtables out, if the disk still takes writes, and let go of every file."""
-        # RocksDB's lock goes only with the last reference to it; one left behind would bar the next opening.
+        """Flush the memtables, if the disk still accepts writes, and close all files."""
+        # RocksDB releases its lock with the last reference; a forgotten one would block the next opening.
         self.handles.clear()
         for cursor in list(self._cursors):
             cursor.close()
@@ -247,7 +247,7 @@ def _family_options(name: str, cache: Cache) -> Options:
 
 
 def _failure(path: Path, error: Exception) -> StoreUnavailable | Fatal:
-    """What an error of RocksDB means: damage stops the node, a disk that refuses is tried again later."""
+    """What an error of RocksDB means: damage stops the node, a failing disk is tried again later."""
     text = str(error)
     if text.startswith("Corruption"):
         return Corrupt(f"the chain's store is damaged: {text}")

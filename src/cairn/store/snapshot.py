@@ -1,4 +1,4 @@
-"""Snapshots: the whole state as one block left it, in parts that another node can fetch, check and start from.
+"""State snapshots: the whole state after one block, in parts that another node can fetch, check and start from.
 
     DIR/snapshots/HEIGHT/manifest      what the parts are, and their SHA-256 digests
     DIR/snapshots/HEIGHT/000000 ...    the parts, about 1 MiB each:
@@ -37,7 +37,7 @@ CHUNK_BYTES = 1 << 20
 KEPT = 2
 """The newest ones that are kept: a node that fetches the last but one can finish."""
 SLICE = 64
-"""Accounts that are read and hashed before others get their turn: some tenths of a millisecond."""
+"""Accounts that are read and hashed between two pauses: some tenths of a millisecond of work."""
 
 MANIFEST_NAME = "manifest"
 
@@ -45,7 +45,7 @@ _ACCOUNT = Struct(">20s32sQ")
 ACCOUNT_SIZE = _ACCOUNT.size
 
 Pause = Callable[[], None]
-"""Called every now and then by long work, to let others run; it may raise to end the work."""
+"""Called regularly during long work, to pause; it may raise to end the work."""
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -133,20 +133,20 @@ class SnapshotDirectory:
         self._path = path
 
     def heights(self) -> list[int]:
-        """Of all that are complete, ascending."""
+        """The heights of all complete snapshots, ascending."""
         if not self._path.is_dir():
             return []
         return sorted(int(entry.name) for entry in self._path.iterdir() if entry.name.isdigit())
 
     def find_manifest(self, height: int) -> Manifest | None:
-        """None when the snapshot is not there, or not readable any more."""
+        """None if there is no such snapshot, or it cannot be read any more."""
         try:
             return decode_manifest((self._path / str(height) / MANIFEST_NAME).read_bytes())
         except (OSError, InvalidSnapshot):
             return None
 
     def find_chunk(self, height: int, index: int) -> bytes | None:
-        """A part, if it is there and still what it was: a damaged one would make peers distrust this node."""
+        """A part, if it exists and is undamaged: a damaged one would make peers reject this node."""
         manifest = self.find_manifest(height)
         if manifest is None or not 0 <= index < len(manifest.chunks):
             return None
@@ -188,7 +188,7 @@ class SnapshotDirectory:
 
     def _remove_old(self) -> None:
         for height in self.heights()[:-KEPT]:
-            # Renamed first: half of a snapshot must not look like one.
+            # Rename it first: a half-removed snapshot must not look like a complete one.
             draft = self._path / f"{height}.new"
             (self._path / str(height)).rename(draft)
             shutil.rmtree(draft)

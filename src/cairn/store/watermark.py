@@ -1,4 +1,4 @@
-"""How far the chain and the journal have come, outside of both: what the next opening must find.
+"""The watermark: how much of the chain and of the journal the next opening must find, recorded outside of both.
 
 RocksDB's own log cannot tell a torn tail, which a crash leaves and which was never acknowledged, from damage to blocks
 that were: both end the log early. This file can. It is advanced after a block's write is synced and before anybody
@@ -18,8 +18,8 @@ Pages 0 and 1 of a number are written in turn, by its lowest bit, so a write tha
 pages 2 and 3 hold the same again, so one that is damaged is still known. All of them are whole from the file's first
 moment on (it is made under another name): one that has no whole page is damaged, and so is a file of another size.
 
-The oldest height is told to followers before anything below it is removed, so it need not be synced, and the writer,
-whose own record is in RocksDB, tells it anew at every opening.
+Workers learn the oldest height before anything below it is removed. It need not be synced: the writer has its own
+record in RocksDB, and writes it here again at every opening.
 """
 
 import os
@@ -76,18 +76,18 @@ class Watermark:
         return self._read(_BLOCKS) - 1
 
     def oldest(self) -> int:
-        """The oldest height that is kept, as last told."""
+        """The oldest height that is kept, as last written."""
         return self._read(_OLDEST)
 
     def advance(self, height: int) -> None:
-        """Say that `height` is on disk. Raises `StoreUnavailable`."""
-        # First of all: followers read the number as soon as it is written, also in a file that was removed.
+        """Record that `height` is on disk. Raises `StoreUnavailable`."""
+        # Check first: workers read the number as soon as it is written, even in a file that was removed.
         self._try(check_linked)
         self._write(_BLOCKS, height + 1)
         self._sync()
 
     def tell_oldest(self, height: int) -> None:
-        """Tell followers that nothing below `height` is kept. Raises `StoreUnavailable`."""
+        """Record for workers that nothing below `height` is kept. Raises `StoreUnavailable`."""
         self._write(_OLDEST, height)
 
     # What the journal must be found to hold; see `journal.Bounds`.

@@ -1,1 +1,1 @@
-"""WS /events: who follows what, and what they are told."""
+"""WS /events: subscriptions, and the events that they get."""

@@ -1,4 +1,4 @@
-"""Asks the core how followed transactions stand that the store does not show: one may have been dropped long ago."""
+"""Asks the core for the status of followed transactions that the store does not show: one may have been dropped."""
 
 import asyncio
 from itertools import islice
@@ -11,7 +11,7 @@ from cairn.domain.errors import Unavailable
 from cairn.domain.types import TxHash
 
 AT_ONCE = 64
-"""Questions on their way at the same time: a client's thousand must not delay another's submission."""
+"""Unanswered questions at the same time: a thousand of one client must not delay another's submission."""
 RETRY_S = 0.5
 
 log = structlog.get_logger("cairn.events")
@@ -54,7 +54,7 @@ class FollowStatus:
         except Unavailable:
             self._open[tx_hash] = None
             return False
-        # A confirmed one needs nothing: it is told, or has been, with its block.
+        # A confirmed one needs nothing: its event comes with its block.
         if isinstance(standing, DroppedTx):
             self._hub.on_dropped(tx_hash, standing.reason)
         return True
@@ -67,5 +67,5 @@ class FollowStatus:
         if failure is not None:
             log.error("asking the core about followed transactions failed", exc_info=failure)
         elif self._open:
-            # Asked after the last look at the list.
+            # Added while the others were asked.
             self._start()

@@ -1,4 +1,4 @@
-"""Which sockets of a worker follow which transactions, within what each socket and all of them together may follow."""
+"""Which sockets of a worker follow which transactions, within the limits per socket and in all."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ MAX_FOLLOWED = 100_000
 
 
 class FollowedTxs:
-    """A transaction is followed until it ends. It counts against the limits until its end is written to the socket."""
+    """A transaction is followed until it is confirmed or dropped, and counts until that event is written."""
 
     def __init__(self, most_per_socket: int) -> None:
         self._most_per_socket = most_per_socket
@@ -32,7 +32,7 @@ class FollowedTxs:
 
     def add(self, subscriber: Subscriber, tx_hash: TxHash, has_ended: bool) -> None:
         """Raises `FollowLimit`."""
-        # What has ended takes no place, unless its like pile up behind a replay that has not come so far.
+        # Events that are due do not count, unless too many wait for a replay that has not reached them.
         if len(subscriber.due if has_ended else subscriber.followed) >= self._most_per_socket:
             raise FollowLimit(f"a socket follows at most {self._most_per_socket} transactions at once")
         if not self._shares.take(subscriber.client):
@@ -42,16 +42,16 @@ class FollowedTxs:
             self._followers.setdefault(tx_hash, set()).add(subscriber)
 
     def end(self, tx_hash: TxHash) -> Iterable[Subscriber]:
-        """The transaction has ended. Returns who followed it, and is to be told."""
+        """The transaction was confirmed or dropped. Returns its followers."""
         return self._followers.pop(tx_hash, ())
 
     def release(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
-        """It counts no more: the transaction's end is written to the socket, or nobody wants it any more."""
+        """Stop counting it: its event is written, or nobody follows it any more."""
         subscriber.followed.remove(tx_hash)
         self._shares.give_back(subscriber.client)
 
     def remove(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
-        """Whatever is due for the transaction is not written any more."""
+        """Discard events that are due for the transaction."""
         if tx_hash in subscriber.followed:
             self.release(subscriber, tx_hash)
             self._drop(subscriber, tx_hash)

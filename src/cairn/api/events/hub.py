@@ -1,7 +1,8 @@
 """The event hub of a worker: one cursor per socket over the committed blocks, so that live and replay are one path.
 
-Nothing is queued per client. A socket's place is the next height it needs; what a full socket misses it reads from the
-store once its client reads again. Frames are encoded once, and the same bytes go to every socket without waiting.
+Nothing is queued per client. A socket remembers the next height that it needs; what it misses while its buffer is full
+is read from the store once its client reads again. Frames are encoded once, and the same bytes go to every socket
+without waiting.
 """
 
 import asyncio
@@ -22,15 +23,15 @@ from cairn.domain.errors import BlockNotFound, Fatal, Unavailable
 from cairn.domain.types import BlockHash, DropReason, TxHash
 
 CHUNK_FRAMES = 64
-"""Events that one socket gets in one write, before it is another's turn."""
+"""Events that one socket gets in one write, before the next socket is served."""
 STEP_FRAMES = 256
-"""Events written in one turn of the event loop, some milliseconds of work: a long replay holds nobody up."""
+"""Events written in one turn of the event loop, some milliseconds of work, so that a long replay delays nobody."""
 CACHED_BLOCKS = 1_024
 RETRY_S = 1.0
 NOT_IN_A_BLOCK = -1
-"""Sorts a dropped transaction before every height: it is told at once, wherever the cursor is."""
+"""Sorts a dropped transaction before every height: its event is sent at once, wherever the cursor is."""
 CHAIN_REVERTED = 4205
-"""Closes a socket whose client must forget blocks. Of our own: no code of the protocol's would tell it so."""
+"""Close code after a revert. No standard code says that the client must forget blocks."""
 
 log = structlog.get_logger("cairn.events")
 
@@ -55,11 +56,11 @@ class BlockSource(Protocol):
         """Height and position of a confirmed transaction."""
 
     def fail(self, failure: Fatal) -> None:
-        """What was read cannot be what was written: the worker must end."""
+        """The store is damaged: the worker must end."""
 
 
 class BlockFrames:
-    """What sockets are told of the newest blocks, encoded once for all of them."""
+    """The newBlock frames of the newest blocks, encoded once for all sockets."""
 
     def __init__(self, source: BlockSource) -> None:
         self._source = source
@@ -79,14 +80,14 @@ class BlockFrames:
 
 
 class EventHub:
-    """Everything runs in callbacks of one event loop, and no callback waits: no event can slip in between."""
+    """Everything runs in callbacks of one event loop, and no callback awaits, so no event can come in between."""
 
     def __init__(self, source: BlockSource, settings: Settings) -> None:
         self._source = source
         self._followed = FollowedTxs(settings.ws_max_followed)
         self._subscribers: set[Subscriber] = set()
         self._height = -1
-        """What the sockets are told of; it follows `_committed` block by block."""
+        """The height that the sockets have been served up to; it follows `_committed` block by block."""
         self._committed = -1
         self._queue: deque[Subscriber] = deque()
         self._block_frames = BlockFrames(source)
@@ -98,18 +99,18 @@ class EventHub:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store can be read, which is when a socket can be served."""
+        """Whether the store can be read; only then can sockets be served."""
         return self._source.height >= 0
 
     def attach(
         self, connection: Connection, client: str = "", block_frame: Callable[[int], bytes] | None = None
     ) -> Subscriber:
-        """`client` shares what all sockets may follow with other clients.
+        """`client` is for the limit of followed transactions, which all clients share.
 
-        `block_frame` makes what the socket is told of a block from its height; without it, it is `newBlock`.
+        `block_frame` makes the frame for a block from its height; by default it is `newBlock`.
         """
         if not self._subscribers:
-            # Nobody was owed anything while nobody listened.
+            # Without sockets there was nothing to send.
             self._height = self._committed = max(self._committed, self._source.height)
         subscriber = Subscriber(connection, client, block_frame)
         self._subscribers.add(subscriber)
@@ -119,19 +120,19 @@ class EventHub:
     def detach(self, subscriber: Subscriber) -> None:
         self._subscribers.discard(subscriber)
         self._followed.remove_all(subscriber)
-        # It may still be in the queue: nothing must be read for it there.
+        # It may still be in the queue; then it must be skipped.
         subscriber.next_height = None
         subscriber.replies.clear()
 
     def reply(self, subscriber: Subscriber, frame: bytes) -> None:
-        """Answer a request; the answer precedes every event that the request brings about."""
+        """Answer a request, before any event that results from it."""
         subscriber.replies.append(frame)
         self._enqueue(subscriber)
 
     def subscribe_blocks(self, subscriber: Subscriber, from_height: int | None) -> int:
         """Start or move the cursor; without a height a running one stays where it is. Returns its height.
 
-        Raises `BlockNotFound` when the blocks from there on are not all kept.
+        Raises `BlockNotFound` if this node does not keep all blocks from there on.
         """
         if from_height is not None and from_height < self._source.base:
             raise BlockNotFound(
@@ -149,11 +150,11 @@ class EventHub:
         self._enqueue(subscriber)
 
     def follow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
-        """Tell the subscriber how the transaction ends, at once if it has. Raises `FollowLimit`."""
+        """Follow a transaction. If it is already confirmed, its event is sent at once. Raises `FollowLimit`."""
         if tx_hash in subscriber.followed:
             return
         location = self._source.find_location(tx_hash)
-        # The store may already show a block that the sockets are not told of yet: it then comes with its block.
+        # The store may already have a block that the sockets have not got yet: the event then comes with its block.
         has_ended = location is not None and location[0] <= self._height
         self._followed.add(subscriber, tx_hash, has_ended)
         if location is None:
@@ -162,14 +163,14 @@ class EventHub:
             self._settle(subscriber, *location, tx_hash, encode_confirmed(tx_hash, location[0]))
 
     def unfollow(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
-        """Whatever is due for the transaction is not written any more."""
+        """Stop following it; events that are due are discarded."""
         self._followed.remove(subscriber, tx_hash)
 
     def is_followed(self, tx_hash: TxHash) -> bool:
         return tx_hash in self._followed
 
     def on_unsure(self, listener: Callable[[TxHash], None]) -> None:
-        """`listener` is told of every followed transaction that the store does not show: only the core knows it."""
+        """`listener` is called for every followed transaction that the store does not have; only the core knows it."""
         self._ask = listener
 
     # The core's side.
@@ -186,15 +187,15 @@ class EventHub:
                 self._settle(subscriber, NOT_IN_A_BLOCK, 0, tx_hash, frame)
 
     def on_phase(self, phase: Phase, reason: str) -> None:
-        """After an absence of the core, ask again: it may have dropped transactions that nobody was told of."""
+        """After a restart of the core, ask again: transactions may have been dropped meanwhile."""
         if phase == "ready":
             for tx_hash in self._followed:
                 self._ask(tx_hash)
 
     def on_reverted(self, height: int) -> None:
-        """Close every socket: each may have been told of what is void now, and only its client knows what of it.
+        """Close every socket of /events: its client may have got blocks that are void now.
 
-        A JSON-RPC one stays: wallets and libraries expect to be told of other blocks at heights that they know.
+        Sockets of JSON-RPC stay open: wallets and libraries expect new blocks at known heights.
         """
         self._height = self._committed = height
         self._block_frames.clear()
@@ -208,7 +209,7 @@ class EventHub:
         self._source.fail(failure)
 
     def close_all(self, code: int, reason: str = "the node is stopping") -> None:
-        """Close every socket, and let no new one in."""
+        """Close every socket, and accept no new ones."""
         self.is_closing = True
         for subscriber in self._subscribers:
             subscriber.connection.close(code, reason)
@@ -220,7 +221,7 @@ class EventHub:
         self._enqueue(subscriber)
 
     def _enqueue(self, subscriber: Subscriber) -> None:
-        # A full socket needs no place: it comes back here when it resumes.
+        # A full socket is not queued: it comes back here when it resumes.
         if not subscriber.is_queued and not subscriber.connection.paused:
             subscriber.is_queued = True
             self._queue.append(subscriber)
@@ -238,11 +239,11 @@ class EventHub:
                 self._announce(self._height + 1)
             self._serve_queue()
         except Fatal as failure:
-            # No step follows: from a damaged store nothing more is told.
+            # No further step: nothing more is sent from a damaged store.
             self.fail(failure)
             return
         except Unavailable as unavailable:
-            # Nothing is lost: every cursor still stands before what could not be read.
+            # Nothing is lost: every cursor is still before what could not be read.
             log.warning("the store cannot be read, events wait", reason=unavailable.detail)
             asyncio.get_running_loop().call_later(RETRY_S, self._step)
             return
@@ -251,7 +252,7 @@ class EventHub:
             self._schedule_step()
 
     def _pass_gap(self) -> None:
-        """Go on at the oldest block there is, when all that the sockets were told of is gone."""
+        """Continue at the oldest block, if all blocks up to the sockets' height are gone."""
         base = self._source.base
         if self._height + 1 < base:
             self._height = base - 1
@@ -259,11 +260,11 @@ class EventHub:
                 self._enqueue(subscriber)
 
     def _announce(self, height: int) -> None:
-        """Write the new block to every socket that has all before it; put the others in the queue."""
+        """Write the new block to every socket that has all earlier ones; queue the others."""
         if not self._subscribers:
             self._height = self._committed
             return
-        # Read first, change afterwards: a failed read must leave everything as it was.
+        # Read first, change afterwards: a failed read must change nothing.
         frame = self._block_frames.get(height)
         ended = self._followed.find_in(self._source.tx_hashes(height)) if self._followed else []
         self._height = height
@@ -274,7 +275,7 @@ class EventHub:
         for subscriber in self._subscribers:
             if subscriber.next_height != height or subscriber.connection.paused:
                 continue
-            # A frame of its own needs another read, which may fail: that must not leave this loop half done.
+            # A custom frame needs another read, which may fail: it must not interrupt this loop.
             if subscriber.due or subscriber.replies or subscriber.block_frame is not None:
                 self._enqueue(subscriber)
             else:
@@ -302,9 +303,9 @@ class EventHub:
                 self._enqueue(subscriber)
 
     def _collect(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
-        """Append what the socket is owed next, at most a chunk. Returns whether there is more.
+        """Append the next events of the socket, at most a chunk. Returns whether there are more.
 
-        A block's newBlock comes before the ends of its transactions: those wait until the cursor has passed it.
+        The newBlock of a block comes before the txConfirmed of its transactions: those wait for the cursor.
         """
         due = subscriber.due
         for _ in range(CHUNK_FRAMES):
@@ -317,7 +318,7 @@ class EventHub:
                 if frames:
                     # These are written first.
                     return True
-                # It was promised every block from there on, so it must not be given later ones as if nothing were lost.
+                # It must get every block from its height on, so it must not continue with later ones.
                 subscriber.next_height = None
                 subscriber.connection.close(
                     CloseCode.TRY_AGAIN_LATER, f"block {height} is not kept: the oldest is {self._source.base}"

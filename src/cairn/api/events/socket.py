@@ -1,4 +1,4 @@
-"""WS /events: who may connect, and what becomes of each message."""
+"""WS /events: accepts connections, and handles each message."""
 
 import asyncio
 from itertools import count
@@ -82,7 +82,7 @@ class EventsEndpoint:
             self._hub.detach(subscriber)
 
     def _admit(self, scope: Scope, connection: EventsProtocol) -> list[Subscription]:
-        """The subscriptions on the URL. Raises the reason against this client."""
+        """The subscriptions in the URL. Raises the refusal of this client."""
         if connection.refusal is not None:
             raise connection.refusal
         check_page(scope, self._origins)
@@ -97,7 +97,7 @@ class EventsEndpoint:
 
     async def _listen(self, subscriber: Subscriber, connection: EventsProtocol, receive: Receive) -> None:
         for handled in count(1):
-            # Answers pile up in the buffer of a client that does not read: it gets no more until it does.
+            # A client that does not read gets no more answers until it does.
             await connection.writable.wait()
             message = await receive()
             if message["type"] == "websocket.disconnect":
@@ -130,7 +130,7 @@ class EventsEndpoint:
         self._hub.reply(subscriber, encode_frame(error_message(refused, request_id)))
 
     def _perform(self, subscriber: Subscriber, command: Command) -> None:
-        """Do as asked and say so; the answer is written before any event that follows from it."""
+        """Carry out a command and answer it, before any event that results from it."""
         hub = self._hub
         answer: ServerMessage
         match command:
@@ -150,7 +150,7 @@ class EventsEndpoint:
 
 
 def check_page(scope: Scope, origins: OriginList, for_wallets: bool = False) -> None:
-    """A browser names the page that connects, and asks nobody before it does: CORS does not apply to a socket."""
+    """Check the origin here: browsers do not apply CORS to WebSockets."""
     origin = find_origin(scope["headers"])
     if origin is not None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")

@@ -1,4 +1,4 @@
-"""One client of the event hub: its socket, its place in the chain, and the transactions that it follows."""
+"""One client of the event hub: its socket, its next height, and the transactions that it follows."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -21,7 +21,7 @@ class Connection(Protocol):
 
 
 class Subscriber:
-    """One socket's place in the chain, and the transactions it waits for."""
+    """One socket's next height, and the transactions that it follows."""
 
     __slots__ = ("block_frame", "client", "connection", "due", "followed", "is_queued", "next_height", "replies")
 
@@ -29,13 +29,13 @@ class Subscriber:
         self.connection = connection
         self.client = client
         self.block_frame = block_frame
-        """How a block is told on this socket, for one that speaks another language than the events' own."""
+        """Makes the frame for a block on this socket, if it is not `newBlock`."""
         self.next_height: int | None = None
-        """The next height whose newBlock is due; None when it has not subscribed to blocks."""
+        """The next height whose newBlock is due; None without a subscription to blocks."""
         self.followed: set[TxHash] = set()
-        """Followed transactions whose end has not been written to the socket: this bounds `due` as well."""
+        """Followed transactions whose event is not written yet; this limits `due`, too."""
         self.due: list[tuple[int, int, TxHash, bytes]] = []
-        """A heap of (height, position, hash, frame): ends of followed transactions that wait for their turn."""
+        """A heap of (height, position, hash, frame): events of followed transactions that are due."""
         self.replies: list[bytes] = []
         self.is_queued = False
 

@@ -88,12 +88,12 @@ class StateMethods:
 
 
 def without_data(refused: RpcError) -> RpcError:
-    """For these two methods web3.py takes data for what a contract said when it reverted."""
+    """An error without data: for these two methods web3.py would read it as a contract's revert."""
     return RpcError(refused.code, refused.message)
 
 
 def check_storage_key(value: object) -> None:
-    """A quantity, or up to 32 bytes, as geth takes it; nothing is stored under any. Raises `RpcError`."""
+    """A quantity, or up to 32 bytes, as in geth. Raises `RpcError`."""
     if not isinstance(value, str):
         raise InvalidParams("invalid argument 1: expected a storage key in a string")
     key = _KEY.fullmatch(value)

@@ -29,7 +29,7 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 
 TURN_ITEMS = 200
-"""Transactions of a block that are written out before other requests get their turn."""
+"""Transactions of a block that are written out before other requests are served."""
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
 
@@ -81,10 +81,10 @@ class ReadingMethods:
         return block_object(block_hash, header, hashes)
 
     async def _next_txs(self) -> tuple[list[Tx], int]:
-        """Those that the next block could take, in its order, and the time by the chain's clock."""
+        """The transactions that the next block can include, in mining order, and the time by the chain's clock."""
         status = await self._chain.gateway.status()
         page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
-        # What waits for a nonce comes after them.
+        # Queued ones come after them.
         return [pending.tx for pending in page.items[: page.ready]], status.now
 
     async def _transactions(self, height: int) -> list[Json]:
@@ -96,7 +96,7 @@ class ReadingMethods:
 
     async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
-        # All are read before anybody else gets a turn: the block may be pruned meanwhile.
+        # Read all before other requests are served: the block may be pruned meanwhile.
         async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
             yield position, decode_record(record)
 

@@ -1,4 +1,4 @@
-"""Which block a call means, and the chain as of it."""
+"""The block that a call names, and the chain at it."""
 
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
@@ -14,11 +14,11 @@ class RpcChain:
 
     @property
     def info(self) -> ChainInfo:
-        """Raises `Unavailable` until the core has told."""
+        """Raises `Unavailable` until the core has announced it."""
         return self.view.get_info()
 
     async def find_height(self, block: BlockName) -> int | None:
-        """The height that is meant; None for a block that is not there, or not kept any more."""
+        """The named height; None for a block that does not exist, or is no longer kept."""
         if block.hash is not None:
             found = self.view.find_height(block.hash)
             if found is None:
@@ -29,14 +29,14 @@ class RpcChain:
             self.view.get_info()
             return self.view.base
         if block.height is None:
-            # Every block is final, so that latest, safe and finalized are one; pending is the state it starts from.
+            # Every block is final, so latest, safe and finalized are the same; pending starts from its state.
             return await self.view.reach_head()
         if block.height > self.view.height:
             await self.view.reach_head()
         return block.height if self.view.base <= block.height <= self.view.height else None
 
     async def state_height(self, block: BlockName) -> int:
-        """The height whose state is meant. Raises `RpcError` or `BlockNotFound`."""
+        """The height whose state is asked for. Raises `RpcError` or `BlockNotFound`."""
         height = await self.find_height(block)
         if height is not None:
             return height
@@ -55,7 +55,7 @@ class RpcChain:
         return None if isinstance(found, DroppedTx) else found
 
     async def locate(self, tx_hash: TxHash) -> PendingTx | DroppedTx | tuple[int, int] | None:
-        """Where a transaction stands; height and position of a confirmed one."""
+        """The status of a transaction; height and position of a confirmed one."""
         self.view.get_info()
         location = self.view.find_location(tx_hash)
         if location is not None:

@@ -20,7 +20,7 @@ from cairn.domain.types import (
 )
 
 OF_OTHER_TYPES = {"maxFeePerBlobGas": 3, "blobVersionedHashes": 3, "blobs": 3, "authorizationList": 4}
-"""Fields that only types of transactions have that there are none of here, with the type that they stand for."""
+"""Fields of transaction types that are not supported here, with that type."""
 PRICES = ("gasPrice", "maxFeePerGas", "maxPriorityFeePerGas")
 KNOWN = {
     "from", "to", "value", "gas", "nonce", "chainId", "type", "data", "input", "accessList", *PRICES, *OF_OTHER_TYPES,
@@ -76,7 +76,7 @@ def _refuse_data(fields: dict[str, object]) -> None:
 
 
 def type_to_sign(given: object) -> int:
-    """The type of what is to be signed and sent, as geth chooses it where it is not named. Raises `RpcError`."""
+    """The type of the transaction to sign; if it is not given, chosen as in geth. Raises `RpcError`."""
     if not isinstance(given, dict):
         raise InvalidParams("transaction: expected an object")
     for name, meant in OF_OTHER_TYPES.items():
@@ -95,7 +95,7 @@ def type_to_sign(given: object) -> int:
 
 
 def _parse_type(named: object) -> int:
-    """web3.py gives it as a number, and only it."""
+    """web3.py gives the type as a plain number."""
     if isinstance(named, int) and not isinstance(named, bool) and 0 <= named <= MAX_UINT64:
         return named
     return parse_quantity(named, "type")
@@ -133,7 +133,7 @@ async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
         message = f"insufficient funds for transfer: have {balance}, want {call.value}"
         raise refusal(message, InsufficientFunds.code)
     left = balance - call.value
-    # Without a price geth looks at the value alone, and so do wallets that ask before they know one.
+    # Without a price only the value is checked, as in geth: wallets ask before they know a price.
     price = call.gas_price
     if call.max_fee is not None:
         price = effective_price(call.max_fee, call.max_tip or 0, chain.info.gas_price)

@@ -1,4 +1,4 @@
-"""What anvil, hardhat and ganache let a developer do, under the names that their tools call. On dev chains only."""
+"""The development methods of anvil, hardhat and ganache, under the names that their tools use. On dev chains only."""
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
@@ -13,11 +13,11 @@ from cairn.domain.types import MAX_UINT256, BlockHash, Header
 MOST_MINED = 10_000
 """Blocks that one request makes, in several calls of the core."""
 MINED_AT_ONCE = 50
-"""In one call of the core, which may take some milliseconds for each."""
+"""Blocks in one call of the core, which may take some milliseconds for each."""
 
 MOST_INTERVAL_S = 86_400
 _MINED = "0x0"
-"""What the others answer to `evm_mine`, whatever happened."""
+"""What other tools always answer to `evm_mine`."""
 
 
 class DevMethods:

@@ -25,9 +25,9 @@ from cairn.domain.errors import Fatal, NodeError
 
 MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
-"""Of a batch, as in geth: what is asked for beyond it is refused instead of being held in memory."""
+"""The most bytes in the answers of a batch, as in geth; further calls are refused."""
 AT_ONCE = 8
-"""Calls of a batch that run together, so that submissions share a sync; others get their turn after them."""
+"""Calls of a batch that run together, so that submissions share a sync, before other requests are served."""
 
 Params = Sequence[Any]
 """The arguments of a call, by position."""
@@ -62,7 +62,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Dispatcher:
-    """The methods by name. Nothing that a client sends makes it raise."""
+    """Calls the methods by name. It never raises, whatever a client sends."""
 
     def __init__(self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None]) -> None:
         self._methods = methods
@@ -94,7 +94,7 @@ class Dispatcher:
                 refusal = RpcError(RESPONSE_TOO_LARGE, "response too large")
                 answers += [_encode(_failure(id_of(call), refusal)) for call in together if expects_answer(call)]
                 continue
-            # Each begins before the next: what a client submits keeps its order.
+            # Each begins before the next, so that submissions keep their order.
             found = await asyncio.gather(*(self._answer_one(call, may_ask) for call in together))
             answers += [answer for answer in found if answer is not None]
         return b"[" + b",".join(answers) + b"]" if answers else None
@@ -145,7 +145,7 @@ def handler_of(method: Method) -> Handler:
 
 
 def parse_request(content: object) -> Request:
-    """Raises `RpcError` for what is no call of JSON-RPC 2.0."""
+    """Raises `RpcError` if it is not a JSON-RPC 2.0 call."""
     if not isinstance(content, dict) or content.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'invalid request: expected an object with "jsonrpc": "2.0"')
     request_id = content.get("id", UNSET)
@@ -160,14 +160,14 @@ def parse_request(content: object) -> Request:
 
 
 def expects_answer(content: Any) -> bool:
-    """Whatever is no notification does, also what cannot be understood."""
+    """Whether it gets an answer: everything but a notification does, also a malformed call."""
     return (
         not (isinstance(content, dict) and content.get("jsonrpc") == "2.0" and "method" in content) or "id" in content
     )
 
 
 def id_of(content: object) -> RequestId:
-    """The id to answer under; null when there is none that can be given back."""
+    """The id for the answer; null if the call has no valid one."""
     found = content.get("id") if isinstance(content, dict) else None
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 

@@ -1,4 +1,4 @@
-"""Failures as JSON-RPC has them: geth's codes and geth's wording, which wallets and libraries look for in the text."""
+"""Errors of JSON-RPC: geth's codes and wording, for which wallets and libraries search the text."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 SERVER_ERROR = -32000
-"""geth's code for everything that a method itself refuses."""
+"""geth's code for refusals by a method."""
 RESOURCE_UNAVAILABLE = -32002
 RESPONSE_TOO_LARGE = -32003
 LIMIT_EXCEEDED = -32005
@@ -39,7 +39,7 @@ class RpcError(Exception):
 
 
 def refusal(message: str, code: str) -> RpcError:
-    """`code` is the one that REST gives the same refusal."""
+    """`code` is the error code of the same refusal on REST."""
     return RpcError(SERVER_ERROR, message, {"code": code})
 
 
@@ -70,7 +70,7 @@ WORDING: dict[type[NodeError], str] = {
 
 
 def rpc_error_of(error: NodeError) -> RpcError:
-    """The refusal as geth words it; `data` carries the code that REST gives the same refusal."""
+    """The refusal in geth's words; `data` has the error code of REST."""
     data = {"code": error.code}
     wording = WORDING.get(type(error))
     if wording is not None:
@@ -83,5 +83,5 @@ def rpc_error_of(error: NodeError) -> RpcError:
         return RpcError(RESOURCE_UNAVAILABLE, f"resource unavailable: {error.detail}", data)
     if isinstance(error, errors.Rejected):
         return RpcError(SERVER_ERROR, error.detail, data)
-    # What went wrong inside is for the log, not for the client.
+    # The reason belongs in the log, not in the answer.
     return RpcError(INTERNAL_ERROR, "internal error: see the node's log")

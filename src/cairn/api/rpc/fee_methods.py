@@ -13,10 +13,10 @@ from cairn.domain.codec import decode_record
 
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
-"""Fewer, because every transaction of each is looked at. The answer says where it starts, so it may be shorter."""
+"""Fewer, because every transaction is read. The answer has its first block, so it may be shorter."""
 MAX_PERCENTILES = 100
 TURN_ITEMS = 200
-"""Headers that are read before other requests get their turn."""
+"""Headers that are read before other requests are served."""
 
 
 class FeeMethods:
@@ -63,7 +63,7 @@ class FeeMethods:
         return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
 
     def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
-        """The tip at each percentile of the block's gas, which every transfer uses the same amount of."""
+        """The tip at each percentile of the block's gas; every transfer uses the same gas."""
         base_fee = self._chain.info.gas_price
         tips = sorted(decode_record(record).gas_price - base_fee for record in self._chain.view.tx_records(height))
         last = len(tips) - 1

@@ -12,16 +12,16 @@ from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import FilterChanges, FilterKind
 
 MAX_BLOCKS = 10_000
-"""Hashes in one answer; a client that comes back after more gets the newest."""
+"""The most hashes in one answer; after more, a client gets the newest."""
 TURN_ITEMS = 200
-"""Headers that are read before other requests get their turn."""
+"""Headers that are read before other requests are served."""
 
 asking_client: ContextVar[str] = ContextVar("asking_client", default="")
-"""Who makes the call, for the methods that keep something for their client: `access.client_of` its address."""
+"""The client of the current call (`access.client_of`), for methods that store something for it."""
 
 
 class FilterMethods:
-    """The core keeps the filters: a client's next request may come to another worker."""
+    """The core stores the filters, because a client's next request may reach another worker."""
 
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
@@ -72,7 +72,7 @@ class FilterMethods:
     async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
         view, hashes = self._chain.view, []
         async for height in in_turns(heights, TURN_ITEMS):
-            # Others had their turn: these may be of another chain by now, and the oldest may have been removed.
+            # Other requests were served: the chain may have been reverted, and the oldest blocks removed.
             if view.reverts != reverts:
                 raise reverted_meanwhile()
             if height >= view.base:
@@ -110,7 +110,7 @@ def filter_not_found() -> RpcError:
 def last_named(wanted: object) -> int | None:
     """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
 
-    Which logs it asks for is all the same where there are none.
+    The rest of the filter does not matter, since there are no logs.
     """
     if not isinstance(wanted, dict):
         raise InvalidParams("invalid argument 0: expected a filter object")

@@ -60,5 +60,5 @@ def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
 
 
 async def need_socket(params: Params) -> object:
-    """What a call over HTTP gets; a socket has these of its own."""
+    """The answer over HTTP; a socket has its own methods for these."""
     raise RpcError(METHOD_NOT_FOUND, "notifications not supported")

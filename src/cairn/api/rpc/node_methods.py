@@ -1,4 +1,4 @@
-"""What the node says of itself: `net_` and `web3_`, the chain id, and that it is never behind itself."""
+"""Information about the node: `net_` and `web3_`, the chain id, `eth_syncing`."""
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain

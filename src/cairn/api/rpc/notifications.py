@@ -1,4 +1,4 @@
-"""What a subscription is told, as frames: encoded once where that is possible, the same for every socket."""
+"""The frames of subscriptions, encoded once for all sockets where possible."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def notification(subscription: str, result: bytes) -> bytes:
 
 
 class HeadTexts:
-    """The JSON of the newest headers, which many sockets are told of at about the same time."""
+    """The JSON of the newest headers, which many sockets get at about the same time."""
 
     def __init__(self, view: ChainView) -> None:
         self._view = view
@@ -46,7 +46,7 @@ class HeadTexts:
 
 
 class ArrivedTxs:
-    """Transactions that came into the mempool together."""
+    """Transactions that arrived in the mempool together."""
 
     def __init__(self, txs: Sequence[Tx], chain_id: int) -> None:
         self._txs = txs
@@ -59,6 +59,6 @@ class ArrivedTxs:
         return b"".join(notification(subscription, text) for text in self._objects)
 
     def hash_frames(self, subscription: str) -> bytes:
-        # All frames of one subscription are alike but for the hash: a thousand cost as little as a join.
+        # The frames of one subscription differ only in the hash, so a thousand cost one join.
         before, after = notification(subscription, b'"%b"' % _NO_HASH).split(_NO_HASH)
         return b"".join(b"%b0x%b%b" % (before, tx.hash.hex().encode(), after) for tx in self._txs)

@@ -68,13 +68,13 @@ def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
     if tx.kind == DYNAMIC_FEE:
         shown |= {"maxFeePerGas": quantity(tx.max_fee), "maxPriorityFeePerGas": quantity(tx.max_tip)}
         if place is None:
-            # As geth has it: what is paid is known of what is in a block.
+            # As in geth: the price that is paid is known once it is in a block.
             shown["gasPrice"] = shown["maxFeePerGas"]
     return shown
 
 
 def receipt_object(tx: Tx, place: BlockPlace) -> Json:
-    """An included transaction has succeeded: no other one is ever in a block."""
+    """The receipt. Every transaction in a block has succeeded."""
     return {
         "transactionHash": data(tx.hash),
         "transactionIndex": quantity(place.position),
@@ -151,7 +151,7 @@ def block_object(block_hash: BlockHash, header: Header, transactions: list[Any])
 def pending_block_object(
     block_hash: BlockHash, head: Header, tx_root: bytes, transactions: list[Any], now: int
 ) -> Json:
-    """The block that could come next, if it were made `now`: what only mining decides is null."""
+    """The pending block, as if it were made `now`: fields that only a real block has are null."""
     undecided = Header(
         height=head.height + 1,
         previous_hash=block_hash,

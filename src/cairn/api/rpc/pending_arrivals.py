@@ -1,4 +1,4 @@
-"""New pending transactions, for the sockets of a worker that want them: the core tells only while somebody does."""
+"""New pending transactions, for the sockets of a worker that subscribe; the core announces them only then."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from cairn.core.gateway import CoreGateway
 from cairn.domain.types import Tx
 
 AT_ONCE = 128
-"""Transactions that a socket gets in one write: it is looked at before the next whether it is full."""
+"""Transactions that a socket gets in one write, before it is checked whether its buffer is full."""
 MAX_PLACES = 256
 """Subscriptions of all the sockets of a worker, shared by its clients: each costs a frame for every transaction."""
 
@@ -28,7 +28,7 @@ class ArrivalFeed:
         view.on_arrivals(self._arrived)
 
     def reserve(self, subscription: str, client: str) -> bool:
-        """Take a place, before the subscription begins and until it is released; False when the client finds none."""
+        """Reserve a place for a subscription, until it is released. False if there is none for the client."""
         if not self._shares.take(client):
             return False
         self._places[subscription] = client
@@ -57,7 +57,7 @@ class ArrivalFeed:
         for start in range(0, len(txs), AT_ONCE):
             arrived = ArrivedTxs(txs[start : start + AT_ONCE], chain_id)
             for listener in self._listeners:
-                # Each by itself: with many sockets, requests are served in between.
+                # One callback for each, so that with many sockets requests are served in between.
                 loop.call_soon(self._tell, listener, arrived)
 
     def _tell(self, listener: Listener, arrived: ArrivedTxs) -> None:

@@ -12,7 +12,7 @@ from cairn.domain.types import LEGACY, Tx, TxHash
 
 NO_UNCLES_ITEM = encode_list(b"")
 UNKNOWN = "0x"
-"""What geth answers for what is not there; for a block only if it was named by its number."""
+"""geth's answer for something unknown; for a block only if it was named by its number."""
 
 
 class RawMethods:

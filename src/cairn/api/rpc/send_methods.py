@@ -1,4 +1,4 @@
-"""Transactions in: the same way, mempool and promise as POST /tx. The hash is answered once it is on disk."""
+"""Submissions: the same path, mempool and promise as POST /tx. The answer comes once the transaction is on disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,10 +22,10 @@ NOT_FOR_TRANSFERS = {
     "data": f"transactions with data are not supported: {NO_CONTRACTS}",
     "accessList": f"access lists are not supported: {NO_CONTRACTS}",
 }
-"""What is refused for one of its fields, though the bytes are a transaction of Ethereum's."""
+"""Refusals of valid Ethereum transactions that this chain does not support, by field."""
 DEFAULT_WAIT_MS = 20_000
 MAX_WAIT_MS = 60_000
-"""How long a receipt is waited for, as in geth: unless asked otherwise, and at most."""
+"""How long to wait for a receipt, as in geth: by default, and at most."""
 NOT_IN_TIME = 4
 """EIP-7966: it is in the mempool, and not in a block in time."""
 NOT_POSSIBLE = 5
@@ -38,7 +38,7 @@ async def _never() -> bool:
 
 
 is_caller_gone: ContextVar[Callable[[], Awaitable[bool]]] = ContextVar("is_caller_gone", default=_never)
-"""Asks whether nobody is there any more to take the answer to this call."""
+"""Whether the client of this call has disconnected."""
 
 
 class SendingMethods:
@@ -79,18 +79,18 @@ class SendingMethods:
         raise RpcError(NOT_POSSIBLE, f"{ADDED} but was dropped from it: {why}", data(tx_hash))
 
     async def _await_end(self, tx_hash: TxHash, wait_s: float) -> PendingTx | DroppedTx | tuple[int, int] | None:
-        """Where it stands once it is not pending any more, or the time is over, or nobody waits, or the node stops."""
+        """Its status once it is not pending any more, the time is over, the client has gone, or the node stops."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
-            # Watched before the look, so that nothing can happen in between.
+            # Watch first, then look: nothing can be missed in between.
             with self._chain.view.watching(tx_hash) as ended:
                 found = await self._chain.locate(tx_hash)
                 if not isinstance(found, PendingTx):
                     return found
                 await wait_until(ended, deadline - loop.time(), is_caller_gone.get())
                 if self._chain.view.phase == "draining":
-                    # The core stops too, and may not answer any more.
+                    # The core is stopping, too, and may not answer any more.
                     return self._chain.view.find_location(tx_hash)
                 if not ended.done():
                     return found
@@ -115,14 +115,14 @@ class SendingMethods:
 
 
 def _hash_of(admission: Admission) -> str:
-    """Raises `RpcError` for one that is here already: that is where a client of geth looks for it."""
+    """Raises `RpcError` for a transaction that is already known, as clients of geth expect."""
     if admission.confirmed or admission.known:
         raise RpcError(SERVER_ERROR, "already known", {"txHash": data(admission.tx_hash)})
     return data(admission.tx_hash)
 
 
 def receipt_wait_ms(limit_ms: object) -> int:
-    """geth takes plain numbers, and 0 as if it were left out; others send a quantity."""
+    """Plain numbers as in geth, where 0 means the default; also quantities."""
     asked = 0 if limit_ms is None else parse_number(limit_ms, "timeout")
     return min(asked, MAX_WAIT_MS) or DEFAULT_WAIT_MS
 

@@ -80,7 +80,7 @@ class SigningMethods:
 
 
 def message_digest(message: bytes) -> bytes:
-    """EIP-191, version E: so that a message can never be a transaction."""
+    """EIP-191, version E. Because of its prefix, a message is never a transaction."""
     return keccak256(b"\x19Ethereum Signed Message:\n%d" % len(message) + message)
 
 
@@ -98,7 +98,7 @@ def typed_data_digest(value: object) -> bytes:
     except InvalidParams:
         raise
     except Exception as invalid:
-        # The library raises whatever comes up; all of it means that the data is not in shape.
+        # The library raises all kinds of exceptions; each means that the data is malformed.
         raise InvalidParams(f"typed data: {str(invalid)[:200]}") from None
 
 

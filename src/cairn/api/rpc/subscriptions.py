@@ -1,4 +1,4 @@
-"""The subscriptions of one socket: `newHeads`, `newPendingTransactions`, and those that never have anything to tell."""
+"""The subscriptions of one socket: `newHeads`, `newPendingTransactions`, and two that never send anything."""
 
 import secrets
 
@@ -11,17 +11,17 @@ from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.values import parse_flag, quantity
 
 MAX_SUBSCRIPTIONS = 64
-"""On one socket."""
+"""Subscriptions on one socket."""
 MAX_PENDING = 4
-"""Subscriptions to pending transactions on one socket: a few sockets shall not take all the places of a worker."""
+"""Subscriptions to pending transactions on one socket, so that a few sockets cannot use up a worker's limit."""
 SILENT = frozenset({"logs", "syncing"})
-"""Nothing here logs or falls behind; libraries may subscribe all the same."""
+"""There are no logs and no syncing, but libraries may subscribe."""
 
 
 class Subscriptions:
     """Blocks come from the hub's cursor: in order, none skipped, and a slow client reads them from the store.
 
-    Pending transactions are news, not a record: what arrives while the socket is full is not told on it.
+    Pending transactions are not stored: what arrives while the socket's buffer is full is left out.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Subscriptions:
         self._arrivals = arrivals
         self._subscriber = hub.attach(connection, client, self._head_frames)
         self._new: dict[str, tuple[str, bool]] = {}
-        """Kind and detail of those whose ids the client has not been told yet."""
+        """Kind and detail of subscriptions whose ids are not written to the socket yet."""
         self._heads: set[str] = set()
-        """All are at the socket's one cursor: one that joins later begins where the others are."""
+        """They share the socket's cursor: a later subscription begins where the others are."""
         self._pending: dict[str, bool] = {}
-        """Whether each is told of whole transactions."""
+        """Whether each gets whole transactions."""
         self._silent: set[str] = set()
 
     def methods(self) -> dict[str, Handler]:
@@ -59,7 +59,7 @@ class Subscriptions:
         return subscription
 
     def _reserve_pending(self, subscription: str) -> None:
-        """At once, not when it begins: others may be asking meanwhile. Raises `RpcError`."""
+        """Reserve the place now, not when it begins: others may ask meanwhile. Raises `RpcError`."""
         unbegun = sum(kind == "newPendingTransactions" for kind, _ in self._new.values())
         if unbegun + len(self._pending) >= MAX_PENDING:
             raise RpcError(LIMIT_EXCEEDED, f"limit exceeded: a socket follows pending transactions {MAX_PENDING} times")
@@ -67,7 +67,7 @@ class Subscriptions:
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many subscriptions to pending transactions")
 
     def begin(self) -> None:
-        """Start those whose ids have been written to the socket: no event may come before its subscription's id."""
+        """Start the subscriptions whose ids are written: no event may come before its subscription's id."""
         new, self._new = self._new, {}
         for subscription, (kind, is_full) in new.items():
             if kind == "newHeads":

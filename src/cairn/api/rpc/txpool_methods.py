@@ -17,7 +17,7 @@ MAX_SHOWN = 5_000
 """Transactions in one answer, the first to be mined: a full mempool would take some fifty megabytes."""
 
 TURN_ITEMS = 100
-"""Transactions that are written out before other requests get their turn."""
+"""Transactions that are written out before other requests are served."""
 
 Shown = dict[str, Any]
 
@@ -50,7 +50,7 @@ class TxpoolMethods:
     async def inspect(self) -> Shown:
         return await self._sorted(
             await self._pending(None),
-            # As geth shows it, whose price of type 2 is the cap.
+            # As in geth, which shows the cap as the price of type 2.
             lambda tx: f"{checksum_address(tx.to)}: {tx.value} wei + {tx.gas} gas × {tx.fee_cap} wei",
         )
 

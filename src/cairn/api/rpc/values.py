@@ -21,7 +21,7 @@ TAGS = frozenset({"latest", "earliest", "pending", "safe", "finalized"})
 
 
 class BlockName(msgspec.Struct, frozen=True):
-    """Which block is meant; exactly one of the three is there."""
+    """The named block; exactly one of the three is set."""
 
     tag: str | None = None
     height: int | None = None

@@ -70,7 +70,7 @@ class RpcSocketEndpoint:
             subscriptions.close()
 
     def _admit(self, scope: Scope, connection: EventsProtocol) -> None:
-        """Raises the reason against this client."""
+        """Raises the refusal of this client."""
         if connection.refusal is not None:
             raise connection.refusal
         check_page(scope, self._origins, for_wallets=True)
@@ -84,7 +84,7 @@ class RpcSocketEndpoint:
     ) -> None:
         dispatcher = Dispatcher({**self._methods, **subscriptions.methods()}, self._view.fail)
         for handled in count(1):
-            # Answers pile up in the buffer of a client that does not read: it gets no more until it does.
+            # A client that does not read gets no more answers until it does.
             await connection.writable.wait()
             message = await receive()
             if message["type"] == "websocket.disconnect":

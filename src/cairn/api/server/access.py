@@ -1,4 +1,4 @@
-"""Who may ask: host names (against DNS rebinding), origins of web pages, and how often one client may."""
+"""Access rules: host names (against DNS rebinding), origins of web pages, and the rate limit of a client."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,11 +11,11 @@ from cairn.config import Settings
 MAX_REMEMBERED = 1_000
 MAX_BUCKETS = 10_000
 IPV6_CLIENT_BITS = 64
-"""A client that has an IPv6 address has a whole network of them."""
+"""A client with an IPv6 address has a whole network of addresses, so the network is limited."""
 
 
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
-"""Of the origins of browser extensions, among them wallets."""
+"""Schemes of the origins of browser extensions, such as wallets."""
 
 
 HOST_PATTERN = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]*)?")
@@ -25,8 +25,8 @@ HOST_PATTERN = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]
 class HostList:
     """The names that a request may give this node.
 
-    A page that rebinds its own name to a loopback address makes a browser send that name: so names are listed. An
-    address cannot be rebound, so every address is taken.
+    A page that rebinds its own name to a loopback address makes a browser send that name, so names must be listed. An
+    address cannot be rebound, so every address is allowed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -38,7 +38,7 @@ class HostList:
         """`headers` are all of the request's, names in lower case. Raises `MalformedRequest` or `ForbiddenHost`."""
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1:
-            # Whoever stands in between may have gone by another one of them.
+            # A proxy may have used another one of them.
             raise MalformedRequest("the Host header is given more than once")
         if not hosts:
             if http_version == "1.1":
@@ -80,7 +80,7 @@ class OriginList:
         such an origin on.
         """
         lowered, named = origin.lower(), host.lower()
-        # Compared whole, as a browser sends it: taken apart it may be anything, or fail.
+        # Compared as a whole: parsing it may fail, or give something unexpected.
         if named and lowered in (f"http://{named}", f"https://{named}"):
             return False
         if self.takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
@@ -89,7 +89,7 @@ class OriginList:
 
 
 def find_origin(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The page that asks; `headers` are all of the request's, names in lower case. Raises `MalformedRequest`."""
+    """The origin of the page; `headers` are all of the request's, names in lower case. Raises `MalformedRequest`."""
     origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
     if len(origins) > 1:
         raise MalformedRequest("the Origin header is given more than once")
@@ -144,7 +144,7 @@ class RateLimiter:
         return min(self._burst, tokens + (now - at) * self._rate)
 
     def _forget_rested(self, now: float) -> None:
-        """Drop the buckets that are full again; when none is, all: that errs on the side of the clients."""
+        """Remove the buckets that are full again; if none is, remove all, in favour of the clients."""
         self._buckets = {
             key: (tokens, at)
             for key, (tokens, at) in self._buckets.items()
@@ -155,7 +155,7 @@ class RateLimiter:
 
 
 class CallCounter:
-    """Counts each call of a client as a request of its own: no batch and no socket is a way around the limit."""
+    """Counts each call as a request, so that batches and sockets are no way around the limit."""
 
     def __init__(self, limiter: RateLimiter, client: str, already_counted: int = 0) -> None:
         """`already_counted`: an HTTP request was counted for its first call."""
@@ -172,7 +172,7 @@ class CallCounter:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def client_of(client: str) -> str:
-    """Whom an address stands for: everything that is limited per client is counted by this."""
+    """The client that an address belongs to; all limits per client are counted by it."""
     try:
         address = _address_of(client)
     except ValueError:

@@ -21,7 +21,7 @@ class AnswerCache:
         return answer
 
     def keep(self, key: bytes, answer: bytes) -> None:
-        # One huge block must not push out everything else.
+        # One huge block must not displace everything else.
         if len(answer) > self._max_bytes // 4 or key in self._answers:
             return
         self._answers[key] = answer

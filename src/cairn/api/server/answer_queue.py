@@ -1,7 +1,7 @@
 """The requests of one connection that are answered without the application, and the order of their answers.
 
-A request for a route of the fast path is taken when its head is plain (see `PlainHeads`). Answers leave in the order
-of the requests: those in front that are ready are written together.
+A request for a route of the fast path is served here if its head is plain (see `PlainHeads`). Answers are written in
+the order of the requests; those in front that are ready are written together.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from cairn.api.server.fast_path import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, FastPath
 from cairn.core.gateway import Admission
 
 MAX_ANSWERS_DUE = 64
-"""Requests that one client may have in flight here; more are read once some are answered."""
+"""The most unanswered requests of a connection; more are read once some are answered."""
 
 POST_TX = b"POST /tx "
 GET_TX = b"GET /tx/0x"
@@ -40,10 +40,10 @@ class AnswerQueue:
         self.due: deque[asyncio.Future[Admission] | bytes] = deque()
 
     def take(self, data: bytes) -> tuple[int, int]:
-        """Take what can be answered here, from the start of `data`.
+        """Serve what can be answered here, from the start of `data`.
 
-        Returns how many bytes that was, and what became of the last request: `FULL_LANE` or `INCOMPLETE` for one that
-        was not taken.
+        Returns how many bytes that was, and why it stopped: `FULL_LANE` or `INCOMPLETE` for a request that was not
+        served.
         """
         at = taken = 0
         size, due = len(data), self.due
@@ -91,11 +91,11 @@ class AnswerQueue:
 
     @staticmethod
     def _cut_off(data: bytes, at: int) -> int:
-        """The head is not all there; one that is long already cannot become a plain one."""
+        """The head is not complete; one that is already too long cannot be a plain one."""
         return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
 
     def _may_ask(self, client: str) -> bool:
-        # One who asked too often is refused by the full lane, which also counts every request that it gets.
+        # A client over its rate limit is refused by the full lane, which also counts its requests.
         return self._limiter.has_left(client)
 
     def flush(self, _: object = None) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 
 
 class Shares:
-    """A client may hold no more places than are left: one alone has half at most, and others always find some."""
+    """A client may hold at most as many places as are free, so a single one gets half, and others always find some."""
 
     def __init__(self, places: int) -> None:
         self._left = places

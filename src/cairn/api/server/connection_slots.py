@@ -1,8 +1,8 @@
-"""The connections that a worker holds, and what a new one gets: a place, room for a probe, or nothing.
+"""The connections of a worker, and what a new one gets: a place, a place for probes only, or nothing.
 
-Each client has so many, and all clients together. When all places are taken, connections on which nothing is being
-asked make room, those of the client that has most of them first: who only holds connections takes none from others. And
-there is always room for a probe: it is asked most when much else fails.
+The number of places is limited per client and in all. When all places are taken, idle connections are closed, those of
+the client with the most connections first, so that idle clients do not keep others out. Probes are always answered, on
+extra places.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from cairn.api.server.access import client_of, is_loopback
 from cairn.config import Settings
 
 PROBE_ROOM = 64
-"""Connections beyond all places, on which only probes are answered, once each; the oldest makes room for a new one."""
+"""Extra connections, which answer one probe each; the oldest is closed for a new one."""
 FREED_AT_ONCE = 1 / 32
-"""Of all places, when some must be freed: looking for idle ones takes time, and a flood would ask for it each time."""
+"""The share of all places that is freed at once: looking for idle ones takes time, and a flood would cause it often."""
 
 
 class Guest(Protocol):
-    """A connection that can be asked to leave."""
+    """A connection that can be closed to make room."""
 
     @property
     def is_idle(self) -> bool:
@@ -28,7 +28,7 @@ class Guest(Protocol):
 
 
 class Place:
-    """What a connection holds from its beginning to its end; `give_up` may be called more than once."""
+    """The place of a connection; `give_up` may be called more than once."""
 
     __slots__ = ("_give_up", "guest")
 
@@ -49,13 +49,13 @@ class Occupancy:
         self._most = -(-settings.max_connections // workers)
         self._most_per_client = -(-settings.max_connections_per_client // workers)
         self._places: dict[str, dict[Place, None]] = {}
-        """By client, each one's in the order in which they came."""
+        """By client, each one's in the order of arrival."""
         self._taken = 0
         self._room: dict[Place, None] = {}
         self._searched_at = float("-inf")
 
     def take(self, client: str, guest: Guest, now: float) -> Place | None:
-        """A place for the connection; None when there is only `room` for a probe."""
+        """A place for the connection; None if there is only `room` for a probe."""
         key = client_of(client)
         held = self._places.get(key, {})
         if self._most_per_client and len(held) >= self._most_per_client and not is_loopback(client):
@@ -68,7 +68,7 @@ class Occupancy:
         return place
 
     def room(self, guest: Guest) -> Place:
-        """Room for a probe; the oldest of those that have been given one leaves when there is none."""
+        """A place for a probe; if there is none, the oldest such connection is closed."""
         if len(self._room) >= PROBE_ROOM:
             oldest = next(iter(self._room))
             assert oldest.guest is not None
@@ -87,9 +87,9 @@ class Occupancy:
                 del self._places[key]
 
     def _free_some(self, now: float) -> bool:
-        """Ask idle connections to leave. Returns whether there is a place now."""
+        """Close idle connections. Returns whether there is a place now."""
         if self._searched_at == now:
-            # The clock stands still for about a second, and it found none just now.
+            # The clock advances about once a second, and there was none just now.
             return False
         wanted = max(1, int(self._most * FREED_AT_ONCE))
         for held in sorted(self._places.values(), key=len, reverse=True):

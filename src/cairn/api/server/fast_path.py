@@ -1,4 +1,4 @@
-"""What all connections of a worker share: the parts behind the fast lane, ready-made answers, and the clock."""
+"""What all connections of a worker share: the fast path, ready-made answers, and the clock."""
 
 import asyncio
 from binascii import Error as HexError
@@ -48,10 +48,10 @@ class Held(Protocol):
     transport: asyncio.Transport
 
     def finish(self) -> None:
-        """The worker stops: finish what is being answered, and end."""
+        """The worker stops: finish the current answers, then end."""
 
 
-# Each asks for something that only the full lane does.
+# Each needs something that only the full lane does.
 UNUSUAL = frozenset({b"origin", b"expect", b"upgrade", b"transfer-encoding", b"content-encoding", b"if-none-match"})
 
 
@@ -59,8 +59,8 @@ class PlainHeads:
     """Request heads that are known to be plain, so that the next one of the same bytes needs no parsing.
 
     A client sends the same head again and again; only the path or the length changes. Each distinct head is parsed
-    once, by the same parser that serves everything else, and judged; the fast path takes a request only on a good
-    verdict over exactly these bytes. So the two ways can never read the same bytes differently.
+    once, by the same parser as every other request, and checked. The fast path serves a request only if exactly these
+    bytes were found plain, so the two paths can never read the same bytes differently.
     """
 
     def __init__(self, hosts: HostList) -> None:
@@ -79,10 +79,10 @@ class PlainHeads:
         return (self._learn(self._gets, b"GET /tx", rest) if length is None else length) == 0
 
     def _learn(self, known: dict[bytes, int], start: bytes, rest: bytes) -> int:
-        # Right behind the path, or it is not the path that was looked at.
+        # It must follow the path directly; otherwise the path is another one.
         if len(rest) > MAX_PLAIN_HEAD_BYTES or not rest.startswith(REQUEST_LINE_END):
             return NOT_PLAIN
-        # Whoever sends ever new heads must not fill the memory; the others are soon learned again.
+        # A client that sends ever new heads must not fill the memory; common heads are soon learned again.
         if len(known) >= MAX_HEADS:
             known.clear()
         verdict = known[rest] = self._judge(start, rest)
@@ -161,7 +161,7 @@ class FastPath:
         self.refresh(0.0)
 
     def refresh(self, time: float) -> None:
-        # While this worker stands still, its clients' time does too: it has yet to read what they sent meanwhile.
+        # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
         self.now += min(time - self._refreshed_at, 2 * self.sweep_interval_s)
         self._refreshed_at = time
         self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
@@ -190,7 +190,7 @@ class FastPath:
         status, headers, body = encode_problem(error)
         return self.response(status, [*headers, (b"cache-control", b"no-store"), *extra], body)
 
-    # What the fast lane serves.
+    # What the fast path serves.
 
     def submit(self, body: bytes) -> "asyncio.Future[Admission] | bytes | None":
         """The result to wait for, or the whole response; None when the full lane must fill something in."""

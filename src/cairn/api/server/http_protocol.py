@@ -24,13 +24,13 @@ from cairn.domain.errors import NodeError
 
 FEED_BYTES = 16 * 1024
 LINGER_S = 2.0
-"""How long a refused client is listened to, so that it can read why."""
+"""How long a refused client's bytes are still read, so that it gets the answer."""
 HALF_CLOSED_S = 5.0
-"""How long a client that sends nothing more is answered, and one that must make room may take its last answer."""
+"""How long a client that has closed its side is answered, and one that must make room may read its last answer."""
 
 
 class HoldingFlow(FlowControl):
-    """Keeps what was read too early. Reading then stays paused until its turn has come, whoever would resume it."""
+    """Holds bytes that were read too early. Reading stays paused until they are processed."""
 
     held = b""
     is_held = False
@@ -57,17 +57,17 @@ class HttpProtocol(HttpToolsProtocol):
         self._lane = lane
         self._request = RequestParser(self, lane)
         self._served: RequestResponseCycle | None = None
-        """What the full lane answers now; uvicorn's `cycle` is the newest, which may wait behind it."""
+        """The request that the full lane answers now; uvicorn's `cycle` is the newest, which may wait for it."""
         self._place: Place | None = None
         self._is_silent = True
         """Nothing has come on it yet."""
         self._is_closing = False
-        """It ends with the answers that are due."""
+        """The connection ends after the unanswered requests."""
         self._is_refused = False
         """What the client still sends is discarded."""
         self._heard_at = lane.now
         self._ends_at: float | None = None
-        """When the connection is cut, whatever goes on."""
+        """When the connection is cut in any case."""
 
     # The connection.
 
@@ -94,7 +94,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._flow.held = b""
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends nothing more. It may still wait for answers, or be gone: that looks the same from here."""
+        """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
         is_owed = self._answers.due or self._is_serving()
         if not self.transport.can_write_eof() or self._request.in_body or not is_owed:
             return False
@@ -130,14 +130,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def leave(self) -> None:
         self.transport.close()
-        # Its place is another's already, and it may never take the rest of its last answer.
+        # Its place is given to another connection, and it may never read the rest of its last answer.
         self._ends_at = self._lane.now + HALF_CLOSED_S
 
     def sweep(self) -> None:
-        """Called about once a second: end what takes too long."""
+        """Called about once a second: end connections that take too long."""
         now, lane = self._lane.now, self._lane
         if self._ends_at is None and self.transport.is_closing():
-            # It ends once the client has taken what was written, which may be never.
+            # It ends once the client has read what was written, which may be never.
             self._ends_at = now + lane.idle_timeout_s
         if self._ends_at is not None:
             if now > self._ends_at:
@@ -162,7 +162,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _time_out(self) -> None:
         if self._request.in_body and self.cycle.response_started:
-            # It was refused before its body had come, and the rest never did.
+            # It was refused before its body had arrived, and the rest never came.
             self.transport.close()
         else:
             self._refuse(RequestTimeout(f"the request did not arrive within {self._lane.header_timeout_s:g} s"))
@@ -170,7 +170,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, error: NodeError) -> None:
         """Answer in the application's place, and close: what follows on this connection cannot be understood."""
         if self._answers.due:
-            # Those are owed, this one is not.
+            # Those must be answered first; this one is refused.
             self._is_closing = True
             self._request.since = None
             self._flow.hold(b"")
@@ -180,7 +180,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._request.in_body:
             if self.cycle.response_started:
-                # It was answered before its body had come: a second answer would pass for that to the next request.
+                # Answered before its body had arrived; the client would match a second answer with its next request.
                 self._end_answered()
                 return
             # The application is still waiting for the rest of the body.
@@ -188,7 +188,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         elif self._is_serving():
-            # Requests before this one are still being answered: those are owed, this one is not.
+            # Earlier requests are still being answered; only this one is refused.
             self.cycle.keep_alive = False
             self._flow.pause_reading()
             return
@@ -197,9 +197,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._linger()
 
     def _end_with_those_before(self) -> None:
-        """Several are owed an answer, and the last of them ends the connection."""
+        """Several requests are unanswered; the connection ends after the last."""
         if self._request.in_body:
-            # It waits for its turn, and shall not have it.
+            # It waits for its turn, and must not be served.
             self.pipeline.popleft()
             self._request.in_body = False
         last = self.pipeline[0][0] if self.pipeline else self._served
@@ -218,7 +218,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _linger(self) -> None:
-        """End our side, and discard what the client still sends: unread, it would turn the answer into a reset."""
+        """Close our side, and discard what the client still sends: unread bytes would reset the connection."""
         self._is_refused = True
         self._ends_at = self._lane.now + LINGER_S
         self._flow.held = b""
@@ -260,12 +260,12 @@ class HttpProtocol(HttpToolsProtocol):
             return b""
         self._flow.hold(rest)
         if not self._answers.due:
-            # Others get their turn, and the answers leave, before the next ones are made.
+            # Serve other connections, and write the answers, before the next ones are made.
             asyncio.get_running_loop().call_soon(self._continue)
         return b""
 
     def _answers_written(self) -> None:
-        """Go on with what had to wait for the answers of the fast path."""
+        """Continue with what waited for the answers of the fast path."""
         self._heard_at = self._lane.now
         if self._answers.due:
             return
@@ -275,7 +275,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._continue()
 
     def _continue(self) -> None:
-        """Go on with what was held, once nothing stands before it; a client that does not read gets no more."""
+        """Continue with held bytes once nothing is before them, unless the client does not read its answers."""
         flow = self._flow
         if self._answers.due or self.pipeline or flow.write_paused or self.transport.is_closing():
             return
@@ -311,7 +311,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._served = self.cycle
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, but without a timer for each request: the sweep sees to idle connections."""
+        """As in uvicorn, but without a timer for each request: the periodic sweep closes idle connections."""
         self._heard_at = self._lane.now
         if self.transport.is_closing():
             return
@@ -330,13 +330,13 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(MalformedRequest("this node connects to nobody else"))
             return b""
         if not asks_for_websocket(version, self.headers):
-            # Once more without it: the parser reads no body behind an upgrade, and would take it for a request.
+            # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
             kept = [header for header in self.headers if header[0] != b"upgrade"]
             return head._replace(headers=kept).encode() + rest
         if self._request.serves_probes_only:
             self._refuse(too_many_connections())
         elif self._is_serving() or self._flow.write_paused:
-            # The answers before come first, and the client has to take them.
+            # Earlier answers must be written first, and the client has to read them.
             self._flow.hold(head.encode() + rest)
         else:
             self._become_websocket(head, rest)

@@ -1,4 +1,4 @@
-"""Around every request: who may ask, what every answer carries, and failures as problems."""
+"""Around every request: access rules, headers of every answer, and errors as problems."""
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -53,7 +53,7 @@ class Edge:
         try:
             try:
                 self.hosts.check(scope["headers"], scope["http_version"])
-                # Before the count: also whoever asks too often may read that.
+                # Before the rate limit, so that its refusal has these headers, too.
                 answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
             finally:
                 self._count(scope)
@@ -61,9 +61,9 @@ class Edge:
                 await answer.send_whole(204, _preflight_headers(headers), b"")
                 return
             if scope["path"].endswith("\n"):
-                # The router's patterns would overlook it.
+                # The router's patterns would not notice it.
                 raise PathNotFound("there is no such path; see /docs")
-            # Starlette's routes then raise their refusals instead of sending a text of their own.
+            # With this, Starlette's routes raise errors instead of sending their own text.
             scope["app"] = self._app
             await self._app(scope, receive, answer)
         except ClientDisconnect:
@@ -78,7 +78,7 @@ class Edge:
             await answer.send_problem(Internal(str(failure)))
 
     def _count(self, scope: Scope) -> None:
-        """Whatever becomes of the request, also if it is refused."""
+        """Count the request against the rate limit, even if it is refused for another reason."""
         client = scope["client"]
         if client is None or scope["path"] in PROBE_PATHS or not self.limiter.limits(client[0]):
             return
@@ -86,7 +86,7 @@ class Edge:
             raise RateLimited("this address asks too often; slow down")
 
     def _cross_origin_headers(self, origin: str | None, headers: dict[bytes, bytes], path: str) -> list[Header]:
-        """Who else may read the answer. It depends on who asks, so that also caches must tell the askers apart."""
+        """The CORS headers. They depend on the origin, so caches must keep answers per origin."""
         exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
         if self._origins.takes_all:
             return [(b"access-control-allow-origin", b"*"), exposed]
@@ -131,7 +131,7 @@ class Edge:
 
 
 class _Answer:
-    """The `send` of one request: adds what every answer carries, and knows whether it has begun."""
+    """The `send` of one request: adds the common headers, and knows whether the answer has begun."""
 
     def __init__(self, send: Send, extra: list[Header]) -> None:
         self._send = send
@@ -154,13 +154,13 @@ class _Answer:
         await self({"type": "http.response.body", "body": body})
 
     async def send_problem(self, error: NodeError) -> None:
-        # Once the answer has begun, the only honest end is a broken connection: the server sees to that.
+        # Once the answer has begun, an error can only break the connection, which the server does.
         if not self._has_begun:
             await self.send_whole(*encode_problem(error))
 
 
 def _refusal(refused: HTTPException, method: str) -> NodeError:
-    """What the router itself refuses: a path that is not there, or a method that the path does not take."""
+    """Errors of the router: an unknown path, or a method that the path does not accept."""
     allowed = (refused.headers or {}).get("Allow")
     if allowed is None:
         return PathNotFound("there is no such path; see /docs")

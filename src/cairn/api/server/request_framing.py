@@ -1,7 +1,7 @@
-"""What a request's head says about the bytes behind it: how long its body is, and whether another protocol follows.
+"""What a request's head says about the bytes after it: the length of the body, and an upgrade.
 
-Whoever stands before this node reads the same heads. Where two readers could take the bytes behind one differently, a
-body could pass for a request: so what is unclear is refused.
+A proxy in front of the node reads the same heads. If the two could disagree on where a body ends, a part of a body
+could be read as a request (smuggling). So everything ambiguous is refused.
 """
 
 from collections.abc import Iterable
@@ -29,9 +29,9 @@ class RequestHead(NamedTuple):
 
 
 def check_framing(version: str, headers: Iterable[Header]) -> None:
-    """`headers` have names in lower case. Raises `MalformedRequest` for a body whose end others may see elsewhere.
+    """`headers` have names in lower case. Raises `MalformedRequest` for a body whose end is ambiguous.
 
-    The parser has refused two lengths, and a length beside an encoding.
+    The parser has already refused two lengths, and a length together with an encoding.
     """
     if version not in VERSIONS:
         raise MalformedRequest(f"this node speaks HTTP/1.1, not HTTP/{version}")
@@ -41,12 +41,12 @@ def check_framing(version: str, headers: Iterable[Header]) -> None:
 
 
 def check_target(url: bytes) -> None:
-    """Raises `MalformedRequest` for a fragment: a client keeps that to itself, and some servers end the path at it."""
+    """Raises `MalformedRequest` for a fragment: clients never send one, and some servers end the path at it."""
     if b"#" in url:
         raise MalformedRequest("the request's target has a #")
 
 
 def asks_for_websocket(version: str, headers: Iterable[Header]) -> bool:
-    """Whether the upgrade is to WebSocket and to nothing else; any other is not taken up, as HTTP allows."""
+    """Whether the upgrade is to WebSocket only; any other is ignored, as HTTP allows."""
     asked = [token.strip().lower() for name, value in headers if name == b"upgrade" for token in value.split(b",")]
     return version == "1.1" and asked == WEBSOCKET

@@ -1,7 +1,7 @@
-"""Reads requests before uvicorn sees them: how long a head may be, how a body is framed, what trails it.
+"""Checks requests before uvicorn sees them: the size of the head, the framing of the body, the trailers.
 
-The parser's callbacks come here first. What is in order goes on to uvicorn's callbacks of the same names; what is not
-stops the parser, and the connection refuses the request.
+The parser's callbacks come here first. Valid requests are passed to uvicorn's callbacks of the same names. An
+invalid one stops the parser, and the connection refuses it.
 """
 
 import httptools
@@ -14,9 +14,9 @@ from cairn.api.server.request_framing import check_framing, check_target
 from cairn.domain.errors import NodeError
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of the request line's target and all headers, with what trails a body in chunks."""
+"""Limit for the request target and all headers, with the trailers of a chunked body."""
 MAX_EMPTY_BYTES = 64
-"""Of empty lines before a request: some clients send one behind a body, and HTTP says to pass over it."""
+"""Limit for empty lines before a request: some clients send one after a body, and HTTP says to ignore it."""
 LINE_OVERHEAD = len(": \r\n")
 
 
@@ -28,25 +28,25 @@ class RequestParser:
         self._lane = lane
         self.serves_probes_only = False
         self.since: float | None = None
-        """When the request began that is being received, also on the fast path."""
+        """When the current request began, also on the fast path."""
         self.in_head = self.in_body = False
         self._asks_for_upgrade = False
         self._head_bytes = 0
-        """Of the lines of the head, and of the trailers, that are complete."""
+        """Bytes of the complete lines of head and trailers."""
         self.unsaid_bytes = 0
-        """Of pieces of which the parser has told nothing yet: a line that has not ended."""
+        """Bytes of a line that is not complete yet."""
         self._objection: NodeError | None = None
         """Why a callback stopped the parser."""
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, behind an upgrade: the parser reads nothing more there."""
+        """Start a new parser after an upgrade: the old one reads nothing more."""
         self._connection.parser = httptools.HttpRequestParser(self)
         # As uvicorn sets it: what follows a request that ends the connection is not parsed.
         self._connection.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def feed(self, data: bytes) -> None:
-        """Raises the reason for a refusal; or `HttpParserUpgrade`, with where a head ends that asks for an upgrade."""
+        """Raises the refusal; or `HttpParserUpgrade` with the end of a head that asks for an upgrade."""
         self.unsaid_bytes += len(data)
         try:
             self._connection.parser.feed_data(data)
@@ -59,7 +59,7 @@ class RequestParser:
             raise MalformedRequest("there are empty lines where a request should be")
 
     def _is_next_awaited(self) -> bool:
-        """Whether what comes is parsed: behind a request that ends the connection it is not."""
+        """Whether bytes are parsed: after a request that ends the connection they are not."""
         cycle = self._connection.cycle
         # uvicorn declares it as always there; it is not before the first request.
         return not bool(cycle) or cycle.keep_alive
@@ -89,7 +89,7 @@ class RequestParser:
             self._connection.on_header(name, value)
         elif self._head_bytes > MAX_HEAD_BYTES:
             self._object(_head_too_large())
-        # What trails the body is for nobody here, and must not pass for a header.
+        # Trailers are not used, and must not be read as headers.
 
     def on_headers_complete(self) -> None:
         connection = self._connection
@@ -102,7 +102,7 @@ class RequestParser:
             self._object(unclear)
         if self.serves_probes_only and connection.url.partition(b"?")[0].decode("latin-1") not in PROBE_PATHS:
             self._object(too_many_connections())
-        # The connection decides about an upgrade once the parser has stopped: until then it is no request.
+        # The connection decides about the upgrade after the parser has stopped; until then it is not a request.
         self._asks_for_upgrade = connection.parser.should_upgrade()
         if not self._asks_for_upgrade:
             connection.on_headers_complete()

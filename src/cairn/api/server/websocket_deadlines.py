@@ -94,14 +94,14 @@ class Deadlines:
     def _pong_missed(self) -> None:
         self._pong_timer = None
         if self._stall_timer is not None or self._has_drained:
-            # The ping waits behind the data of a long replay. The stall limit finds a client that does not read.
+            # The ping waits for the data of a long replay; the stall limit finds a client that does not read.
             self._await_pong()
             return
         self._socket.close(CloseCode.TRY_AGAIN_LATER, "no answer to a ping: reconnect with fromHeight")
 
     def take_pong(self, payload: bytes) -> None:
         if self._pong_timer is None or payload != self._ping_payload:
-            # It answers none of ours, or one before.
+            # It answers none of our pings, or an earlier one.
             return
         self._pong_timer.cancel()
         self._pong_timer = None

@@ -4,11 +4,11 @@ from starlette.types import Message
 from websockets.frames import CloseCode, Frame, Opcode
 
 MAX_FRAGMENTS = 1_024
-"""Of one message: empty ones would never reach the largest size that a message may have."""
+"""Fragments of one message: empty ones would never reach the size limit."""
 
 
 class BrokenProtocol(Exception):
-    """The client sent what it must not."""
+    """The client broke the protocol."""
 
     def __init__(self, code: CloseCode, reason: str) -> None:
         super().__init__(reason)
@@ -17,14 +17,14 @@ class BrokenProtocol(Exception):
 
 
 class MessageReader:
-    """Of one socket."""
+    """The messages of one socket."""
 
     def __init__(self) -> None:
         self._fragments: list[bytes] = []
         self._is_text = False
 
     def add(self, frame: Frame) -> Message | None:
-        """Take a data frame. Returns the message that it ends, for the application. Raises `BrokenProtocol`."""
+        """Process a data frame. Returns the message that it completes, if any. Raises `BrokenProtocol`."""
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
             self._fragments = []

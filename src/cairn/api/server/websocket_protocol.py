@@ -38,7 +38,7 @@ class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
     def __init__(self, lane: FastPath, place: Place | None) -> None:
-        """`place` is that of the connection that this one goes on with."""
+        """`place` is that of the HTTP connection that was upgraded."""
         self._lane = lane
         self._place = place
         if place is not None:
@@ -48,14 +48,14 @@ class EventsProtocol(asyncio.Protocol):
         self._session = Session(self)
         self._deadlines = Deadlines(self._frames, self)
         self.refusal: NodeError | None = None
-        """Why the request is no WebSocket handshake; the application must refuse it."""
+        """Why the request is not a valid WebSocket handshake; the application must refuse it."""
         self._response: Response | None = None
         """Accepts the handshake."""
         self._is_open = False
         self._early = b""
-        """What came before the handshake was answered."""
+        """Bytes that arrived before the handshake was answered."""
         self.close_sent = False
-        """Nothing more is written: a close frame was, or an answer instead of the handshake's."""
+        """Nothing more is written: a close frame, or an error instead of the handshake, was written."""
         self._is_full = False
         self.writable = asyncio.Event()
         self.writable.set()
@@ -76,24 +76,24 @@ class EventsProtocol(asyncio.Protocol):
         self._resume_listener = listener
 
     def limit(self, settings: Settings) -> None:
-        """Bound what a client can hold; called before the upgrade is accepted."""
+        """Limit the buffers of a client; called before the upgrade is accepted."""
         if self.transport.is_closing():
             return
         self._deadlines.limit(settings)
         buffer_bytes = settings.ws_buffer_bytes
         self.transport.set_write_buffer_limits(high=buffer_bytes, low=buffer_bytes // 4)
-        # The kernel would otherwise take megabytes before this process notices that nobody reads.
+        # Otherwise the kernel would buffer megabytes before this process notices that nobody reads.
         raw = self.transport.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
 
     def write(self, data: bytes) -> None:
-        # uvloop raises on a closed transport: one client that went away must not end a fan-out.
+        # uvloop raises on a closed transport: one disconnected client must not stop the others' events.
         if not self.close_sent and not self.transport.is_closing():
             self.transport.write(data)
 
     def close(self, code: int, reason: str) -> None:
-        """Close behind what is already written; a client that does not take it in time is cut off."""
+        """Close after what is already written. A client that does not read it in time is cut off."""
         if not self.close_sent and not self.transport.is_closing():
             self._frames.send_close(code, reason)
             self._begin_close(LINGER_S)
@@ -126,7 +126,7 @@ class EventsProtocol(asyncio.Protocol):
         self._deadlines.end_linger()
 
     def eof_received(self) -> None:
-        # The transport now closes once its buffer is empty, which may be never: let the application end before.
+        # The transport closes once its buffer is empty, which may be never: end the application now.
         self._session.disconnect()
         self.writable.set()
 
@@ -141,7 +141,7 @@ class EventsProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         self.writable.clear()
         self._is_full = True
-        # Answers to what it sends would pile up just as events do.
+        # Answers to its messages would pile up like events.
         self._pause_reading()
         if not self.close_sent:
             self._deadlines.buffer_filled()
@@ -161,7 +161,7 @@ class EventsProtocol(asyncio.Protocol):
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Unless its answers pile up, or the handshake is to be answered first."""
+        """Resume reading, unless answers pile up or the handshake must be answered first."""
         may_read = self.close_sent or (self._is_open and not self._is_full)
         if may_read and not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
@@ -172,7 +172,7 @@ class EventsProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._is_open:
             if not self.close_sent:
-                # It did not wait for the answer to its handshake, but that one comes first.
+                # The client did not wait for the answer to its handshake; that must be written first.
                 self._early += data
                 self._pause_reading()
             return
@@ -184,14 +184,14 @@ class EventsProtocol(asyncio.Protocol):
             return
         for frame in frames:
             self._take_frame(frame)
-        # Pongs. Nothing follows a close frame: a client that goes on asking would fill the buffer while it lingers.
+        # Pongs. Nothing is written after a close frame: otherwise a client that goes on sending would fill the buffer.
         self.write(b"".join(self._frames.data_to_send()))
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.PONG:
             self._deadlines.take_pong(bytes(frame.data))
         elif frame.opcode is Opcode.CLOSE:
-            # Either its answer to ours, or the other way round.
+            # Either the answer to our close frame, or the client's own.
             if not self.close_sent:
                 self.write(b"".join(self._frames.data_to_send()))
                 self._end_session()
@@ -210,7 +210,7 @@ class EventsProtocol(asyncio.Protocol):
     def _break_off(self) -> None:
         """The client broke the protocol."""
         self._begin_close(FAILED_LINGER_S)
-        # Not closed at once: unread bytes of the client would turn that into a reset, and the close frame be lost.
+        # Not closed at once: unread bytes would reset the connection, and the close frame would be lost.
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -250,7 +250,7 @@ class EventsProtocol(asyncio.Protocol):
             self.data_received(early)
 
     def refuse(self, error: NodeError) -> None:
-        """Answer instead of the handshake's, unless it was answered."""
+        """Send an error instead of accepting the handshake, unless it was answered."""
         if not self._is_open:
             self.answer(*encode_problem(error))
 

@@ -1,6 +1,6 @@
-"""The ASGI application behind a WebSocket: what it is asked, and what it answers.
+"""The ASGI side of a WebSocket: the application's `receive` and `send`.
 
-It accepts the handshake, or gives a whole response instead. Messages it writes to the connection itself.
+The application accepts the handshake, or sends a whole response instead. It writes messages directly to the connection.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ class AnsweredSocket(Protocol):
     def accept(self) -> None: ...
 
     def answer(self, status: int, headers: list[Header], body: bytes) -> None:
-        """Instead of accepting."""
+        """Send a response instead of accepting."""
 
     def refuse(self, error: NodeError) -> None:
-        """The same, unless it is answered already."""
+        """The same, unless the handshake is already answered."""
 
     def resume_reading(self) -> None: ...
 
@@ -39,15 +39,15 @@ class AnsweredSocket(Protocol):
 
 
 class Session:
-    """One socket's."""
+    """The session of one socket."""
 
     def __init__(self, connection: AnsweredSocket) -> None:
         self._connection = connection
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
-        # Before the end, which may come before the application has begun.
+        # Before the disconnect, which may come before the application has begun.
         self.put({"type": "websocket.connect"})
         self._refusing: tuple[int, list[Header]] | None = None
-        """How the application's answer instead of the handshake's begins."""
+        """The start of a response that the application sends instead of accepting."""
 
     @property
     def has_read_all(self) -> bool:

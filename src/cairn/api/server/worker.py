@@ -28,7 +28,7 @@ from cairn.domain.errors import Fatal
 BACKLOG = 2_048
 """Connections that the system keeps until they are accepted."""
 DRAIN_TIMEOUT_S = 2.0
-"""How long answers in flight may take at a stop."""
+"""How long unfinished answers may take at a stop."""
 DRAIN_POLL_S = 0.05
 
 log = structlog.get_logger("cairn.api")
@@ -40,7 +40,7 @@ def run_worker(
 ) -> None:  # fmt: skip
     """Run until SIGTERM, or until `lifeline` ends because the supervisor died. Raises `Fatal` for a damaged store.
 
-    `chain_id` is for the answers given before the core has told it.
+    `chain_id` is for answers before the core has announced it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(Worker(settings, scratch_dir, chain_id).run(sock, core_socket, lifeline))
@@ -71,7 +71,7 @@ class Worker:
             raise self._failure
 
     def _stop(self) -> None:
-        """Nothing new from now on; what is being answered is finished."""
+        """Accept nothing new; finish the current answers."""
         self._view.on_phase("draining", "the node is shutting down")
         self._hub.close_all(CloseCode.GOING_AWAY)
         self._server.stop()
@@ -106,7 +106,7 @@ def _tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 class Server:
-    """Accepts connections on a socket, and looks after them, until told to stop."""
+    """Accepts connections on a socket, and ends slow ones, until the stop."""
 
     def __init__(self, lane: FastPath, clock: Callable[[], float], tls: ssl.SSLContext | None = None) -> None:
         self._lane = lane
@@ -130,7 +130,7 @@ class Server:
 
     @property
     def tasks(self) -> set["asyncio.Task[None]"]:
-        """What the application is at."""
+        """The running tasks of the application."""
         return self._lane.tasks
 
     def stop(self) -> None:
@@ -142,7 +142,7 @@ class Server:
             sock=sock,
             ssl=self._tls,
             backlog=BACKLOG,
-            # No other limit holds before: until then there is no connection to look after.
+            # The only limit on a TLS handshake: until it is done there is no connection to check.
             ssl_handshake_timeout=self._lane.header_timeout_s if self._tls else None,
         )
         while not self._stopping.is_set():
@@ -154,16 +154,16 @@ class Server:
         await self._end_connections()
 
     async def _end_connections(self) -> None:
-        """What is being answered is finished, within its time."""
+        """Wait until the current answers are finished, within the time limit."""
         for connection in self.connections:
             connection.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                # uvicorn's sets tell nobody that they are empty.
+                # uvicorn's sets have no event for being empty, so poll.
                 while self.connections or self.tasks:  # noqa: ASYNC110
                     await asyncio.sleep(DRAIN_POLL_S)
         for connection in self.connections:
-            # It had its time.
+            # The time is over.
             connection.transport.abort()
 
     def sweep(self) -> None:

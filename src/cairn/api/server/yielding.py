@@ -1,4 +1,4 @@
-"""Long answers, made in turns: a worker serves others in between."""
+"""Long answers, made in parts: a worker serves other requests in between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 async def in_turns(items: Iterable[_T], at_once: int) -> AsyncIterator[_T]:
-    """Each of the items; other requests get their turn after every `at_once`, about a millisecond's worth."""
+    """The items, one by one. Other requests are served after every `at_once` items, about a millisecond of work."""
     for number, item in enumerate(items):
         if number and number % at_once == 0:
             await asyncio.sleep(0)

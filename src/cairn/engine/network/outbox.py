@@ -51,7 +51,7 @@ class Timing(NamedTuple):
     """If nothing has arrived for this long, a busy node no longer waits for more."""
     held_s: float = 1.0
     """How long a busy node waits, at most, for the block that is being decided: what it sends meanwhile cannot be in
-    it, and every node would check it once more afterwards."""
+    that block, and every node would check it again after it."""
 
 
 USUAL = Timing()

@@ -43,7 +43,7 @@ class Watch:
         self._starts = 0
         self._standstills = 0
         self.is_validator = True
-        """Whether CometBFT makes empty blocks; assumed until its configuration says otherwise."""
+        """Whether this node is a validator, as CometBFT says; assumed until it has answered."""
 
     def committed(self) -> None:
         if self._seen == OK and self._silent_s() > self._halt_after_s:
