@@ -249,7 +249,7 @@ def test_a_public_account_of_another_chain_is_warned_about(tmp_path: Path) -> No
         result = User(tmp_path, chain.url).run("send", "dev5", "dev0", "1coin")
     assert result.returncode == 0
     assert "the key of dev0" in result.stderr
-    assert "is public, and this is no dev chain" in result.stderr
+    assert "is public, and this is not a dev chain" in result.stderr
 
 
 def test_colour_is_for_terminals_that_want_it(alice: User) -> None:
