@@ -349,10 +349,11 @@ def test_fees_are_the_chains_one_price(tmp_path: Path) -> None:
         assert (await call(node, "eth_getBlockByNumber", "latest", False))["baseFeePerGas"] == hex(GWEI)
         assert (await call(node, "eth_feeHistory", 1, "latest"))["oldestBlock"] == "0x1"
         assert await call(node, "eth_feeHistory", "0x0", "latest") == {"oldestBlock": "0x0", "gasUsedRatio": []}
-        for percentiles in ([101], [-1], [5, 4]):
+        for percentiles in ([101], [-1], [5, 4], [10**400], [-(10**400)]):
             assert (
                 "invalid reward percentile" in (await refusal(node, "eth_feeHistory", "0x1", "latest", percentiles))[1]
             )
+        assert (await refusal(node, "eth_feeHistory", "0x1", "latest", [True]))[0] == -32602
 
     run(tmp_path, scenario)
 

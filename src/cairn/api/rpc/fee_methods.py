@@ -1,7 +1,6 @@
 """What a transfer costs: the base fee, which is the same in every block, and whatever tip it adds."""
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
@@ -15,6 +14,8 @@ MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
 """Fewer, because every transaction is read. The answer has its first block, so it may be shorter."""
 MAX_PERCENTILES = 100
+MAX_SHOWN = 80
+"""Digits of what is quoted back: numbers have any size."""
 TURN_ITEMS = 200
 """Headers that are read before other requests are served."""
 
@@ -75,11 +76,12 @@ class FeeMethods:
 def _parse_percentiles(value: object) -> list[float] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(each, int | float) for each in value):
+    if not isinstance(value, list) or not all(each.__class__ in (int, float) for each in value):
         raise InvalidParams("reward percentiles: expected a list of numbers")
     if len(value) > MAX_PERCENTILES:
         raise RpcError(SERVER_ERROR, f"invalid reward percentile: over the query limit {MAX_PERCENTILES}")
     for before, each in zip([0, *value], value, strict=False):
-        if not isfinite(each) or not 0 <= each <= 100 or each < before:
-            raise RpcError(SERVER_ERROR, f"invalid reward percentile: {each}, not ascending between 0 and 100")
+        if not before <= each <= 100:
+            shown = str(each)[:MAX_SHOWN]
+            raise RpcError(SERVER_ERROR, f"invalid reward percentile: {shown}, not ascending between 0 and 100")
     return [float(each) for each in value]
