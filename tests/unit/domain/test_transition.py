@@ -171,6 +171,18 @@ def test_a_block_takes_exactly_its_gas_limit() -> None:
         build([*txs, transfer(ALICE, BOB, 1, 5)])
 
 
+def test_a_ledger_knows_the_accounts_so_far() -> None:
+    ledger = Ledger(View(START.accounts), GENESIS.rules)
+    assert ledger.account(ALICE) == Account(FUNDS)
+    ledger.apply(transfer(ALICE, BOB, 3, nonce=0))
+    assert ledger.account(ALICE) == Account(FUNDS - 3 - FEE, 1)
+    assert ledger.account(BOB) == Account(FUNDS + 3)
+    # Fees come last, and who was only asked for has not changed.
+    assert ledger.account(PROPOSER) == View(START.accounts).account(PROPOSER)
+    assert [address for address, _, _ in ledger.close(ALICE)] == [ALICE, BOB]
+    assert ledger.account(ALICE) == Account(FUNDS - 3, 1)
+
+
 def test_a_ledger_is_full_after_as_many_as_the_gas_limit_holds() -> None:
     ledger = Ledger(View(START.accounts), GENESIS.rules)
     with pytest.raises(NonceTooHigh, match="nonce is 1; the account's next one is 0"):

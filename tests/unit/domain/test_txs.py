@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from cairn.domain.crypto import CURVE_ORDER
+from cairn.domain.codec import encode_tx
+from cairn.domain.crypto import CURVE_ORDER, keccak256
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
+from cairn.domain.txs import build_tx, rebuild_tx, sign_draft, unsigned_tx
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,
@@ -186,6 +187,19 @@ def test_a_draft_without_a_nonce_cannot_be_signed() -> None:
     with pytest.raises(InvalidField) as refusal:
         sign_draft(Draft(SENDER, OTHER, 1, 21_000, 1, None), KEY, CHAIN_ID)
     assert refusal.value.field == "nonce"
+
+
+@pytest.mark.parametrize("signed", [TX, LISTED, dynamic()])
+def test_what_is_only_tried_has_all_but_a_signature(signed: Tx) -> None:
+    caps = (signed.max_fee, signed.max_tip)
+    draft = Draft(SENDER, OTHER, 10**18, 21_000, signed.gas_price, 7, signed.kind, *caps)
+    tried = unsigned_tx(draft, CHAIN_ID)
+    assert msgspec.structs.replace(tried, hash=signed.hash, signature=signed.signature) == signed
+    assert tried.signature == bytes(65)
+    assert tried.hash == keccak256(encode_tx(tried, CHAIN_ID))
+    assert unsigned_tx(draft, CHAIN_ID + 1).hash != tried.hash
+    with pytest.raises(InvalidField):
+        unsigned_tx(msgspec.structs.replace(draft, nonce=None), CHAIN_ID)
 
 
 def test_a_draft_is_signed_with_its_senders_key_only() -> None:
