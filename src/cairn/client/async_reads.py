@@ -22,10 +22,10 @@ from cairn.client.paging import listed
 from cairn.client.transport import Transport, path_of
 
 _ACCOUNT = Decoder(AccountState)
-_BLOCK = Decoder(Block)
+BLOCK = Decoder(Block)
 _BLOCKS = Decoder(list[BlockSummary])
-_CHAIN = Decoder(Chain)
-_HISTORY = Decoder(list[ConfirmedTransaction])
+CHAIN = Decoder(Chain)
+HISTORY = Decoder(list[ConfirmedTransaction])
 _MEMPOOL = Decoder(list[MempoolItem])
 _PROOF = Decoder(Proof)
 _READINESS = Decoder(Readiness)
@@ -57,7 +57,7 @@ class AsyncReads:
 
     async def block(self, block: str | int = "latest") -> Block:
         """A block by hash or height, or the latest. Raises `BlockNotFound`."""
-        found = await self._transport.get(path_of("block", block), _BLOCK)
+        found = await self._transport.get(path_of("block", block), BLOCK)
         if str(block).isdigit():
             check_same(int(block), found.block_height)
         elif block != "latest":
@@ -75,7 +75,7 @@ class AsyncReads:
 
         Raises `UnexpectedAnswer` when it is not the chain with the `chain_id` of this client.
         """
-        chain = await self._transport.get("/chain", _CHAIN)
+        chain = await self._transport.get("/chain", CHAIN)
         if self._chain_id not in (None, chain.chain_id):
             raise UnexpectedAnswer(f"{self.url} is a node of chain {chain.chain_id}, not of {self._chain_id}")
         return chain
@@ -91,7 +91,7 @@ class AsyncReads:
 
     async def history(self, address: str, limit: int | None = None) -> AsyncGenerator[ConfirmedTransaction, None]:
         """The confirmed transactions that the account sent or received, newest first."""
-        async for tx in listed(self._transport, path_of("account", address, "txs"), _HISTORY, {}, limit):
+        async for tx in listed(self._transport, path_of("account", address, "txs"), HISTORY, {}, limit):
             yield tx
 
     async def pending(self, sender: str | None = None, limit: int | None = None) -> AsyncGenerator[MempoolItem, None]:

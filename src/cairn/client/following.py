@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from msgspec.json import Decoder
-
+from cairn.client.async_reads import BLOCK, CHAIN, HISTORY
 from cairn.client.backoff import delays
 from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel, NewBlock
@@ -18,10 +17,6 @@ HISTORY_PAGE = 100
 """Few payments come with one block."""
 REMEMBERED_BLOCKS = 1_000
 """How many of the newest blocks are remembered, to compare with the chain when its height is lower."""
-
-_BLOCK = Decoder(Block)
-_CHAIN = Decoder(Chain)
-_HISTORY = Decoder(list[ConfirmedTransaction])
 
 
 class RevertWatch:
@@ -37,7 +32,7 @@ class RevertWatch:
 
     async def look(self, told: int | None) -> tuple[Chain, int | None]:
         """The chain now, and the lowest height that it was reverted to since the last look; `told` is one of them."""
-        chain = await self._transport.get("/chain", _CHAIN)
+        chain = await self._transport.get("/chain", CHAIN)
         missed, self._number = _reverts_of(chain) - self._number, _reverts_of(chain)
         if chain.last_revert is None or missed <= 0:
             # No revert since then, or another chain, whose count starts again.
@@ -98,15 +93,15 @@ class BlockFollower:
     async def _find(self, announced: NewBlock) -> Block | None:
         """None if a revert has removed it since. Raises `BlockNotFound` if the node no longer keeps it."""
         try:
-            block = await self._transport.get(path_of("block", announced.hash), _BLOCK)
+            block = await self._transport.get(path_of("block", announced.hash), BLOCK)
             if (block.hash, block.block_height) != (announced.hash, announced.block_height):
                 raise UnexpectedAnswer(f"the node was asked for block {announced.hash} and answered with {block.hash}")
             return block
         except BlockNotFound:
-            head = (await self._transport.get("/chain", _CHAIN)).head
+            head = (await self._transport.get("/chain", CHAIN)).head
             if head.block_height < announced.block_height:
                 return None
-            block = await self._transport.get(path_of("block", announced.block_height), _BLOCK)
+            block = await self._transport.get(path_of("block", announced.block_height), BLOCK)
             return block if block.hash == announced.hash else None
 
     async def _rejoin(self, reverted_to: int | None) -> int | None:
@@ -129,7 +124,7 @@ class BlockFollower:
 
     async def _check_same(self, height: int) -> None:
         """Raises `ChainChanged` when there is another block than the one that was given."""
-        block = await self._transport.get(path_of("block", height), _BLOCK)
+        block = await self._transport.get(path_of("block", height), BLOCK)
         given = self._given.get(height, block.hash)
         if block.hash != given:
             raise ChainChanged(f"block {height} is {block.hash} now, and was {given}")
@@ -171,9 +166,7 @@ class PaymentFollower:
     async def _read_history(self, from_height: int) -> None:
         """From its newest end down to `from_height`: a replay reads it once, not once for each block."""
         self._known_height = from_height
-        history = listed(
-            self._transport, path_of("account", self._address, "txs"), _HISTORY, {}, page_size=HISTORY_PAGE
-        )
+        history = listed(self._transport, path_of("account", self._address, "txs"), HISTORY, {}, page_size=HISTORY_PAGE)
         async for tx in history:
             if tx.block_height < from_height:
                 break

@@ -1,16 +1,10 @@
 """JSON Schemas of JSON-RPC's envelope, for the OpenAPI document; what each method takes is in docs/json-rpc.md."""
 
-from typing import Any
-
 from cairn.api.rpc.dispatch import MAX_BATCH
-
-Json = dict[str, Any]
+from cairn.api.rpc.objects import Json
+from cairn.api.schemas import ref
 
 VERSION: Json = {"type": "string", "enum": ["2.0"], "description": "Of JSON-RPC."}
-
-
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def rpc_schemas() -> Json:
@@ -29,9 +23,9 @@ def rpc_schemas() -> Json:
             "examples": [{"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}],
         },
         # Generators cannot take one name for both a choice and the items of another choice of it.
-        "RpcBatchRequest": {"allOf": [_ref("RpcRequest")], "description": "A call in a batch."},
-        "RpcBatch": {"type": "array", "items": _ref("RpcBatchRequest"), "minItems": 1, "maxItems": MAX_BATCH},
-        "RpcMessage": {"oneOf": [_ref("RpcRequest"), _ref("RpcBatch")]},
+        "RpcBatchRequest": {"allOf": [ref("RpcRequest")], "description": "A call in a batch."},
+        "RpcBatch": {"type": "array", "items": ref("RpcBatchRequest"), "minItems": 1, "maxItems": MAX_BATCH},
+        "RpcMessage": {"oneOf": [ref("RpcRequest"), ref("RpcBatch")]},
         "RpcError": {
             "type": "object",
             "description": "Codes and wording are geth's.",
@@ -50,13 +44,13 @@ def rpc_schemas() -> Json:
                 "jsonrpc": VERSION,
                 "id": request_id,
                 "result": {"description": "What the method returns."},
-                "error": _ref("RpcError"),
+                "error": ref("RpcError"),
             },
             "required": ["jsonrpc", "id"],
             "additionalProperties": False,
             "minProperties": 3,
             "maxProperties": 3,
         },
-        "RpcBatchAnswer": {"allOf": [_ref("RpcAnswer")], "description": "An answer in a batch."},
-        "RpcAnswers": {"oneOf": [_ref("RpcAnswer"), {"type": "array", "items": _ref("RpcBatchAnswer")}]},
+        "RpcBatchAnswer": {"allOf": [ref("RpcAnswer")], "description": "An answer in a batch."},
+        "RpcAnswers": {"oneOf": [ref("RpcAnswer"), {"type": "array", "items": ref("RpcBatchAnswer")}]},
     }

@@ -29,6 +29,8 @@ from cairn.domain.types import ZERO_ADDRESS, Address
 from cairn.engine.network.codes import APP_VERSION
 
 LOOPBACK = "127.0.0.1"
+BASE_PORT = 8650
+"""First of the ports of a network's first node."""
 COMETBFT_DIRECTORY = "cometbft"
 PORTS_BETWEEN_NODES = 10
 FIRST_POWER = 10

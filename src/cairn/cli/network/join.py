@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cairn.cli.network.homes import COMETBFT_DIRECTORY, LOOPBACK, Site, write_home
+from cairn.cli.network.homes import BASE_PORT, COMETBFT_DIRECTORY, LOOPBACK, Site, write_home
 from cairn.cli.node.home import Home
 from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.asking import NoAnswer, ask
@@ -46,7 +46,7 @@ def join(
     ] = LOOPBACK,
     base_port: Annotated[
         int, typer.Option(help="First of the node's ports: API, then p2p, then CometBFT's RPC.", metavar="N")
-    ] = 8650,
+    ] = BASE_PORT,
     state_sync: Annotated[
         str | None,
         typer.Option(

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cairn.cli.network.homes import COMETBFT_DIRECTORY
+from cairn.cli.network.homes import COMETBFT_DIRECTORY, LOOPBACK
 from cairn.cli.node.home import Home
 from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cometbft import CometBFT, die_with_parent, rpc_of
@@ -66,7 +66,7 @@ class RunningNode:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{LOOPBACK}:{self._port}"
 
     @property
     def is_running(self) -> bool:
@@ -76,7 +76,7 @@ class RunningNode:
         code = self._process.poll()
         if code is not None:
             return Report(status=f"ended with exit code {code}: see {self.log_file}")
-        host = f"127.0.0.1:{self._port}"
+        host = f"{LOOPBACK}:{self._port}"
         try:
             chain = ask(host, "/chain", ASK_TIMEOUT_S)[1]
             ready, readiness = ask(host, "/ready", ASK_TIMEOUT_S)

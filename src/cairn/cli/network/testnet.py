@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from cairn.cli.network.homes import Site, make_network, plan_sites
+from cairn.cli.network.homes import BASE_PORT, Site, make_network, plan_sites
 from cairn.cli.network.running import run_network
 from cairn.cli.node.home import build_genesis, random_chain_id, read_address
 from cairn.cli.node.options import CometbftBinary
@@ -61,7 +61,7 @@ def make_testnet(
     ] = None,
     base_port: Annotated[
         int, typer.Option(help="First port of a host's first node: API, then p2p, then CometBFT's RPC.", metavar="N")
-    ] = 8650,
+    ] = BASE_PORT,
     chain_id: Annotated[
         int | None, typer.Option(help="A dev chain's unless given; a random one with --alloc.", metavar="N")
     ] = None,

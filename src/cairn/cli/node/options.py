@@ -75,7 +75,7 @@ def complete_party(incomplete: str) -> list[str]:
     return complete_key(incomplete) + [name for name in devs if name.startswith(incomplete)]
 
 
-DEFAULT_NODE = "http://127.0.0.1:8645"
+DEFAULT_NODE = f"http://{FIELDS['host'].default}:{FIELDS['port'].default}"
 NodeUrl = Annotated[str, typer.Option("--node", help="URL of the node.", metavar="URL", envvar="CAIRN_NODE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts, with the API's field names.")]
 KeysDirectory = Annotated[
