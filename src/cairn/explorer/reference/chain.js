@@ -138,5 +138,5 @@ export function remarkOn({ dev, isNetwork }, id, tag, isFresh) {
     if (tag === "validators" && !isNetwork) return { text: NOT_NETWORK };
     if (id === "updateValidators") return { text: NOT_ADMIN };
     if (id.startsWith("submit")) return isFresh ? { text: SIGNED_HERE, works: true } : { text: NO_KEYS };
-    return isFresh || !FRESH[id] ? null : { text: NO_TRANSACTION };
+    return isFresh || !["getTransaction", "getProof"].includes(id) ? null : { text: NO_TRANSACTION };
 }

@@ -8,7 +8,7 @@ import { output, paragraphs, pretty } from "./text.js";
 /** @import { Json } from "./schema.js" */
 
 const LINES = 200;
-const ROWS = 5;
+const ROWS = 7;
 
 /**
  * What there is on this chain to ask for, by the field that names it.
@@ -69,7 +69,7 @@ function tryEvents(requests) {
     const send = h("button", { class: "button main" }, "Connect and send");
     const close = h("button", { type: "button", class: "button", disabled: true }, "Disconnect");
     const state = h("p", { class: "about", role: "status" }, "Not connected");
-    const log = h("ol", { class: "log", role: "log", "aria-label": "Messages", tabindex: "0" });
+    const log = h("ol", null);
     /** @type {WebSocket | null} */
     let socket = null;
 
@@ -136,6 +136,6 @@ function tryEvents(requests) {
         h("div", { class: "field" }, h("label", { for: "message" }, "Message"), chosen),
         h("div", { class: "field" }, h("label", { for: "message-text" }, "As it is sent"), text),
         h("div", { class: "actions" }, send, close, state),
-        log,
+        h("div", { class: "log", role: "log", "aria-label": "Messages", tabindex: "0" }, log),
     );
 }

@@ -37,7 +37,7 @@ export function operationView(openapi, chain, operation) {
             const text = paragraphs(described.description);
             view.append(h("div", { class: "inside" }, text, tried.form, about(openapi, described)));
         }
-        tried.refresh();
+        tried.reopen();
     });
     return view;
 }
@@ -56,19 +56,23 @@ function about(openapi, described) {
     return h(
         "div",
         { class: "columns" },
-        body && h("section", null, h("h4", null, "Body: ", h("code", null, typeName(body))), fields(openapi, body)),
+        body && h("section", null, h("h3", null, "Body: ", h("code", null, typeName(body))), fields(openapi, body)),
         h(
             "section",
             null,
             answers.map(([status, response]) => answerView(openapi, status, response)),
-            h("h4", null, "Refusals"),
             h(
-                "dl",
-                { class: "statuses" },
-                refusals.map(([status, response]) => [
-                    h("dt", null, status),
-                    h("dd", null, marked(resolve(openapi, response).description)),
-                ]),
+                "details",
+                { class: "more" },
+                h("summary", null, `Refusals: ${refusals.map(([status]) => status).join(", ")}`),
+                h(
+                    "dl",
+                    { class: "statuses" },
+                    refusals.map(([status, response]) => [
+                        h("dt", null, status),
+                        h("dd", null, marked(resolve(openapi, response).description)),
+                    ]),
+                ),
             ),
         ),
     );
@@ -76,7 +80,7 @@ function about(openapi, described) {
 
 /** @param {unknown} example */
 const exampleView = (example) =>
-    h("details", { class: "example" }, h("summary", null, "Example"), output(pretty(example), "Example"));
+    h("details", { class: "more" }, h("summary", null, "Example"), output(pretty(example), "Example"));
 
 /**
  * @param {Json} openapi
@@ -87,7 +91,7 @@ function answerView(openapi, status, response) {
     const [type, content] = Object.entries(response.content ?? {})[0] ?? ["", null];
     const kind = content && (type.endsWith("json") ? typeName(content.schema) : type);
     return [
-        h("h4", null, status, kind && [": ", h("code", null, kind)]),
+        h("h3", null, status, kind && [": ", h("code", null, kind)]),
         h("p", null, marked(response.description)),
         content && fields(openapi, content.schema),
         (content && resolve(openapi, content.schema).examples?.slice(0, 1))?.map(exampleView),

@@ -19,7 +19,7 @@ import { marked, output, pretty } from "./text.js";
  */
 
 const SHOWN_CHARACTERS = 20_000;
-const BODY_ROWS = 11;
+const BODY_ROWS = 12;
 
 /** @param {string} text */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -42,8 +42,9 @@ export function tryForm(openapi, chain, { method, path, described }) {
     const answer = h("div", { class: "answer", role: "status" });
     const send = h("button", { class: "button main" }, "Send");
     const renew = h("button", { type: "button", class: "button", hidden: !FRESH[id] }, "New example");
-    // An example that was neither changed nor sent may be replaced by a newer one.
-    let isOwn = false;
+    // An example is replaced by a newer one until the person changes or sends it.
+    let [isChanged, isSent] = [false, false];
+    let turns = 0;
 
     const request = () => {
         const query = new URLSearchParams();
@@ -68,26 +69,28 @@ export function tryForm(openapi, chain, { method, path, described }) {
     };
 
     const refresh = async () => {
-        let isFresh = false;
+        turns += 1;
+        const turn = turns;
+        /** @type {Map<string, string>} */
+        const found = new Map();
         for (const [name, find] of Object.entries(chain ? (FRESH[id] ?? {}) : {})) {
-            const found = await find(/** @type {Chain} */ (chain)).catch(() => null);
-            const control = controls.get(name);
-            if (!found || !control) continue;
-            control.value = found;
-            isFresh = true;
+            const value = await find(/** @type {Chain} */ (chain)).catch(() => null);
+            if (value) found.set(name, value);
         }
-        const said = chain && remarkOn(chain, id, described.tags[0], isFresh);
+        if (turn !== turns) return;
+        for (const [name, control] of controls) control.value = found.get(name) ?? control.value;
+        const said = chain && remarkOn(chain, id, described.tags[0], found.size > 0);
         remark.hidden = !said;
         remark.classList.toggle("warning", !said?.works);
         fill(remark, marked(said?.text ?? ""));
-        isOwn = false;
+        [isChanged, isSent] = [false, false];
         showCommand();
     };
 
     const submit = async () => {
         send.disabled = true;
-        if (!isOwn) await refresh();
-        isOwn = true;
+        if (!isChanged && !isSent) await refresh();
+        isSent = true;
         const { url, headers, body } = request();
         fill(answer, await sent(url, { method, headers, body }));
         send.disabled = false;
@@ -103,7 +106,8 @@ export function tryForm(openapi, chain, { method, path, described }) {
                 submit();
             },
             oninput: () => {
-                isOwn = true;
+                turns += 1;
+                isChanged = true;
                 showCommand();
             },
         },
@@ -115,7 +119,7 @@ export function tryForm(openapi, chain, { method, path, described }) {
         answer,
     );
     renew.addEventListener("click", refresh);
-    return { form, refresh };
+    return { form, reopen: () => isChanged || refresh() };
 }
 
 /**
