@@ -205,3 +205,62 @@ def test_amounts_that_people_read(modules: Modules) -> None:
         "10,000.000000000000000001 coins",
         "21,000 gwei",
     ]
+
+
+QR_SIZE = 29
+QR_FORMAT_L_MASK_0 = [1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
+
+
+def is_qr_function(row: int, column: int) -> bool:
+    """Whether the module of a version 3 code belongs to a pattern or to the format, rather than to the data."""
+    last = QR_SIZE - 1
+    in_finder = (row <= 8 and column <= 8) or (row <= 8 and column >= last - 7) or (row >= last - 7 and column <= 8)
+    in_alignment = abs(row - 22) <= 2 and abs(column - 22) <= 2
+    return in_finder or in_alignment or 6 in (row, column)
+
+
+def qr_codewords(modules: list[list[bool]]) -> list[int]:
+    """The bytes of a code of mask 0, in their order."""
+    bits = []
+    columns = [column for column in range(QR_SIZE - 1, -1, -1) if column != 6]
+    for pair in range(0, len(columns), 2):
+        rows = range(QR_SIZE) if pair % 4 else range(QR_SIZE - 1, -1, -1)
+        for row in rows:
+            for column in columns[pair : pair + 2]:
+                if not is_qr_function(row, column):
+                    bits.append(modules[row][column] ^ ((row + column) % 2 == 0))
+    return [int("".join(str(int(bit)) for bit in bits[at : at + 8]), 2) for at in range(0, 70 * 8, 8)]
+
+
+def gf_product(one: int, other: int) -> int:
+    result = 0
+    while other:
+        if other & 1:
+            result ^= one
+        one = (one << 1) ^ (0x11D if one & 0x80 else 0)
+        other >>= 1
+    return result
+
+
+def test_qr_codes_hold_what_they_show(modules: Modules) -> None:
+    """Read back step by step, as a scanner does: format, data, and no error in the sense of Reed and Solomon."""
+    texts = [Account.dev(0).address, "0x" + "0" * 40, "é" * 26]
+    for text, code in zip(texts, modules.run("qr", "return given.map(it.qrModules)", texts), strict=True):
+        assert [len(row) for row in code] == [QR_SIZE] * QR_SIZE
+        beside = [code[8][column] for column in (0, 1, 2, 3, 4, 5, 7, 8)] + [
+            code[row][8] for row in (7, 5, 4, 3, 2, 1, 0)
+        ]
+        below = [code[row][8] for row in range(28, 21, -1)] + [code[8][column] for column in range(21, 29)]
+        assert beside == below == [bool(bit) for bit in QR_FORMAT_L_MASK_0]
+        assert [code[6][column] for column in range(8, 21)] == [column % 2 == 0 for column in range(8, 21)]
+        codewords = qr_codewords(code)
+        root = 1
+        for _ in range(15):
+            syndrome = 0
+            for byte in codewords:
+                syndrome = gf_product(syndrome, root) ^ byte
+            assert syndrome == 0
+            root = gf_product(root, 2)
+        content = bytes(codewords[:55]).hex()
+        size = int(content[1:3], 16)
+        assert (content[0], bytes.fromhex(content[3 : 3 + 2 * size]).decode()) == ("4", text)

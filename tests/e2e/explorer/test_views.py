@@ -1,6 +1,9 @@
 """Every view shows what the node says, each at an address of its own that survives a reload."""
 
+import csv
 import re
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -12,6 +15,7 @@ from tests.support.wallet import COIN, dev_account, new_account
 
 RICH = dev_account(0).address
 AMOUNT = COIN // 8 + 1
+NOT_READY = '{"status":"unavailable","checks":{"store":"the disk is full","mempool":"ok"}}'
 
 
 def full_block(node: PublicNode) -> int:
@@ -54,7 +58,7 @@ def test_overview_follows_the_chain(visit: Visit, node: PublicNode) -> None:
         make_block(node)
         head = node.read("/chain")["head"]["blockHeight"]
         expect(page.locator("h1")).to_contain_text(f"{head}")
-        expect(page.get_by_role("table", name="The newest blocks").get_by_role("row").nth(1)).to_contain_text(f"{head}")
+        expect(page.get_by_role("table", name="The latest blocks").get_by_role("row").nth(1)).to_contain_text(f"{head}")
         expect(page.locator(".cairn a").last).to_contain_text(f"{head}")
         expect(page.locator(f".chart g[data-height='{head}']")).to_have_count(2)
 
@@ -66,7 +70,9 @@ def test_overview_says_in_words_what_the_charts_draw(visit: Visit, node: PublicN
         re.compile(f"{most} transactions at most")
     )
     page.locator(f".chart g[data-height='{full_block(node)}']").first.hover()
-    expect(page.locator("figcaption").first).to_contain_text(f"Block {full_block(node)}: {most} transactions")
+    expect(page.locator("figcaption").first).to_contain_text(
+        re.compile(f"Block {full_block(node)} at .*: {most} transactions")
+    )
 
 
 def test_a_chain_that_rests_does_not_look_busy(visit: Visit) -> None:
@@ -127,7 +133,7 @@ def test_block_is_shown_verified_and_paged(visit: Visit, node: PublicNode) -> No
     expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
     visitor.go(f"/block/{height}?page=999")
     expect(page.locator("tbody")).to_contain_text(str(len(block["transactions"]) - 1))
-    page.get_by_role("link", name="Block before").click()
+    page.get_by_role("link", name="Previous block").click()
     expect(page.locator("h1")).to_have_text(f"Block {height - 1}")
 
 
@@ -145,8 +151,8 @@ def test_genesis_block_has_none_before_it(visit: Visit, node: PublicNode) -> Non
     page = visit().open("/block/0")
     expect(page.get_by_text("this is the genesis block")).to_be_visible()
     expect(page.get_by_text("Hash verified")).to_be_visible()
-    expect(page.get_by_text("Block before")).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_text("An empty block.")).to_be_visible()
+    expect(page.get_by_text("Previous block")).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("This block has no transactions.")).to_be_visible()
 
 
 def test_transaction_and_its_proof(visit: Visit, node: PublicNode) -> None:
@@ -191,7 +197,7 @@ def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> No
     first = page.locator("tbody a").first.get_attribute("href")
     page.get_by_role("link", name="Older").click()
     expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
-    page.get_by_role("link", name="Newest").click()
+    page.get_by_role("link", name="Latest").click()
     expect(page.locator("tbody a").first).to_have_attribute("href", str(first))
 
 
@@ -210,10 +216,122 @@ def test_unused_account_is_empty(visit: Visit, node: PublicNode) -> None:
     expect(page.locator(".balance")).to_have_text("0 coins")
 
 
+def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: PublicNode) -> None:
+    address, other = (new_account().address for _ in range(2))
+    paid = node.post({"from": RICH, "to": address, "value": 1, "gas": 21_000}).json()["txHash"]
+    node.await_confirmed(paid)
+    visitor = visit()
+    page = visitor.open(f"/account/{address}")
+    page.get_by_label("Label").fill(" Shop ")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("Account Shop")
+    # Payments go by labels, so none may mean two accounts.
+    for taken in ("shop", "dev1", RICH):
+        visitor.go(f"/account/{other}?of={taken}")
+        page.get_by_label("Label").fill(taken)
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("#label-remark")).to_have_class("remark wrong")
+    visitor.open(f"/tx/{paid}")
+    expect(page.locator(".facts")).to_contain_text(f"ToShop {address}")
+    search(page, "shop")
+    expect(page.locator("h1")).to_have_text("Account Shop")
+    visitor.go("/accounts")
+    expect(page.get_by_role("table", name="Accounts with your labels")).to_contain_text(f"Shop{address}")
+    visitor.go(f"/account/{address}")
+    page.get_by_label("Label").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("Account")
+
+
+def test_history_as_a_file(visit: Visit, node: PublicNode) -> None:
+    page = visit().open(f"/account/{RICH}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download as CSV").click()
+    assert download.value.suggested_filename == f"{RICH}.csv"
+    with open(download.value.path(), newline="") as file:
+        rows = list(csv.DictReader(file))
+    history = node.read(f"/account/{RICH}/txs", limit=1_000)
+    assert [row["transaction"] for row in rows] == [tx["txHash"] for tx in history]
+    first, expected = rows[0], history[0]
+    made_at = datetime.fromtimestamp(node.read(f"/block/{expected['blockHeight']}")["timestamp"], UTC)
+    assert datetime.fromisoformat(first["time"]) == made_at
+    assert [int(first["wei"]), Decimal(first["coins"]) * COIN] == [expected["value"]] * 2
+    assert [int(first[name]) for name in ("block", "fee_wei", "nonce")] == [
+        expected[name] for name in ("blockHeight", "fee", "nonce")
+    ]
+
+
+def test_blocks_say_how_full_they_are_and_what_they_move(visit: Visit, node: PublicNode) -> None:
+    height = full_block(node)
+    block = node.read(f"/block/{height}")
+    value = sum(node.read(f"/tx/{tx_hash}")["value"] for tx_hash in block["transactions"])
+    fees = block["gasUsed"] * block["baseFeePerGas"]
+    visitor = visit()
+    page = visitor.open(f"/blocks?after={height + 1}")
+    row = page.get_by_role("row").nth(1)
+    expect(row.locator("[data-label^=Value] .amount")).to_have_attribute("title", f"{value:,} wei")
+    expect(row.locator("[data-label^=Fees] .amount")).to_have_attribute("title", f"{fees:,} wei")
+    expect(row.locator(".fullness")).to_have_attribute("title", f"{block['gasUsed']:,} of {block['gasLimit']:,} gas")
+    visitor.go(f"/block/{height}")
+    expect(page.locator(".facts .amount").first).to_have_attribute("title", f"{value:,} wei")
+
+
+def test_charts_are_read_with_the_arrow_keys(visit: Visit, node: PublicNode) -> None:
+    page = visit().open()
+    chart = page.get_by_role("slider", name="Transactions per block")
+    chart.focus()
+    latest = node.read("/blocks", limit=2)
+    for key, block in (("End", latest[0]), ("ArrowLeft", latest[1])):
+        chart.press(key)
+        expect(page.locator("figcaption").first).to_contain_text(f"Block {block['blockHeight']} at ")
+        expect(chart).to_have_attribute("aria-valuetext", re.compile(f"{block['transactionCount']} transaction"))
+    chart.press("Enter")
+    expect(page.locator("h1")).to_have_text(f"Block {latest[1]['blockHeight']}")
+
+
+def test_status_of_the_node(visit: Visit, node: PublicNode) -> None:
+    page = visit().open("/status")
+    chain = node.read("/chain")
+    for said in ("200 alive", "200 started", "200 ready", chain["version"], f"{node.url}/rpc"):
+        expect(page.locator("main")).to_contain_text(said)
+    page.route("**/ready", lambda route: route.fulfill(status=503, body=NOT_READY, content_type="application/json"))
+    # It is asked again and again.
+    expect(page.locator("main")).to_contain_text("store: the disk is full")
+
+
+def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
+    """A node of a network, played by this one: only its answers about validators are others."""
+    recipients = [new_account().address.lower() for _ in range(2)]
+    visitor = visit()
+    change(visitor, "**/chain", '"engine":"embedded"', '"engine":"cometbft"')
+    change(visitor, "**/blocks?*", f"0x{'0' * 40}", recipients[0])
+    validators = [
+        {
+            "address": f"{index:040X}",
+            "publicKey": "",
+            "power": 3 - index,
+            "feeRecipient": recipient,
+            "name": f"node{index}",
+        }
+        for index, recipient in enumerate(recipients)
+    ]
+    admins = {"sequence": 4, "threshold": 1, "admins": [RICH.lower()]}
+    visitor.page.route("**/validators", lambda route: route.fulfill(json=admins | {"validators": validators}))
+    page = visitor.open("/blocks")
+    expect(page.get_by_role("row").nth(1).locator("[data-label=Proposer]")).to_have_text("node0")
+    page.get_by_role("link", name="Validators", exact=True).click()
+    rows = page.get_by_role("table", name="Validators").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("node0360")
+    expect(rows.nth(2)).to_contain_text("node1240")
+    expect(page.locator("main")).to_contain_text(f"dev0 {RICH}")
+    plain = visit().open("/validators")
+    expect(plain.locator("main")).to_contain_text("This chain has no validators")
+
+
 def test_mempool_is_empty_once_all_is_mined(visit: Visit, node: PublicNode) -> None:
     node.await_idle()
     page = visit().open("/mempool")
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_text("The mempool is empty")).to_be_visible()
 
 
 def test_search_finds_a_block_however_it_is_spelled(visit: Visit, node: PublicNode) -> None:
@@ -236,11 +354,11 @@ def test_search_finds_transactions_and_accounts(visit: Visit, node: PublicNode) 
     page = visit().open()
     for text, heading in (
         (tx_hash, "Transaction"),
-        (RICH, "Account"),
+        (RICH, "Account dev0"),
         (tx_hash, "Transaction"),
-        (RICH.lower(), "Account"),
+        (RICH.lower(), "Account dev0"),
         (tx_hash, "Transaction"),
-        ("dev0", "Account"),
+        ("dev0", "Account dev0"),
     ):
         search(page, text)
         expect(page.locator("h1")).to_have_text(heading)
@@ -254,11 +372,11 @@ def test_dev_accounts_have_the_names_of_the_command_line(visit: Visit) -> None:
 def test_search_says_what_it_did_not_find(visit: Visit) -> None:
     page = visit().open()
     for text, advice in (
-        ("0x" + "ab" * 32, "Neither a transaction nor a block"),
+        ("0x" + "ab" * 32, "No transaction and no block"),
         ("99999999", "There is no block of that height yet"),
-        ("hello", "Search takes a block's height"),
-        ("0x1234", "Search takes a block's height"),
-        ("dev10", "Search takes a block's height"),
+        ("hello", "Search by height"),
+        ("0x1234", "Search by height"),
+        ("dev10", "Search by height"),
     ):
         search(page, text)
         expect(page.locator("main")).to_contain_text(text)
@@ -270,8 +388,8 @@ def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
     visitor = visit()
     visitor.open()
     for route, said in (
-        (f"/tx/0x{'ab' * 32}", "may be of another chain"),
-        (f"/block/0x{'ab' * 32}", "Blocks are named by their hash"),
+        (f"/tx/0x{'ab' * 32}", "may be on another chain"),
+        (f"/block/0x{'ab' * 32}", "Look a block up by its hash"),
         ("/block/99999999", "the newest is"),
         ("/tx/0x12", "hash is 0x and 64 hexadecimal digits"),
         (f"/account/{RICH[:-1]}0", "carries the right one"),
@@ -315,7 +433,10 @@ def test_every_view_fits_a_phone(visit: Visit, node: PublicNode) -> None:
         f"/block/{height}",
         f"/tx/{tx_hash}",
         f"/account/{RICH}",
+        "/accounts",
         "/mempool",
+        "/status",
+        "/validators",
         "/send",
         "/faucet",
         f"/tx/0x{'ab' * 32}",
@@ -340,7 +461,7 @@ def test_keyboard_alone_is_enough(visit: Visit, node: PublicNode) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_be_focused()
     expect(page.locator("h1")).to_contain_text("Block")
-    for name in ("Cairn, to the overview", "Blocks", "Overview", "Mempool"):
+    for name in ("Cairn, overview", "Blocks", "Overview", "Mempool"):
         page.locator("body").evaluate("() => document.activeElement.blur()")
         link = page.get_by_role("link", name=name, exact=True)
         link.focus()

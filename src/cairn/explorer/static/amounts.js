@@ -4,6 +4,8 @@
 
 /** @type {Record<Unit, number>} */
 export const UNITS = { coins: 18, gwei: 9, wei: 0 };
+/** What every transaction uses. */
+export const TRANSFER_GAS = 21_000n;
 const COINS_FROM = 10n ** 15n;
 const GWEI_FROM = 10n ** 9n;
 const MAX_AMOUNT = 2n ** 256n - 1n;

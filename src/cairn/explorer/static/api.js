@@ -1,4 +1,4 @@
-// The node's REST interface, as far as the page uses it. Integers are BigInts.
+// The node's API, as far as the page uses it. Integers are BigInts.
 
 import { parseExact } from "./exact.js";
 import { queryOf } from "./routes.js";
@@ -65,9 +65,29 @@ import { queryOf } from "./routes.js";
  * @typedef {object} Chain
  * @property {bigint} chainId
  * @property {bigint} gasPrice
+ * @property {bigint} blockGasLimit
  * @property {string} engine
- * @property {{ blockHeight: bigint, hash: string }} head
+ * @property {string} version
+ * @property {{ blockHeight: bigint, hash: string, timestamp: bigint }} head
  * @property {{ pending: bigint, queued: bigint, limit: bigint }} mempool
+ *
+ * @typedef {object} Validator
+ * @property {string} address
+ * @property {string} publicKey
+ * @property {bigint} power
+ * @property {string} feeRecipient
+ * @property {string} name
+ *
+ * @typedef {object} Validators
+ * @property {bigint} sequence
+ * @property {bigint} threshold
+ * @property {string[]} admins
+ * @property {Validator[]} validators
+ *
+ * @typedef {object} Probed The answer of a probe, whatever it was.
+ * @property {number} status 0 when there was none.
+ * @property {{ status?: string, checks?: Record<string, string> }} body
+ * @property {number} tookMs
  *
  * @typedef {object} Schemas The parts of the OpenAPI document that the page reads.
  * @property {{ "x-signs-for": string[] }} Submission
@@ -220,10 +240,11 @@ async function readPage(path, parameters, signal) {
 /**
  * @param {string} path
  * @param {object} body
+ * @param {AbortSignal} [signal]
  */
-async function post(path, body) {
+async function post(path, body, signal) {
     const headers = { "content-type": "application/json" };
-    return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).body;
+    return (await ask(path, { method: "POST", headers, body: JSON.stringify(body), signal })).body;
 }
 
 /** @type {(signal?: AbortSignal) => Promise<Chain>} */
@@ -289,17 +310,60 @@ export const submit = (transaction) => post("/tx", transaction);
 /** @type {(address: string, amount: bigint) => Promise<{ txHash: string }>} */
 export const askFaucet = (address, amount) => post("/faucet", { address, amount: amount.toString() });
 
-/** @type {Schemas | null} */
+/** @type {(signal?: AbortSignal) => Promise<Validators>} */
+export const getValidators = (signal) => read("/validators", signal);
+
+/**
+ * What a probe answers, and how long that took.
+ * @param {"/health" | "/startup" | "/ready"} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Probed>}
+ */
+export async function probe(path, signal) {
+    const begun = performance.now();
+    try {
+        const response = await fetch(path, { signal });
+        const body = await response.json();
+        return { status: response.status, body, tookMs: performance.now() - begun };
+    } catch (failure) {
+        if (signal?.aborted) throw failure;
+        return { status: 0, body: {}, tookMs: performance.now() - begun };
+    }
+}
+
+/**
+ * The results of JSON-RPC calls of one method, in their order; null where the node has none.
+ * @param {string} method
+ * @param {unknown[][]} calls
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any[]>}
+ */
+export async function rpc(method, calls, signal) {
+    if (calls.length === 0) return [];
+    const batch = calls.map((params, id) => ({ jsonrpc: "2.0", id, method, params }));
+    /** @type {{ id: bigint, result?: unknown }[]} */
+    const answers = await post("/rpc", batch, signal);
+    const results = new Map(answers.map(({ id, result }) => [Number(id), result ?? null]));
+    return calls.map((_, id) => results.get(id) ?? null);
+}
+
+/** @type {{ info: { version: string }, components: { schemas: Schemas } } | null} */
 let described = null;
 
 /**
- * The schemas of the node's own description.
+ * The node's own description, as far as it is used here.
  * @param {AbortSignal} [signal]
  */
-async function schemas(signal) {
-    described ??= /** @type {Schemas} */ ((await read("/openapi.json", signal)).components.schemas);
+async function description(signal) {
+    described ??= /** @type {NonNullable<typeof described>} */ (await read("/openapi.json", signal));
     return described;
 }
+
+/** @param {AbortSignal} [signal] */
+const schemas = async (signal) => (await description(signal)).components.schemas;
+
+/** @param {AbortSignal} [signal] */
+export const interfaceVersion = async (signal) => (await description(signal)).info.version;
 
 /**
  * The accounts that need no signature: dev0, dev1 and so on. None on any chain but a dev chain.

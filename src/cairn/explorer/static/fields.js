@@ -3,8 +3,8 @@
 import { addressProblem, checksummed } from "./addresses.js";
 import { describeAmount, formatAmount, parseAmount, UNITS } from "./amounts.js";
 import { asFailure } from "./api.js";
-import { devAddress, devName } from "./devnames.js";
 import { h } from "./dom.js";
+import { addressNamed, nameOf, namedAccounts } from "./names.js";
 
 /** @import { Failure } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
@@ -41,40 +41,38 @@ export function field(id, label, control, beside = null) {
 /**
  * What the field offers as a person types.
  * @param {string} id
- * @param {string[]} dev
  */
-const suggestions = (id, dev) =>
+const suggestions = (id) =>
     h(
         "datalist",
         { id },
-        dev.map((address) => h("option", { value: devName(dev, address) }, checksummed(address))),
+        namedAccounts().map((address) => h("option", { value: nameOf(address) }, checksummed(address))),
     );
 
 /**
- * A field for an address, or for the name of one of the `dev` accounts. `read` gives the address, or says what is
- * wrong, moves the focus there, and gives null.
+ * A field for an address, or for the name of an account. `read` gives the address, or says what is wrong, moves the
+ * focus there, and gives null.
  * @param {string} id
  * @param {string} label
  * @param {string} value
  * @param {string} hint
- * @param {string[]} dev
  */
-export function addressField(id, label, value, hint, dev) {
+export function addressField(id, label, value, hint) {
     const input = h("input", {
         name: id,
         class: "code",
         autocomplete: "off",
         spellcheck: "false",
         required: true,
-        placeholder: dev.length ? "0x…, or dev0" : "0x…",
+        placeholder: namedAccounts().length ? "Address or name" : "0x…",
         list: `${id}-known`,
         value,
     });
     const made = field(id, label, input);
-    made.element.append(suggestions(`${id}-known`, dev));
+    made.element.append(suggestions(`${id}-known`));
     const review = () => {
         const text = input.value.trim();
-        const named = devAddress(dev, text);
+        const named = addressNamed(text);
         const problem = named ? null : addressProblem(text);
         if (problem) made.complain(problem);
         else made.explain(named ? `${text} is ${named}.` : hint);
@@ -142,9 +140,9 @@ function readOrFocus(input, review) {
  * @type {Record<string, string>}
  */
 const MEANING = {
-    INSUFFICIENT_FUNDS: "The account does not have that much, with the fee:",
-    SENDER_LIMIT: "The account has too many transactions waiting:",
-    UNREACHABLE: "It may have been sent or not; look at the account before you send it again.",
+    INSUFFICIENT_FUNDS: "The balance does not cover the amount and the fee:",
+    SENDER_LIMIT: "The account has too many pending transactions:",
+    UNREACHABLE: "The transaction may have been submitted or not. Look at the account before you send again.",
 };
 
 /**

@@ -1,13 +1,14 @@
 // Puts the page together: what is live, which view is shown, and the header around it.
 
 import { announce } from "./announcer.js";
-import { devAccounts } from "./api.js";
 import { find } from "./dom.js";
 import { Live } from "./live.js";
+import { learnNames } from "./names.js";
 import { Router } from "./router.js";
 import { href } from "./routes.js";
 import { stoneLight } from "./stones.js";
 import { accountView } from "./views/account.js";
+import { accountsView } from "./views/accounts.js";
 import { blockView } from "./views/block.js";
 import { blocksView } from "./views/blocks.js";
 import { faucetView } from "./views/faucet.js";
@@ -16,7 +17,9 @@ import { missingView } from "./views/missing.js";
 import { overviewView } from "./views/overview.js";
 import { searchView } from "./views/search.js";
 import { sendView } from "./views/send.js";
+import { statusView } from "./views/status.js";
 import { transactionView } from "./views/transaction.js";
+import { validatorsView } from "./views/validators.js";
 
 /** @import { Route } from "./routes.js" */
 /** @import { View } from "./router.js" */
@@ -25,6 +28,7 @@ import { transactionView } from "./views/transaction.js";
 const VIEWS = {
     "": overviewView,
     account: accountView,
+    accounts: accountsView,
     block: blockView,
     blocks: blocksView,
     faucet: faucetView,
@@ -32,7 +36,9 @@ const VIEWS = {
     missing: missingView,
     search: searchView,
     send: sendView,
+    status: statusView,
     tx: transactionView,
+    validators: validatorsView,
 };
 const CONNECTION_TEXT = { connecting: "Connecting", live: "Live", offline: "Offline" };
 /** A restart of the node that takes no longer is not worth a word. */
@@ -54,8 +60,8 @@ function showConnection(live) {
             announced = live.connection;
             announce(
                 announced === "live"
-                    ? "Connected to the node again"
-                    : "The connection to the node is lost; trying again",
+                    ? "Connected to the node"
+                    : "The connection to the node is lost. Trying again",
             );
         }, ANNOUNCE_AFTER_MS);
     });
@@ -95,11 +101,17 @@ function prepareSkipLink() {
     });
 }
 
-async function showFaucetLink() {
-    const accounts = await devAccounts().catch(() => []);
-    const link = find(document, "#faucet-link", HTMLElement);
-    link.hidden = accounts.length === 0;
-    link.classList.remove("unsure");
+/**
+ * The links to views that only some chains have.
+ * @param {boolean} isDev
+ * @param {Live} live
+ */
+async function showLinks(isDev, live) {
+    const faucet = find(document, "#faucet-link", HTMLElement);
+    faucet.hidden = !isDev;
+    faucet.classList.remove("unsure");
+    await live.loaded;
+    find(document, "#validators-link", HTMLElement).hidden = live.chain.engine === "embedded";
 }
 
 async function start() {
@@ -108,12 +120,15 @@ async function start() {
     showConnection(live);
     prepareSearch();
     prepareSkipLink();
-    live.on("reset", () => announce("The chain has changed; this is how it is now"));
+    live.on("reset", () => announce("The chain was replaced or reverted. The page is up to date"));
     live.start();
+    // Again with each connection: the node may have been away, or another one has its place.
+    live.on("connection", () => live.connection === "live" && learnNames());
+    const isDev = await learnNames();
     const router = new Router({ outlet: find(document, "main", HTMLElement), views: VIEWS, live, onShown: markCurrent });
     await router.start();
     performance.mark("cairn-interactive");
-    showFaucetLink();
+    showLinks(isDev, live);
 }
 
 start();

@@ -1,4 +1,4 @@
-// A transaction on its way: submitted, pending, confirmed.
+// The progress of a transaction: accepted, pending, confirmed.
 
 import { asFailure, awaitTransaction, isProblem, pause, Unreachable } from "./api.js";
 import { announce } from "./announcer.js";
@@ -36,7 +36,7 @@ const step = (state, ...content) =>
     h("li", { class: state, "aria-current": state === "now" ? "step" : null }, ...content);
 
 /**
- * Shows a submitted transaction's way, until its end; above those that were sent before.
+ * Shows a submitted transaction until it is confirmed or dropped, above those that were sent before.
  * @param {HTMLElement} list
  * @param {string} hash
  * @param {AbortSignal} signal
@@ -48,7 +48,7 @@ export async function showProgress(list, hash, signal) {
         step("done", "Accepted and on disk ", hashLink("tx", hash), copyButton(hash, "transaction hash"));
     fill(
         place,
-        h("ol", { class: "progress" }, submitted(), step("now", "Waiting for a block"), step("later", "Confirmed")),
+        h("ol", { class: "progress" }, submitted(), step("now", "Pending"), step("later", "Confirmed")),
     );
     announce("The transaction is pending");
     try {

@@ -1,4 +1,4 @@
-// Transactions that no block can take yet: their sender has to send another nonce first.
+// Queued transactions: no block can take them before their sender submits a missing nonce.
 
 import { getAccount } from "./api.js";
 import { grouped } from "./amounts.js";

@@ -2,10 +2,10 @@
 
 import { getAccount, submit } from "./api.js";
 import { checksummed } from "./addresses.js";
-import { describeAmount } from "./amounts.js";
-import { devName } from "./devnames.js";
+import { describeAmount, TRANSFER_GAS } from "./amounts.js";
 import { fill, h } from "./dom.js";
 import { field, refusalPlace } from "./fields.js";
+import { nameOf } from "./names.js";
 import { connectWallet, sendByWallet } from "./wallet.js";
 import { shortened } from "./widgets.js";
 
@@ -20,8 +20,6 @@ import { shortened } from "./widgets.js";
  * @property {() => Promise<void>} refresh
  */
 
-export const TRANSFER_GAS = 21_000n;
-
 /**
  * A choice among accounts that shows, exactly, what the chosen one owns.
  * @param {string} hint
@@ -32,7 +30,7 @@ function accountChoice(hint, signal) {
     const made = field("from", "From", select);
     const showBalance = async () => {
         const { balance } = await getAccount(select.value, signal);
-        made.explain(`It has ${describeAmount(balance)}. ${hint}`);
+        made.explain(`Balance: ${describeAmount(balance)}. ${hint}`);
     };
     select.addEventListener("change", showBalance);
     made.explain(hint);
@@ -59,9 +57,9 @@ function accountChoice(hint, signal) {
  * @returns {Promise<Source>}
  */
 export async function devSource(dev, chosen, signal) {
-    const from = accountChoice("This node holds its key and signs for it.", signal);
+    const from = accountChoice("The node holds its key and signs for it.", signal);
     /** @param {string} address */
-    const label = (address) => `${devName(dev, address)}: ${shortened(address, 4)}`;
+    const label = (address) => `${nameOf(address)}: ${shortened(address, 4)}`;
     await from.offer(dev.map(checksummed), label, chosen);
     /** @type {Source["send"]} */
     const send = async ({ to, value }) =>
@@ -76,7 +74,7 @@ export async function devSource(dev, chosen, signal) {
  * @returns {Source}
  */
 export function walletSource(wallet, { chainId, gasPrice }, signal) {
-    const from = accountChoice("The wallet asks you before it signs anything.", signal);
+    const from = accountChoice("The wallet asks you before it signs.", signal);
     from.control.disabled = true;
     const refusal = refusalPlace();
     const connect = async () => {

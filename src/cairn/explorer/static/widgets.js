@@ -3,11 +3,14 @@
 import { checksummed } from "./addresses.js";
 import { fittingUnit, grouped, splitAmount, UNITS, unitWord } from "./amounts.js";
 import { announce } from "./announcer.js";
+import { knownTotals, MOST_ADDED_UP } from "./contents.js";
 import { fill, h, s } from "./dom.js";
+import { nameOf } from "./names.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
 
-/** @import { Listed } from "./api.js" */
+/** @import { BlockSummary, Header, Listed } from "./api.js" */
+/** @import { Unit } from "./amounts.js" */
 /** @import { Child } from "./dom.js" */
 
 /**
@@ -68,18 +71,45 @@ setInterval(() => {
 /** @param {bigint} height */
 export const blockLink = (height) => h("a", { href: href(`/block/${height}`), class: "number" }, grouped(height));
 
-/** @type {(kind: "block" | "tx", hash: string) => HTMLElement} */
-export const hashLink = (kind, hash) =>
-    h("a", { href: href(`/${kind}/${hash}`), class: "code", title: hash }, shortened(hash));
+/** @type {(kind: "block" | "tx", hash: string, ends?: number) => HTMLElement} */
+export const hashLink = (kind, hash, ends) =>
+    h("a", { href: href(`/${kind}/${hash}`), class: "code", title: hash }, shortened(hash, ends));
 
-/** @param {string} address */
+/**
+ * An account by its name, or by the ends of its address.
+ * @param {string} address
+ */
 export function accountLink(address) {
-    const shown = checksummed(address);
+    const [shown, name] = [checksummed(address), nameOf(address)];
     return h(
         "a",
-        { href: href(`/account/${shown}`), class: "code account", title: shown },
+        { href: href(`/account/${shown}`), class: "account", title: shown },
         avatar(address, 20),
-        shortened(shown, 4),
+        name === null ? h("span", { class: "code" }, shortened(shown, 4)) : h("span", { class: "name" }, name),
+    );
+}
+
+/**
+ * An account with its name, its whole address, and a button that copies it.
+ * @param {string} address
+ */
+export function wholeAccount(address) {
+    const [shown, name] = [checksummed(address), nameOf(address)];
+    return h(
+        "span",
+        { class: "copyable" },
+        h(
+            "a",
+            { href: href(`/account/${shown}`), class: "account" },
+            avatar(address, 20),
+            h(
+                "span",
+                null,
+                name !== null && h("strong", { class: "name" }, name, " "),
+                h("span", { class: "code whole" }, shown),
+            ),
+        ),
+        copyButton(shown, name === null ? "address" : `address of ${name}`),
     );
 }
 
@@ -89,15 +119,73 @@ export function accountLink(address) {
  */
 export function amount(wei) {
     const unit = fittingUnit(wei);
+    return amountIn(wei, unit, h("span", { class: "unit" }, ` ${unitWord(wei, unit)}`));
+}
+
+/**
+ * An amount in a column that names its unit.
+ * @type {(wei: bigint, unit?: Unit) => HTMLElement}
+ */
+export const bareAmount = (wei, unit = "coins") => amountIn(wei, unit);
+
+/** @type {(wei: bigint, unit: Unit, ...more: Child[]) => HTMLElement} */
+function amountIn(wei, unit, ...more) {
     const [whole, fraction] = splitAmount(wei, UNITS[unit]);
     return h(
         "span",
         { class: "amount", title: `${grouped(wei)} wei` },
         whole,
         fraction && h("span", { class: "fraction" }, `.${fraction}`),
-        h("span", { class: "unit" }, ` ${unitWord(wei, unit)}`),
+        ...more,
     );
 }
+
+/**
+ * How much of the gas of a block its transactions use, in words and as a bar.
+ * @param {Pick<Header, "gasUsed" | "gasLimit">} block
+ */
+export function fullness({ gasUsed, gasLimit }) {
+    const percent = gasLimit ? Number((gasUsed * 10_000n) / gasLimit) / 100 : 0;
+    const text = percent >= 1 ? percent.toFixed(0) : Number(percent.toPrecision(1));
+    return h(
+        "span",
+        { class: "fullness", title: `${grouped(gasUsed)} of ${grouped(gasLimit)} gas` },
+        s(
+            "svg",
+            { viewBox: "0 0 40 6", width: 40, height: 6, "aria-hidden": "true" },
+            s("rect", { class: "track", width: 40, height: 6, rx: 3 }),
+            percent > 0 && s("rect", { class: "level", width: Math.max(2, 0.4 * percent), height: 6, rx: 3 }),
+        ),
+        ` ${text} %`,
+    );
+}
+
+/**
+ * What the transactions of a block move; three dots until it is known.
+ * @param {BlockSummary} block
+ */
+export const valueOf = (block) => {
+    const totals = knownTotals(block);
+    return totals ? bareAmount(totals.value) : unknownTotal(block);
+};
+
+/** @param {BlockSummary} block */
+export const feesOf = (block) => {
+    const totals = knownTotals(block);
+    return totals ? bareAmount(totals.fees) : unknownTotal(block);
+};
+
+/** @param {BlockSummary} block */
+const unknownTotal = ({ transactionCount }) =>
+    transactionCount > MOST_ADDED_UP
+        ? h("span", { class: "unit", title: `Not added up: more than ${grouped(MOST_ADDED_UP)} transactions` }, "many")
+        : "…";
+
+/**
+ * When a block was made. The genesis block has the time of the chain's rules, which says little.
+ * @param {Pick<Header, "blockHeight" | "timestamp">} block
+ */
+export const blockAge = ({ blockHeight, timestamp }) => (blockHeight === 0n ? "genesis" : age(timestamp));
 
 /** @param {string} text */
 async function copy(text) {
@@ -168,7 +256,7 @@ export const card = (heading, ...content) =>
 export const badge = (kind, text) => h("span", { class: `badge ${kind}` }, text);
 
 /**
- * A table that turns into cards on a phone. The roles are written out because browsers forget them once a style turns
+ * A table whose rows wrap on a phone. The roles are written out because browsers forget them once a style turns
  * the rows into blocks. `empty` stands in its place when there are no items.
  * @template T
  * @param {string} caption
@@ -207,7 +295,7 @@ export function table(caption, columns, items, empty) {
 }
 
 /**
- * A button for what came since the view was made, rather than push the rows away under the reader's eyes.
+ * A button for what came since the view was made: the rows do not move while someone reads them.
  * @param {() => unknown} again
  */
 export function freshNotice(again) {
@@ -248,5 +336,5 @@ export const transactionColumns = (...more) => [
     ["From", (tx) => accountLink(tx.from)],
     ["To", (tx) => accountLink(tx.to)],
     ...more,
-    ["Amount", (tx) => amount(tx.value), "end"],
+    ["Amount (coins)", (tx) => bareAmount(tx.value), "end"],
 ];

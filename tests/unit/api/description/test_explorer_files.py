@@ -19,7 +19,7 @@ from tests.support.scripted_gateway import ScriptedGateway
 FILES = sorted(path.relative_to(STATIC_DIRECTORY).as_posix() for path in STATIC_DIRECTORY.rglob("*.*"))
 MODULES = {file for file in FILES if file.endswith(".js")}
 PAGE = (STATIC_DIRECTORY / "index.html").read_text()
-MAX_PAGE_BYTES = 200_000
+MAX_PAGE_BYTES = 240_000
 
 
 def get(path: str, settings: Settings | None = None, **headers: str) -> httpx.Response:

@@ -1,10 +1,14 @@
-// One account: what it owns, what it waits for, and everything that it sent or received.
+// One account: its balance, its pending transactions, and everything that it sent or received.
 
-import { devAccounts, getAccount, listBlocks, listHistory, listMempool } from "../api.js";
+import { devAccounts, getAccount, listHistory, listMempool } from "../api.js";
+import { announce } from "../announcer.js";
 import { checksummed } from "../addresses.js";
 import { grouped } from "../amounts.js";
-import { devName } from "../devnames.js";
 import { h } from "../dom.js";
+import { refusalPlace } from "../fields.js";
+import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
+import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
+import { qrCode } from "../qr.js";
 import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
 import { avatar } from "../stones.js";
@@ -13,6 +17,7 @@ import {
     age,
     amount,
     badge,
+    bareAmount,
     blockLink,
     card,
     copyable,
@@ -26,7 +31,6 @@ import {
 } from "../widgets.js";
 
 /** @import { Account, Confirmed } from "../api.js" */
-/** @import { Live } from "../live.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
 
@@ -39,8 +43,8 @@ const historyColumns = (address, times) => [
     ["Block", (tx) => blockLink(tx.blockHeight)],
     ["Age", (tx) => ageOf(times.get(tx.blockHeight))],
     ["Direction", (tx) => direction(tx, address)],
-    ["With", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
-    ["Amount", (tx) => amount(tx.value), "end"],
+    ["Other account", (tx) => accountLink(tx.from === address ? tx.to : tx.from)],
+    ["Amount (coins)", (tx) => bareAmount(tx.value), "end"],
 ];
 
 /** @param {bigint | undefined} time */
@@ -56,33 +60,15 @@ function direction(tx, address) {
 }
 
 /**
- * When the blocks of these transactions were made, by height; a node may have removed some of them.
- * @param {Confirmed[]} transactions
- * @param {Live} live
- * @param {AbortSignal} signal
- */
-async function blockTimes(transactions, live, signal) {
-    const times = new Map(live.blocks.map((block) => [block.blockHeight, block.timestamp]));
-    const heights = new Set(transactions.map((tx) => tx.blockHeight).filter((height) => !times.has(height)));
-    /** @param {bigint} height */
-    const look = async (height) => {
-        const { items } = await listBlocks({ after: height + 1n, limit: 1 }, signal);
-        if (items[0]?.blockHeight === height) times.set(height, items[0].timestamp);
-    };
-    await Promise.all([...heights].map(look));
-    return times;
-}
-
-/**
  * @param {string} address
  * @param {AbortSignal} signal
  */
 async function pendingCard(address, signal) {
     const { items, total } = await listMempool({ from: address, limit: PENDING_SHOWN }, signal);
     if (items.length === 0) return null;
-    const shown = total > BigInt(items.length) ? `, the first ${items.length} shown` : "";
+    const shown = total > BigInt(items.length) ? `, the first ${items.length} listed` : "";
     return card(
-        `${grouped(total)} waiting${shown}`,
+        `${grouped(total)} pending${shown}`,
         table(
             "Pending transactions of the account",
             transactionColumns(nonceColumn(await nextNonces(items, signal))),
@@ -100,15 +86,105 @@ function changeNotice(shown, { live, signal, again }) {
     const notice = freshNotice(again);
     const look = async () => {
         const { balance, nonce } = await getAccount(shown.address, signal).catch(() => shown);
-        if (balance !== shown.balance || nonce !== shown.nonce) notice.show("This account has changed: show it");
+        if (balance !== shown.balance || nonce !== shown.nonce) notice.show("This account has changed. Show it");
     };
     live.on("blocks", look, signal);
     return notice.element;
 }
 
+/**
+ * A label of the viewer's own.
+ * @param {string} address
+ * @param {() => unknown} again
+ */
+function labelForm(address, again) {
+    const input = h("input", {
+        id: "label",
+        maxlength: LONGEST_LABEL,
+        autocomplete: "off",
+        value: labelOf(address) ?? "",
+        "aria-describedby": "label-remark",
+    });
+    const remark = h("p", { id: "label-remark", class: "remark" }, "Only you see it: it is kept in this browser.");
+    /** @param {SubmitEvent} event */
+    const save = async (event) => {
+        event.preventDefault();
+        const problem = setLabel(address, input.value);
+        remark.classList.toggle("wrong", problem !== null);
+        if (problem !== null) {
+            remark.textContent = problem;
+            input.focus();
+            return;
+        }
+        announce(labelOf(address) === null ? "Label removed" : "Label saved");
+        await again();
+        // The view was made anew, and the focus went with the old one.
+        document.getElementById("label")?.focus();
+    };
+    return h(
+        "form",
+        { onsubmit: save },
+        h(
+            "div",
+            { class: "inline" },
+            h("label", { for: "label", class: "unseen" }, "Label"),
+            input,
+            h("button", { class: "button" }, "Save"),
+        ),
+        remark,
+    );
+}
+
+/**
+ * A button that makes a file of the history.
+ * @param {string} address
+ * @param {Context} context
+ */
+function historyButton(address, { live, signal }) {
+    const refusal = refusalPlace();
+    const button = h("button", { type: "button", class: "button" }, "Download as CSV");
+    button.addEventListener("click", async () => {
+        refusal.clear();
+        button.disabled = true;
+        try {
+            const { text, rows } = await historyFile(address, live, signal);
+            offerFile(`${checksummed(address)}.csv`, text);
+            announce(`The file has ${counted(rows, "transaction")}`);
+        } catch (failure) {
+            if (!signal.aborted) refusal.show(failure);
+        } finally {
+            button.disabled = false;
+        }
+    });
+    const hint = `Up to ${grouped(MOST_ROWS)} transactions, latest first.`;
+    return h("div", { class: "actions" }, button, h("p", { class: "hint" }, hint), refusal.element);
+}
+
+/**
+ * The account's facts, and its address for a phone to read.
+ * @param {Account} account
+ * @param {() => unknown} again
+ */
+function accountCard(account, again) {
+    const shown = checksummed(account.address);
+    const queued = account.pendingNonce - account.nonce;
+    const dev = devName(account.address);
+    return card(
+        null,
+        facts(
+            dev !== null && ["Name", dev],
+            ["Address", copyable(shown, "address")],
+            ["Balance", h("span", { class: "balance" }, amount(account.balance))],
+            ["Transactions sent", [grouped(account.nonce), queued > 0n && ` and ${grouped(queued)} pending`]],
+            ["Label", labelForm(account.address, again)],
+            ["QR code", h("details", { class: "qr" }, h("summary", null, "Show the QR code"), qrCode(shown))],
+        ),
+    );
+}
+
 /** @type {View} */
 export async function accountView(context) {
-    const { route, live, signal } = context;
+    const { route, live, signal, again } = context;
     await live.loaded;
     const start = route.query.get("after");
     const account = await getAccount(route.argument, signal);
@@ -119,42 +195,30 @@ export async function accountView(context) {
         devAccounts(signal),
     ]);
     const times = await blockTimes(history.items, live, signal);
-    const name = devName(dev, address);
-    const shown = checksummed(address);
-    const waiting = account.pendingNonce - account.nonce;
+    const [shown, name] = [checksummed(address), nameOf(address)];
     return {
-        title: `Account ${shown.slice(0, 10)}…`,
+        title: `Account ${name ?? `${shown.slice(0, 10)}…`}`,
         content: h(
             "div",
             { class: "view" },
             h(
                 "div",
                 { class: "page-head" },
-                h("h1", { class: "with-avatar" }, avatar(address, 44), "Account"),
+                h("h1", { class: "with-avatar" }, avatar(address, 44), name === null ? "Account" : `Account ${name}`),
                 changeNotice(account, context),
                 h(
                     "nav",
                     { class: "pager", "aria-label": "Actions" },
                     h("a", { class: "button", href: href("/send", { to: shown }) }, "Send to it"),
+                    dev.length > 0 && h("a", { class: "button", href: href("/faucet", { to: shown }) }, "Get coins"),
                 ),
             ),
-            card(
-                null,
-                facts(
-                    name !== null && ["Name", name],
-                    ["Address", copyable(shown, "address")],
-                    ["Balance", h("span", { class: "balance" }, amount(account.balance))],
-                    [
-                        "Transactions sent",
-                        [grouped(account.nonce), waiting > 0n && ` and ${counted(waiting, "pending one")}`],
-                    ],
-                ),
-            ),
+            accountCard(account, again),
             !start && pending,
             card(
                 "History",
                 table(
-                    "Confirmed transactions, newest first",
+                    "Confirmed transactions, latest first",
                     historyColumns(address, times),
                     history.items,
                     "This account has sent and received nothing yet.",
@@ -162,9 +226,10 @@ export async function accountView(context) {
                 (start || history.after) &&
                     pager(
                         "Pages of the history",
-                        ["Newest", start && href(`/account/${shown}`)],
+                        ["Latest", start && href(`/account/${shown}`)],
                         ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
                     ),
+                history.items.length > 0 && historyButton(address, context),
             ),
         ),
     };

@@ -2,18 +2,21 @@
 
 import { getBlock, getTransaction } from "../api.js";
 import { grouped } from "../amounts.js";
+import { addUpBlocks, knownTotals, MOST_ADDED_UP } from "../contents.js";
 import { breathe, fill, h } from "../dom.js";
 import { headerHash, transactionsRoot } from "../proof.js";
+import { findProposers } from "../proposers.js";
 import { href } from "../routes.js";
 import {
-    accountLink,
     age,
+    amount,
     badge,
     card,
     copyable,
     counted,
     dateOf,
     facts,
+    fullness,
     hashLink,
     pager,
     table,
@@ -21,6 +24,7 @@ import {
 } from "../widgets.js";
 
 /** @import { Block } from "../api.js" */
+/** @import { Child } from "../dom.js" */
 /** @import { View } from "../router.js" */
 
 const PAGE = 25;
@@ -61,9 +65,9 @@ async function verify(block, place) {
 function neighbours(block, head) {
     const height = block.blockHeight;
     return pager(
-        "Neighbours",
-        ["Block before", height > 0n ? href(`/block/${height - 1n}`) : null],
-        ["Block after", height < head ? href(`/block/${height + 1n}`) : null],
+        "Previous and next block",
+        ["Previous block", height > 0n ? href(`/block/${height - 1n}`) : null],
+        ["Next block", height < head ? href(`/block/${height + 1n}`) : null],
     );
 }
 
@@ -85,21 +89,37 @@ async function transactionsCard(block, page, pages, signal) {
     return card(
         counted(block.transactions.length, "transaction"),
         table(
-            "Transactions of the block, in their order",
+            "Transactions of the block, in order",
             [["#", (tx) => grouped(tx.place), "number"], ...transactionColumns()],
             items,
-            "An empty block.",
+            "This block has no transactions.",
         ),
         pages > 1 && h("p", { class: "page-number" }, `Page ${grouped(page)} of ${grouped(pages)}`),
         pages > 1 &&
             pager(
                 "Pages of transactions",
                 ["First", page > 1 && target(1)],
-                ["Before", target(page - 1)],
-                ["After", target(page + 1)],
+                ["Previous", target(page - 1)],
+                ["Next", target(page + 1)],
                 ["Last", page < pages && target(pages)],
             ),
     );
+}
+
+/**
+ * What the block's transactions add up to.
+ * @param {Block} block
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ value: Child, fees: Child }>}
+ */
+async function totalsOf(block, signal) {
+    const summary = { ...block, transactionCount: BigInt(block.transactions.length) };
+    await addUpBlocks([summary], () => {}, signal);
+    const totals = knownTotals(summary);
+    if (totals) return { value: amount(totals.value), fees: amount(totals.fees) };
+    const isLarge = block.transactions.length > MOST_ADDED_UP;
+    const why = isLarge ? `Not added up: more than ${grouped(MOST_ADDED_UP)} transactions` : "Not known";
+    return { value: why, fees: ["At least ", amount(block.gasUsed * block.baseFeePerGas)] };
 }
 
 /** @type {View} */
@@ -109,7 +129,13 @@ export async function blockView({ route, live, signal }) {
     const pages = Math.max(1, Math.ceil(block.transactions.length / PAGE));
     const page = Math.min(pages, Math.max(1, Number.parseInt(route.query.get("page") ?? "", 10) || 1));
     const verdict = h("div", { class: "verdict" }, badge("pending", "Verifying"));
-    const listed = await transactionsCard(block, page, pages, signal);
+    const [listed, totals, proposers] = await Promise.all([
+        transactionsCard(block, page, pages, signal),
+        totalsOf(block, signal),
+        findProposers(live.chain, signal),
+    ]);
+    const isGenesis = block.blockHeight === 0n;
+    const date = dateOf(block.timestamp).toLocaleString();
     verify(block, verdict);
     return {
         title: `Block ${grouped(block.blockHeight)}`,
@@ -128,17 +154,17 @@ export async function blockView({ route, live, signal }) {
                 facts(
                     ["Hash", copyable(block.hash, "block hash")],
                     [
-                        "Previous block",
-                        block.blockHeight > 0n
-                            ? hashLink("block", block.previousHash)
-                            : "None: this is the genesis block",
+                        "Parent",
+                        isGenesis ? "None: this is the genesis block" : hashLink("block", block.previousHash),
                     ],
-                    ["Time", [dateOf(block.timestamp).toLocaleString(), " (", age(block.timestamp), ")"]],
-                    ["Gas used", grouped(block.gasUsed)],
-                    ["Proposer", accountLink(block.proposer)],
+                    ["Time", isGenesis ? date : [date, " (", age(block.timestamp), ")"]],
+                    ["Value", totals.value],
+                    ["Fees", totals.fees],
+                    ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
+                    ["Proposer", proposers.link(block)],
                     ["Transactions root", h("span", { class: "code whole" }, block.transactionsRoot)],
                     ["State root", h("span", { class: "code whole" }, block.stateRoot)],
-                    ["Chain", block.chainId.toString()],
+                    ["Chain id", block.chainId.toString()],
                 ),
             ),
             listed,

@@ -1,24 +1,48 @@
-// All blocks, newest first, in pages. A page is named by the height that it starts below, so it never shifts.
+// All blocks, latest first, in pages. A page is named by the height that it starts below, so it never shifts.
 
-import { listBlocks } from "../api.js";
+import { listBlocks, pause } from "../api.js";
 import { grouped } from "../amounts.js";
-import { h } from "../dom.js";
+import { addUpBlocks } from "../contents.js";
+import { fill, h } from "../dom.js";
+import { findProposers } from "../proposers.js";
 import { href } from "../routes.js";
-import { accountLink, age, blockLink, card, counted, freshNotice, hashLink, pager, table } from "../widgets.js";
+import {
+    blockAge,
+    blockLink,
+    card,
+    counted,
+    feesOf,
+    freshNotice,
+    fullness,
+    hashLink,
+    pager,
+    table,
+    valueOf,
+} from "../widgets.js";
 
 /** @import { BlockSummary, CountedPage } from "../api.js" */
+/** @import { Proposers } from "../proposers.js" */
 /** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
 
 const PAGE = 25n;
+const PATIENCE_MS = 400;
 
-/** @type {Column<BlockSummary>[]} */
-const columns = [
+/**
+ * Without a column of proposers where no node names any.
+ * @param {Proposers} proposers
+ * @param {BlockSummary[]} blocks
+ * @returns {Column<BlockSummary>[]}
+ */
+const columns = (proposers, blocks) => [
     ["Block", (block) => blockLink(block.blockHeight)],
     ["Hash", (block) => hashLink("block", block.hash)],
     ["Transactions", (block) => grouped(block.transactionCount), "end"],
-    ["Proposer", (block) => accountLink(block.proposer)],
-    ["Age", (block) => age(block.timestamp), "end"],
+    ["Full", fullness, "end"],
+    ["Value (coins)", valueOf, "end"],
+    ["Fees (coins)", feesOf, "end"],
+    ...proposers.columns(blocks),
+    ["Age", blockAge, "end"],
 ];
 
 function jumpForm() {
@@ -70,7 +94,7 @@ function links({ items, after, total }, head) {
     const above = top + PAGE + 1n;
     const newer = top >= head ? null : href("/blocks", { after: above > head ? null : above });
     return [
-        ["Newest", newer && "#/blocks"],
+        ["Latest", newer && "#/blocks"],
         ["Newer", newer],
         ["Older", after && href("/blocks", { after: bottom })],
         ["Oldest", after && href("/blocks", { after: base + PAGE })],
@@ -84,6 +108,16 @@ export async function blocksView(context) {
     const start = route.query.get("after");
     const page = await listBlocks({ limit: PAGE, after: start }, signal);
     const { items, total } = page;
+    const proposers = await findProposers(live.chain, signal);
+    const listed = h("div", { class: "listed" });
+    const showList = () =>
+        fill(
+            listed,
+            table("Blocks, latest first", columns(proposers, items), items, "There are no blocks below that height."),
+        );
+    showList();
+    // Mostly there at once, and then nothing moves; large blocks are not waited for.
+    await Promise.race([addUpBlocks(items, showList, signal).catch(() => {}), pause(PATIENCE_MS, signal)]);
     const head = live.blocks[0].blockHeight;
     const isFirst = !start;
     const shown = items.length
@@ -104,7 +138,7 @@ export async function blocksView(context) {
             card(
                 null,
                 isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
-                table("Blocks, newest first", columns, items, "There are no blocks below that height."),
+                listed,
                 items.length > 0 && pager("Pages of blocks", ...links(page, head)),
             ),
         ),

@@ -12,10 +12,10 @@ import { card } from "../widgets.js";
  * @type {Record<string, string>}
  */
 const ADVICE = {
-    UNREACHABLE: "This page shows itself as soon as the node is back.",
-    TX_NOT_FOUND: "No block holds it and the mempool does not know it. It may be of another chain, or not sent yet.",
-    TX_DROPPED: "It left the mempool without being mined, so nothing was transferred. It can be sent again.",
-    BLOCK_NOT_FOUND: "Blocks are named by their hash, or by their height from 0 up to the newest.",
+    UNREACHABLE: "This page loads as soon as the node is back.",
+    TX_NOT_FOUND: "It is in no block and not in the mempool. It may be on another chain, or not submitted yet.",
+    TX_DROPPED: "It left the mempool without being mined, so nothing was transferred. The sender can submit it again.",
+    BLOCK_NOT_FOUND: "Look a block up by its hash, or by its height, from 0 to the latest.",
 };
 
 /**
@@ -52,7 +52,7 @@ export function failureView(failure, { live, signal, again }) {
                 h(
                     "p",
                     { class: "actions" },
-                    h("a", { href: "#/", class: "button" }, "To the overview"),
+                    h("a", { href: "#/", class: "button" }, "Go to the overview"),
                     mayPass(failure) && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
                 ),
             ),

@@ -13,7 +13,7 @@ const noFaucet = () =>
     card(
         null,
         h("p", { class: "lead" }, "This chain has no faucet."),
-        h("p", null, "Only dev chains give coins away."),
+        h("p", null, "Only dev chains have one."),
     );
 
 /** @type {View} */
@@ -27,14 +27,13 @@ export async function faucetView({ route, signal }) {
         "to",
         "Account",
         route.query.get("to") ?? "",
-        "Any address, or one of dev0 to dev9; it needs no coins and no history.",
-        dev,
+        "Any address, a label of yours, or dev0 to dev9. The account may be new.",
     );
     const { usual, most } = await faucetAmounts(signal);
     const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
     const refusal = refusalPlace();
     const progress = h("div", { class: "progress-place" });
-    const button = h("button", { class: "button main" }, "Give it coins");
+    const button = h("button", { class: "button main" }, "Send coins");
 
     /** @param {SubmitEvent} event */
     const ask = async (event) => {
@@ -55,7 +54,7 @@ export async function faucetView({ route, signal }) {
     const about = h(
         "p",
         { class: "lead" },
-        `Coins of a dev chain are worth nothing: take up to ${describeAmount(most)} at a time.`,
+        `Coins of a dev chain have no value. Take up to ${describeAmount(most)} at a time.`,
     );
     const form = h(
         "form",

@@ -1,69 +1,118 @@
-// What waits to be mined, in the order in which it will be.
+// The pending transactions in mining order. The first page follows the node.
 
 import { listMempool } from "../api.js";
-import { formatAmount, grouped } from "../amounts.js";
+import { grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
-import { age, card, counted, pager, table, transactionColumns } from "../widgets.js";
+import { age, bareAmount, card, counted, pager, table, transactionColumns } from "../widgets.js";
 
-/** @import { Waiting } from "../api.js" */
+/** @import { CountedPage, Waiting } from "../api.js" */
 /** @import { NextNonces } from "../queue.js" */
+/** @import { Context, View } from "../router.js" */
 /** @import { Column } from "../widgets.js" */
-/** @import { View } from "../router.js" */
 
 const PAGE = 50;
 
 /** @type {(next: NextNonces) => Column<Waiting>[]} */
 const ownColumns = (next) => [
     nonceColumn(next),
-    ["Gas price", (tx) => `${formatAmount(tx.gasPrice, "gwei")} gwei`, "end"],
-    ["Waiting since", (tx) => age(tx.receivedAt), "end"],
+    ["Gas price (gwei)", (tx) => bareAmount(tx.gasPrice, "gwei"), "end"],
+    ["Received", (tx) => age(tx.receivedAt), "end"],
 ];
 
+/** @type {(page: CountedPage<Waiting>, next: NextNonces, start: string | null) => HTMLElement} */
+const listCard = ({ items, after, total }, next, start) =>
+    card(
+        counted(total, "transaction"),
+        table(
+            "Pending transactions in mining order",
+            transactionColumns(...ownColumns(next)),
+            items,
+            "The mempool is empty: every transaction is in a block.",
+        ),
+        (start || after) &&
+            pager(
+                "Pages of the mempool",
+                ["First page", start && "#/mempool"],
+                ["Next page", after && href("/mempool", { after })],
+            ),
+    );
+
+/** @typedef {{ key: string, list: HTMLElement }} Made The key is the same as long as the list is. */
+
+/**
+ * A list that is read again with every change, unless it is paused, or somebody is at one of its links.
+ * @param {HTMLElement} place
+ * @param {string} key
+ * @param {() => Promise<Made>} make
+ * @param {Context} context
+ */
+function liveList(place, key, make, { live, signal }) {
+    let shownKey = key;
+    const button = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Pause");
+    let isReading = false;
+    const read = async () => {
+        const isPaused = button.getAttribute("aria-pressed") === "true";
+        if (isPaused || isReading || place.contains(document.activeElement)) return;
+        isReading = true;
+        try {
+            const made = await make();
+            if (made.key === shownKey || place.contains(document.activeElement)) return;
+            shownKey = made.key;
+            fill(place, made.list);
+        } catch {
+            // The node is away for a moment; the next change reads it again.
+        } finally {
+            isReading = false;
+        }
+    };
+    button.addEventListener("click", () => {
+        const isPaused = button.getAttribute("aria-pressed") === "true";
+        button.setAttribute("aria-pressed", String(!isPaused));
+        read();
+    });
+    live.on("chain", read, signal);
+    return h("div", { class: "inline" }, button);
+}
+
 /** @type {View} */
-export async function mempoolView({ route, live, signal, again }) {
+export async function mempoolView(context) {
+    const { route, live, signal, again } = context;
     await live.loaded;
     const start = route.query.get("after");
-    const { items, after, total } = await listMempool({ limit: PAGE, after: start }, signal);
-    const next = await nextNonces(live.chain.mempool.queued ? items : [], signal);
+    const make = async () => {
+        const page = await listMempool({ limit: PAGE, after: start }, signal);
+        const next = await nextNonces(live.chain.mempool.queued ? page.items : [], signal);
+        const parts = [page.total, ...page.items.map((tx) => tx.txHash), ...next.values()];
+        return { key: parts.join(), list: listCard(page, next, start) };
+    };
     const state = h("p");
     const showState = () => {
         const { pending, queued, limit } = live.chain.mempool;
-        fill(
-            state,
-            `${grouped(pending)} can be mined, ${grouped(queued)} wait for a missing nonce, room for ${grouped(limit)}`,
-        );
+        fill(state, `${grouped(pending)} pending, ${grouped(queued)} queued, room for ${grouped(limit)}`);
     };
     live.on("chain", showState, signal);
     showState();
+    const { key, list } = await make();
+    const place = h("div", null, list);
+    const readAgain = h("button", { type: "button", class: "link", onclick: again }, "Read it again");
     return {
         title: "Mempool",
         content: h(
             "div",
             { class: "view" },
-            h("div", { class: "page-head" }, h("h1", null, "Mempool"), state),
-            card(
-                counted(total, "transaction"),
-                table(
-                    "Pending transactions, next to be mined first",
-                    transactionColumns(...ownColumns(next)),
-                    items,
-                    "Nothing waits: every transaction is in a block.",
-                ),
-                (start || after) &&
-                    pager(
-                        "Pages of the mempool",
-                        ["First page", start && "#/mempool"],
-                        ["Next page", after && href("/mempool", { after })],
-                    ),
-            ),
             h(
-                "p",
-                { class: "hint" },
-                "The list is as of when you opened it. ",
-                h("button", { type: "button", class: "link", onclick: again }, "Read it again"),
+                "div",
+                { class: "page-head" },
+                h("h1", null, "Mempool"),
+                state,
+                !start && liveList(place, key, make, context),
             ),
+            place,
+            start
+                ? h("p", { class: "hint" }, "This page is as of when you opened it. ", readAgain)
+                : h("p", { class: "hint" }, "The list follows the node. A queued transaction waits for a missing nonce."),
         ),
     };
 }

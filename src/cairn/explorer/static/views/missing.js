@@ -15,8 +15,8 @@ export async function missingView() {
             card(
                 null,
                 h("h1", null, "No such page"),
-                h("p", null, "There is nothing at this address. Search above, or begin at the overview."),
-                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "To the overview")),
+                h("p", null, "There is nothing at this address. Use the search field, or go to the overview."),
+                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "Go to the overview")),
             ),
         ),
     };

@@ -1,38 +1,58 @@
-// The chain as it is right now.
+// The chain now: its latest blocks and transactions, and on an empty dev chain how to begin.
 
-import { listMempool } from "../api.js";
+import { devAccounts } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { BarChart } from "../chart.js";
+import { addUpBlocks, newestTransactions } from "../contents.js";
 import { fill, h } from "../dom.js";
 import { RECENT } from "../live.js";
-import { missingNonce, nextNonces } from "../queue.js";
 import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
-import { accountLink, age, amount, blockLink, card, counted, hashLink, shortened, table } from "../widgets.js";
+import { accountsTable, firstPayment, snippetsCard } from "../welcome.js";
+import {
+    accountLink,
+    age,
+    bareAmount,
+    blockAge,
+    blockLink,
+    card,
+    counted,
+    fullness,
+    hashLink,
+    shortened,
+    table,
+    valueOf,
+} from "../widgets.js";
 
-/** @import { BlockSummary, Chain, Listed } from "../api.js" */
+/** @import { BlockSummary } from "../api.js" */
+/** @import { Mined } from "../contents.js" */
 /** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
-/** @import { View } from "../router.js" */
+/** @import { Context, View } from "../router.js" */
 
 const LISTED = 8;
 
-/** @param {string} name */
-function stat(name) {
+/**
+ * A figure, and the view that says more about it.
+ * @param {string} name
+ * @param {string} [target]
+ */
+function stat(name, target) {
     const value = h("dd");
     /** @param {Child[]} content */
     const show = (...content) => fill(value, ...content);
-    return { element: h("div", null, h("dt", null, name), value), show };
+    const title = target ? h("a", { href: target }, name) : name;
+    return { element: h("div", null, h("dt", null, title), value), show };
 }
 
 function makeStats() {
     return {
-        pending: stat("Pending"),
-        queued: stat("Queued"),
+        pending: stat("Pending", "#/mempool"),
+        queued: stat("Queued", "#/mempool"),
         rate: stat("Transactions / s"),
         interval: stat("Block time"),
         gasPrice: stat("Gas price"),
-        chain: stat("Chain"),
+        chain: stat("Chain", "#/status"),
     };
 }
 
@@ -71,8 +91,8 @@ function showStats(stats, { chain, blocks }) {
     const shown = pace(minedBlocks(blocks));
     stats.pending.show(grouped(chain.mempool.pending));
     stats.queued.show(grouped(chain.mempool.queued));
-    stats.rate.show(shown ? brief(shown.rate) : "–");
-    stats.interval.show(shown ? `${brief(shown.interval)} s` : "–");
+    stats.rate.show(brief(shown?.rate ?? 0));
+    stats.interval.show(shown ? `${brief(shown.interval)} s` : h("span", { class: "unit" }, "not known yet"));
     stats.gasPrice.show(`${formatAmount(chain.gasPrice, "gwei")} gwei`);
     stats.chain.show(chain.chainId.toString(), h("span", { class: "unit" }, ` ${chain.engine}`));
 }
@@ -80,24 +100,29 @@ function showStats(stats, { chain, blocks }) {
 function makeCharts() {
     const transactions = new BarChart({
         title: "Transactions per block",
-        slots: RECENT,
+        most: RECENT,
         describe: (value) => `${grouped(value)} transaction${value === 1 ? "" : "s"}`,
     });
     const times = new BarChart({
         title: "Seconds between blocks",
-        slots: RECENT,
+        most: RECENT,
         describe: (value) => `${grouped(value)} s`,
     });
     /** @param {BlockSummary[]} blocks */
     const show = (blocks) => {
-        transactions.show(
-            blocks.map((block) => ({ height: block.blockHeight, value: Number(block.transactionCount) })),
-        );
         const mined = minedBlocks(blocks);
+        transactions.show(
+            mined.map(({ blockHeight, timestamp, transactionCount }) => ({
+                height: blockHeight,
+                timestamp,
+                value: Number(transactionCount),
+            })),
+        );
         times.show(
-            mined.slice(0, -1).map((block, index) => ({
-                height: block.blockHeight,
-                value: Number(block.timestamp - mined[index + 1].timestamp),
+            mined.slice(0, -1).map(({ blockHeight, timestamp }, index) => ({
+                height: blockHeight,
+                timestamp,
+                value: Number(timestamp - mined[index + 1].timestamp),
             })),
         );
     };
@@ -107,91 +132,146 @@ function makeCharts() {
 /** @param {BlockSummary[]} blocks */
 const blockTable = (blocks) =>
     table(
-        "The newest blocks",
+        "The latest blocks",
         [
             ["Block", (block) => blockLink(block.blockHeight)],
-            ["Hash", (block) => hashLink("block", block.hash)],
             ["Transactions", (block) => grouped(block.transactionCount), "end"],
-            ["Age", (block) => age(block.timestamp), "end"],
+            ["Full", fullness, "end"],
+            ["Value (coins)", valueOf, "end"],
+            ["Age", blockAge, "end"],
         ],
-        blocks.slice(0, LISTED),
-        "No block yet.",
+        blocks,
     );
 
-/**
- * The first of those that the next blocks can take; all others wait behind them in the list.
- * @param {Chain} chain
- * @param {AbortSignal} signal
- */
-async function listMinable({ mempool }, signal) {
-    const { items } = await listMempool({ limit: LISTED }, signal);
-    if (!mempool.queued) return items;
-    const next = await nextNonces(items, signal);
-    return items.filter((tx) => missingNonce(tx, next) === null);
-}
-
-/** @type {(items: Listed[], queued: bigint) => HTMLElement} */
-const pendingTable = (items, queued) =>
+/** @param {Mined[]} items */
+const transactionTable = (items) =>
     table(
-        "The transactions that will be mined next",
+        "The latest transactions",
         [
-            ["Transaction", (tx) => hashLink("tx", tx.txHash)],
+            ["Transaction", (tx) => hashLink("tx", tx.txHash, 4)],
+            ["From", (tx) => accountLink(tx.from)],
             ["To", (tx) => accountLink(tx.to)],
-            ["Amount", (tx) => amount(tx.value), "end"],
+            ["Amount (coins)", (tx) => bareAmount(tx.value), "end"],
+            ["Age", (tx) => age(tx.timestamp), "end"],
         ],
         items,
-        queued
-            ? "Nothing can be mined: what waits is behind a missing nonce."
-            : "Nothing waits: every transaction is in a block.",
+        `The last ${RECENT} blocks hold no transactions.`,
     );
 
 function makeHead() {
     const height = h("span", { class: "head-height number" });
     const detail = h("p", { class: "head-detail" });
     /** @param {Live} live */
-    const show = ({ blocks: [newest] }) => {
-        fill(height, grouped(newest.blockHeight));
+    const show = ({ blocks: [latest] }) => {
+        fill(height, grouped(latest.blockHeight));
         const link = h(
             "a",
-            { href: href(`/block/${newest.blockHeight}`), class: "code", title: newest.hash },
-            shortened(newest.hash, 8),
+            { href: href(`/block/${latest.blockHeight}`), class: "code", title: latest.hash },
+            shortened(latest.hash, 8),
         );
-        fill(detail, age(newest.timestamp), " · ", counted(newest.transactionCount, "transaction"), " · ", link);
+        const isGenesis = latest.blockHeight === 0n;
+        const when = isGenesis ? ["The genesis block. No transactions yet"] : [age(latest.timestamp), " · "];
+        const count = isGenesis ? null : counted(latest.transactionCount, "transaction");
+        fill(detail, when, count, " · ", link);
     };
     return {
         element: h(
             "div",
             null,
-            h("h1", { class: "head" }, h("span", { class: "eyebrow" }, "Newest block"), " ", height),
+            h("h1", { class: "head" }, h("span", { class: "eyebrow" }, "Latest block"), " ", height),
             detail,
         ),
         show,
     };
 }
 
-/** @type {View} */
-export async function overviewView({ live, signal }) {
-    await live.loaded;
-    const [head, stats, charts] = [makeHead(), makeStats(), makeCharts()];
-    const cairn = new Cairn((block) => (block.transactionCount ? `${grouped(block.transactionCount)} tx` : "empty"));
-    const [latest, waiting] = [h("div", { class: "list" }), h("div", { class: "list" })];
+/** Lists and charts of what was mined; hidden as long as nothing was. */
+function makeActivity() {
+    const charts = makeCharts();
+    const [latest, transactions] = [h("div", { class: "list" }), h("div", { class: "list" })];
+    const element = h(
+        "div",
+        { class: "view" },
+        charts.element,
+        h(
+            "div",
+            { class: "columns lists" },
+            card(h("a", { href: "#/blocks" }, "Blocks"), latest),
+            card("Transactions", transactions),
+        ),
+    );
+    let shownHeight = -1n;
+    /**
+     * @param {BlockSummary[]} blocks
+     * @param {AbortSignal} signal
+     */
+    const show = async (blocks, signal) => {
+        element.hidden = minedBlocks(blocks).length === 0;
+        if (element.hidden) return;
+        charts.show(blocks);
+        const listed = blocks.slice(0, LISTED);
+        const [items] = await Promise.all([
+            newestTransactions(blocks, LISTED, signal),
+            addUpBlocks(listed, () => {}, signal),
+        ]);
+        // An answer about older blocks may come after one about newer ones.
+        if (blocks[0].blockHeight < shownHeight) return;
+        shownHeight = blocks[0].blockHeight;
+        fill(latest, blockTable(listed));
+        fill(transactions, transactionTable(items));
+    };
+    return { element, show };
+}
 
+/**
+ * On a dev chain without blocks: everything that one needs to make the first. With blocks: a way there.
+ * @param {Context} context
+ */
+async function makeWelcome(context) {
+    const dev = await devAccounts(context.signal);
+    if (dev.length === 0) return null;
+    if (context.live.chain.head.blockHeight > 0n) {
+        return h(
+            "p",
+            { class: "card hint" },
+            `This is a dev chain with ${dev.length} funded accounts. `,
+            h("a", { href: "#/accounts" }, "Accounts, and code for curl, Python and ethers"),
+        );
+    }
+    return h(
+        "div",
+        { class: "view" },
+        h("div", { class: "columns" }, firstPayment(dev, context.signal), snippetsCard(dev)),
+        h(
+            "section",
+            { class: "card" },
+            h("h2", { class: "welcome" }, "Welcome to your dev chain"),
+            h("p", null, `It has ${dev.length} accounts with coins. Their keys are public: use it only for tests.`),
+            await accountsTable("Dev accounts", dev, context),
+        ),
+    );
+}
+
+/** @type {View} */
+export async function overviewView(context) {
+    const { live, signal } = context;
+    await live.loaded;
+    const [head, stats, activity] = [makeHead(), makeStats(), makeActivity()];
+    const cairn = new Cairn((block) => (block.transactionCount ? `${grouped(block.transactionCount)} tx` : "empty"));
+    const welcome = await makeWelcome(context);
+
+    const hero = h("section", { class: "hero card" });
     const showBlocks = () => {
+        // A small screen has no room for a single stone.
+        hero.classList.toggle("fresh", minedBlocks(live.blocks).length === 0);
         head.show(live);
         cairn.show(live.blocks);
-        charts.show(live.blocks);
-        fill(latest, blockTable(live.blocks));
-    };
-    const showChain = async () => {
-        showStats(stats, live);
-        const { chain } = live;
-        const items = await listMinable(chain, signal).catch(() => null);
-        if (items) fill(waiting, pendingTable(items, chain.mempool.queued));
+        return activity.show(live.blocks, signal).catch(() => {});
     };
     live.on("blocks", showBlocks, signal);
-    live.on("chain", showChain, signal);
-    showBlocks();
-    await showChain();
+    live.on("chain", () => showStats(stats, live), signal);
+    showStats(stats, live);
+    await showBlocks();
 
     const figures = h(
         "dl",
@@ -203,19 +283,9 @@ export async function overviewView({ live, signal }) {
         content: h(
             "div",
             { class: "view overview" },
-            h(
-                "section",
-                { class: "hero card" },
-                h("div", { class: "hero-text" }, head.element, figures),
-                cairn.element,
-            ),
-            charts.element,
-            h(
-                "div",
-                { class: "columns" },
-                card(h("a", { href: "#/blocks" }, "Blocks"), latest),
-                card(h("a", { href: "#/mempool" }, "Mined next"), waiting),
-            ),
+            fill(hero, h("div", { class: "hero-text" }, head.element, figures), cairn.element),
+            welcome,
+            activity.element,
         ),
     };
 }

@@ -1,8 +1,8 @@
-// Finds what a person typed: a height, an address, or a hash of a transaction or a block.
+// Finds what a person typed: a height, an address, a name, or a hash of a transaction or a block.
 
-import { devAccounts, getBlock, getTransaction, Problem } from "../api.js";
-import { devAddress } from "../devnames.js";
+import { getBlock, getTransaction, Problem } from "../api.js";
 import { h } from "../dom.js";
+import { addressNamed } from "../names.js";
 import { href } from "../routes.js";
 import { card } from "../widgets.js";
 
@@ -27,13 +27,12 @@ export function understand(text) {
 }
 
 /**
- * The dev account of that name, as `understand` says it, or null.
+ * The account of that name, as `understand` says it, or null.
  * @param {string} text
- * @param {AbortSignal} signal
- * @returns {Promise<Meant | null>}
+ * @returns {Meant | null}
  */
-async function understandName(text, signal) {
-    const address = devAddress(await devAccounts(signal), text);
+function understandName(text) {
+    const address = addressNamed(text);
     return address === null ? null : { kind: "account", value: address };
 }
 
@@ -66,16 +65,16 @@ async function target({ kind, value }, signal) {
  * @param {Live} live
  */
 function advice(meant, live) {
-    if (!meant) return "Search takes a block's height, an address (0x and 40 digits) or a hash (0x and 64 digits).";
-    if (meant.kind === "hash") return "Neither a transaction nor a block of this chain has that hash.";
-    return `There is no block of that height yet; the newest is ${live.blocks[0].blockHeight}.`;
+    if (!meant) return "Search by height, address (0x and 40 digits), hash (0x and 64 digits), or name of an account.";
+    if (meant.kind === "hash") return "No transaction and no block of this chain has that hash.";
+    return `There is no block of that height yet. The latest is ${live.blocks[0].blockHeight}.`;
 }
 
 /** @type {View} */
 export async function searchView({ route, live, signal }) {
     await live.loaded;
     const text = route.query.get("q") ?? "";
-    const meant = understand(text) ?? (await understandName(text, signal));
+    const meant = understand(text) ?? understandName(text);
     const found = meant && (await target(meant, signal));
     if (found) {
         // In place of this entry, so that going back does not lead here again.
@@ -90,9 +89,9 @@ export async function searchView({ route, live, signal }) {
             card(
                 null,
                 h("h1", null, "Nothing found"),
-                h("p", { class: "lead" }, "For ", h("q", { class: "code" }, text)),
+                h("p", { class: "lead" }, "You searched for ", h("q", { class: "code" }, text)),
                 h("p", null, advice(meant, live)),
-                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "To the overview")),
+                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "Go to the overview")),
             ),
         ),
     };

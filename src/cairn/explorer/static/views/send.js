@@ -1,11 +1,11 @@
-// Sends coins, and shows them on their way.
+// Sends coins, and shows the transaction until it is confirmed.
 
 import { devAccounts } from "../api.js";
-import { describeAmount, grouped } from "../amounts.js";
+import { describeAmount, grouped, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { addressField, amountField, refusalPlace } from "../fields.js";
 import { showProgress } from "../progress.js";
-import { devSource, TRANSFER_GAS, walletSource } from "../sources.js";
+import { devSource, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
@@ -59,12 +59,12 @@ function sourceChoice(sources) {
 const nobodySigns = () =>
     card(
         null,
-        h("p", { class: "lead" }, "Nobody can sign here yet."),
+        h("p", { class: "lead" }, "There is no key to sign with."),
         h(
             "p",
             null,
-            "This node holds no keys, and this browser has no wallet. Install one (MetaMask, Rabby and others work), ",
-            "or sign elsewhere and use ",
+            "This node holds no keys, and this browser has no wallet. Install one (MetaMask and Rabby work), ",
+            "or sign in your own program and submit with ",
             h("a", { href: "/docs" }, "POST /tx"),
             ".",
         ),
@@ -77,10 +77,10 @@ const nobodySigns = () =>
  */
 function transferForm(sources, dev, { route, live, signal }) {
     const choice = sourceChoice(sources);
-    const hint = dev.length ? "Any address, or one of dev0 to dev9." : "Any address.";
-    const to = addressField("to", "To", route.query.get("to") ?? "", hint, dev);
+    const hint = dev.length ? "Any address, a label of yours, or dev0 to dev9." : "Any address, or a label of yours.";
+    const to = addressField("to", "To", route.query.get("to") ?? "", hint);
     const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
-    const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, and a fee of ${fee}.`);
+    const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
     const refusal = refusalPlace();
     const button = h("button", { class: "button main" }, "Send");
     const progress = h("div", { class: "progress-place" });

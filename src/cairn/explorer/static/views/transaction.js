@@ -8,7 +8,6 @@ import { untilConfirmed } from "../progress.js";
 import { verifyProof } from "../proof.js";
 import { missingNonce, nextNonces } from "../queue.js";
 import {
-    accountLink,
     age,
     amount,
     badge,
@@ -19,6 +18,7 @@ import {
     dateOf,
     facts,
     hashLink,
+    wholeAccount,
 } from "../widgets.js";
 
 /** @import { Confirmed, Pending, Proof } from "../api.js" */
@@ -56,9 +56,9 @@ function climbStep({ side, sibling, result }) {
 const CHECKS = {
     transaction: [
         "The hash of the transaction",
-        "Keccak-256 of what its sender signed, and of the signature, must be the hash of the transaction",
+        "Keccak-256 of what its sender signed, with the signature, must be the hash of the transaction",
     ],
-    sender: ["The sender", "The account whose key made the signature must be the one that it is from"],
+    sender: ["The sender", "The account whose key made the signature must be the sender"],
     root: [
         "The root of the block's transactions",
         "The last result must be the transactionsRoot in the block's header",
@@ -103,7 +103,7 @@ function tampered(proof) {
  */
 function proofCard(proof, txHash, tx) {
     const [verdictPlace, list] = [h("p", { class: "verdict", role: "status" }), h("ol", { class: "proof" })];
-    const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit of it");
+    const toggle = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Flip one bit");
     /** @param {Proof} shown */
     const show = (shown) => {
         const { steps, checks, holds } = verifyProof(shown, txHash, tx);
@@ -126,7 +126,7 @@ function proofCard(proof, txHash, tx) {
             "p",
             null,
             place,
-            "Your browser has computed every hash below; all that is left to trust is the hash of the block, ",
+            "Your browser has computed every hash below. What remains to be trusted is the hash of the block, ",
             "which any other node can confirm.",
         ),
         h("div", { class: "verdict-row" }, verdictPlace, toggle),
@@ -142,12 +142,11 @@ function proofCard(proof, txHash, tx) {
 function standing(tx, live, signal) {
     if (tx.status === "pending") return badge("pending", "Pending");
     const place = h("span", { class: "verdict" });
-    const show = () =>
-        fill(
-            place,
-            badge("confirmed", "Confirmed"),
-            ` final, ${counted(live.blocks[0].blockHeight - tx.blockHeight, "block")} on top`,
-        );
+    const show = () => {
+        const later = live.blocks[0].blockHeight - tx.blockHeight;
+        const where = later > 0n ? `${counted(later, "block")} ago` : "in the latest block";
+        fill(place, badge("confirmed", "Confirmed"), ` and final, ${where}`);
+    };
     live.on("blocks", show, signal);
     show();
     return place;
@@ -163,8 +162,8 @@ async function waitingFor(tx, live, signal) {
     const place = h("span");
     const show = async () => {
         const missing = missingNonce(tx, await nextNonces([tx], signal));
-        const gap = `None can take it: the sender's nonce ${missing} comes first, and was not sent yet`;
-        fill(place, missing === null ? "Waiting for the next one" : gap);
+        const gap = `Queued: the sender's nonce ${missing} is missing, and must be mined first`;
+        fill(place, missing === null ? "None yet: it is pending" : gap);
     };
     live.on("chain", () => show().catch(() => {}), signal);
     await show();
@@ -207,8 +206,8 @@ export async function transactionView(context) {
                 facts(
                     ["Hash", copyable(tx.txHash, "transaction hash")],
                     ["Amount", h("span", { class: "balance" }, amount(tx.value))],
-                    ["From", accountLink(tx.from)],
-                    ["To", accountLink(tx.to)],
+                    ["From", wholeAccount(tx.from)],
+                    ["To", wholeAccount(tx.to)],
                     isPending
                         ? ["Block", awaited]
                         : ["Block", [blockLink(tx.blockHeight), " ", hashLink("block", tx.blockHash)]],
@@ -217,8 +216,8 @@ export async function transactionView(context) {
                     ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
                     tx.maxFeePerGas !== undefined &&
                         tx.maxPriorityFeePerGas !== undefined && [
-                            "At most",
-                            `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, with a tip of ` +
+                            "Gas price limit",
+                            `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, of which a tip of ` +
                                 `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
                         ],
                     ["Gas limit", grouped(tx.gas)],

@@ -1,0 +1,74 @@
+// Who proposed a block: its header names the account that got the fees, and a network says whose account that is.
+
+import { getValidators, isProblem } from "./api.js";
+import { h } from "./dom.js";
+import { accountLink } from "./widgets.js";
+
+/** @import { BlockSummary, Chain, Header, Validator } from "./api.js" */
+/** @import { Column } from "./widgets.js" */
+
+const NOBODY = `0x${"0".repeat(40)}`;
+
+export class Proposers {
+    /**
+     * Names of validators by the account that gets their fees; an account that several share tells none from another.
+     * @type {Map<string, string>}
+     */
+    #names = new Map();
+
+    /** @param {Validator[]} validators */
+    constructor(validators) {
+        for (const { feeRecipient, name } of validators) {
+            const isShared = validators.filter((other) => other.feeRecipient === feeRecipient).length > 1;
+            if (feeRecipient !== NOBODY && !isShared) this.#names.set(feeRecipient, name);
+        }
+    }
+
+    /**
+     * The validator's name, or null where the header does not tell.
+     * @param {Pick<Header, "proposer">} block
+     */
+    nameOf({ proposer }) {
+        return this.#names.get(proposer) ?? null;
+    }
+
+    /** @param {Pick<Header, "proposer">} block */
+    link(block) {
+        const name = this.nameOf(block);
+        if (name !== null) return h("a", { href: "#/validators", title: block.proposer }, name);
+        return block.proposer === NOBODY ? h("span", { class: "unit" }, "not set") : accountLink(block.proposer);
+    }
+
+    /**
+     * The column of a list of blocks; none where no block has a proposer.
+     * @param {BlockSummary[]} blocks
+     * @returns {Column<BlockSummary>[]}
+     */
+    columns(blocks) {
+        const isAny = blocks.some((block) => block.proposer !== NOBODY);
+        return isAny ? [["Proposer", (block) => this.link(block)]] : [];
+    }
+}
+
+/**
+ * The validators of a network, or null on a chain that has none.
+ * @param {Chain} chain
+ * @param {AbortSignal} signal
+ */
+export async function findValidators({ engine }, signal) {
+    if (engine === "embedded") return null;
+    try {
+        return await getValidators(signal);
+    } catch (failure) {
+        if (isProblem(failure, 404)) return null;
+        throw failure;
+    }
+}
+
+/**
+ * @param {Chain} chain
+ * @param {AbortSignal} signal
+ */
+export async function findProposers(chain, signal) {
+    return new Proposers((await findValidators(chain, signal))?.validators ?? []);
+}

@@ -1,0 +1,99 @@
+// Who makes the blocks of a network, and who may change that.
+
+import { grouped } from "../amounts.js";
+import { h } from "../dom.js";
+import { findValidators, Proposers } from "../proposers.js";
+import { accountLink, card, counted, table, wholeAccount } from "../widgets.js";
+
+/** @import { Validator, Validators } from "../api.js" */
+/** @import { Live } from "../live.js" */
+/** @import { View } from "../router.js" */
+
+const noValidators = () =>
+    card(
+        null,
+        h("p", { class: "lead" }, "This chain has no validators."),
+        h("p", null, "One node makes its blocks. On a network, validators agree on each block and are listed here."),
+    );
+
+/**
+ * How many of the latest blocks each has proposed.
+ * @param {Validator[]} validators
+ * @param {Live} live
+ */
+function validatorTable(validators, { blocks }) {
+    const proposers = new Proposers(validators);
+    const mined = blocks.filter((block) => block.blockHeight > 0n);
+    const all = validators.reduce((sum, { power }) => sum + power, 0n);
+    /** @param {Validator} validator */
+    const proposed = ({ feeRecipient, name }) => {
+        if (proposers.nameOf({ proposer: feeRecipient }) === null) return h("span", { class: "unit" }, "not known");
+        return grouped(mined.filter((block) => proposers.nameOf(block) === name).length);
+    };
+    return table(
+        "Validators",
+        [
+            ["Name", (validator) => validator.name],
+            ["Power", ({ power }) => grouped(power), "end"],
+            ["Share (%)", ({ power }) => (Number((power * 1_000n) / (all || 1n)) / 10).toString(), "end"],
+            [`Proposed of the last ${mined.length}`, proposed, "end"],
+            ["Fee recipient", recipient],
+            ["CometBFT address", ({ address }) => h("span", { class: "code whole" }, address)],
+        ],
+        validators,
+        "None.",
+    );
+}
+
+/**
+ * `cairn testnet` gives validators their own CometBFT address for want of an account: nobody has its key.
+ * @param {Validator} validator
+ */
+const recipient = ({ feeRecipient, address }) =>
+    feeRecipient.slice(2).toUpperCase() === address
+        ? h("span", { class: "unit" }, "not set")
+        : accountLink(feeRecipient);
+
+/** @param {Validators} current */
+const administrators = ({ admins, threshold, sequence }) =>
+    card(
+        "Administrators",
+        h(
+            "p",
+            null,
+            admins.length === 0
+                ? "Nobody can change the validators of this network."
+                : `A change of the validators needs ${counted(threshold, "signature")}. ` +
+                      `There have been ${counted(sequence, "change")}.`,
+        ),
+        h(
+            "ul",
+            { class: "plain" },
+            admins.map((address) => h("li", null, wholeAccount(address))),
+        ),
+    );
+
+/** @type {View} */
+export async function validatorsView({ live, signal }) {
+    await live.loaded;
+    const current = await findValidators(live.chain, signal);
+    const head = h("div", { class: "page-head" }, h("h1", null, "Validators"));
+    if (!current) return { title: "Validators", content: h("div", { class: "view narrow" }, head, noValidators()) };
+    const note =
+        "A block names the account that received its fees. " +
+        "Blocks are counted here for validators that have a fee recipient of their own.";
+    return {
+        title: "Validators",
+        content: h(
+            "div",
+            { class: "view" },
+            head,
+            card(
+                counted(current.validators.length, "validator"),
+                validatorTable(current.validators, live),
+                h("p", { class: "hint" }, note),
+            ),
+            administrators(current),
+        ),
+    };
+}

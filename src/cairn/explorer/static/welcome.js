@@ -1,0 +1,184 @@
+// What a dev chain offers to somebody who sees it for the first time: accounts with coins, a payment, code to copy.
+
+import { checksummed } from "./addresses.js";
+import { rpc, submit } from "./api.js";
+import { TRANSFER_GAS } from "./amounts.js";
+import { fill, h } from "./dom.js";
+import { refusalPlace } from "./fields.js";
+import { devName, nameOf } from "./names.js";
+import { showProgress } from "./progress.js";
+import { href } from "./routes.js";
+import { avatar } from "./stones.js";
+import { bareAmount, card, copyButton, table } from "./widgets.js";
+
+/** @import { Live } from "./live.js" */
+
+const ONE_COIN = 10n ** 18n;
+
+/**
+ * Accounts with their balances, which follow the chain.
+ * @param {string} caption
+ * @param {string[]} addresses
+ * @param {{ live: Live, signal: AbortSignal }} context
+ * @param {string} [empty]
+ */
+export async function accountsTable(caption, addresses, { live, signal }, empty) {
+    const place = h("div");
+    /** @type {Map<string, bigint>} */
+    const balances = new Map();
+    /** @param {string} address */
+    const balance = (address) => bareAmount(balances.get(address) ?? 0n);
+    const read = async () => {
+        const calls = addresses.map((address) => [address, "latest"]);
+        const results = await rpc("eth_getBalance", calls, signal);
+        results.forEach((result, index) => balances.set(addresses[index], BigInt(result ?? 0)));
+    };
+    // Rows are made once, so that a button keeps the focus while blocks come.
+    const follow = async () => {
+        await read();
+        place.querySelectorAll("[data-balance]").forEach(renew);
+    };
+    /** @param {Element} cell */
+    const renew = (cell) => fill(cell, balance(cell.getAttribute("data-balance") ?? ""));
+    const rows = () =>
+        table(
+            caption,
+            [
+                ["Name", (address) => nameLink(address)],
+                ["Address", (address) => addressWithCopy(address)],
+                ["Balance (coins)", (address) => h("span", { "data-balance": address }, balance(address)), "end"],
+            ],
+            addresses,
+            empty,
+        );
+    await read();
+    live.on("blocks", () => follow().catch(() => {}), signal);
+    return fill(place, rows());
+}
+
+/** @param {string} address */
+const nameLink = (address) =>
+    h("a", { href: href(`/account/${checksummed(address)}`), class: "account" }, avatar(address, 20), nameOf(address));
+
+/** @param {string} address */
+const addressWithCopy = (address) =>
+    h(
+        "span",
+        { class: "copyable" },
+        h("span", { class: "code whole" }, checksummed(address)),
+        copyButton(checksummed(address), `address of ${nameOf(address) ?? "the account"}`),
+    );
+
+/**
+ * One button that pays, and what becomes of the payment.
+ * @param {string[]} dev
+ * @param {AbortSignal} signal
+ */
+export function firstPayment(dev, signal) {
+    const [from, to] = dev;
+    const progress = h("div", { class: "progress-place" });
+    const refusal = refusalPlace();
+    const pay = async () => {
+        refusal.clear();
+        button.disabled = true;
+        try {
+            const transfer = { from, to, value: ONE_COIN.toString(), gas: Number(TRANSFER_GAS) };
+            showProgress(progress, (await submit(transfer)).txHash, signal);
+        } catch (failure) {
+            refusal.show(failure);
+        } finally {
+            button.disabled = false;
+        }
+    };
+    const text = `Send 1 coin from ${devName(from)} to ${devName(to)}`;
+    const button = h("button", { type: "button", class: "button main", onclick: pay }, text);
+    return card(
+        "Send your first payment",
+        h("p", null, "The node holds the keys of its dev accounts, so one click is enough."),
+        h("p", { class: "actions" }, button),
+        refusal.element,
+        progress,
+        h(
+            "p",
+            { class: "hint" },
+            h("a", { href: "#/send" }, "Choose accounts and amount"),
+            ", or get coins for an address of your own from the ",
+            h("a", { href: "#/faucet" }, "faucet"),
+            ".",
+        ),
+    );
+}
+
+/**
+ * Programs that pay on this node, as they can be pasted.
+ * @type {(dev: string[], url: string) => [name: string, text: string][]}
+ */
+export function snippets([from, to], url) {
+    const [payer, payee] = [checksummed(from), checksummed(to)];
+    return [
+        [
+            "curl",
+            `curl ${url}/tx -H 'content-type: application/json' -d '{
+  "from": "${payer}",
+  "to": "${payee}",
+  "value": "${ONE_COIN}",
+  "gas": ${TRANSFER_GAS}
+}'
+curl ${url}/account/${payee}
+`,
+        ],
+        [
+            "Python",
+            `# pip install cairn-client
+from cairn.client import COIN, Account, Client
+
+with Client("${url}") as node:
+    sent = node.wallet(Account.dev(0)).send("${payee}", 1 * COIN)
+    print("confirmed in block", node.wait(sent).block_height)
+`,
+        ],
+        [
+            "ethers",
+            `// npm install ethers
+import { JsonRpcProvider, parseEther } from "ethers";
+
+const provider = new JsonRpcProvider("${url}/rpc");
+const payer = await provider.getSigner("${payer}");
+const sent = await payer.sendTransaction({ to: "${payee}", value: parseEther("1") });
+console.log("confirmed in block", (await sent.wait()).blockNumber);
+provider.destroy();
+`,
+        ],
+    ];
+}
+
+/**
+ * The programs, one at a time.
+ * @param {string[]} dev
+ */
+export function snippetsCard(dev) {
+    const offered = snippets(dev, location.origin);
+    const place = h("div", { class: "snippet" });
+    /** @param {number} index */
+    const choose = (index) => {
+        const [name, text] = offered[index];
+        buttons.forEach((button, each) => button.setAttribute("aria-pressed", String(each === index)));
+        const code = h("pre", { role: "region", "aria-label": `Code for ${name}` }, h("code", null, text));
+        fill(place, code, copyButton(text, `code for ${name}`));
+    };
+    const buttons = offered.map(([name], index) =>
+        h("button", { type: "button", class: "button", onclick: () => choose(index) }, name),
+    );
+    choose(0);
+    return card(
+        "Pay from your own code",
+        h("div", { class: "tabs", role: "group", "aria-label": "Language" }, buttons),
+        place,
+        h(
+            "p",
+            { class: "hint" },
+            `This node: ${location.origin}. For wallets and Ethereum libraries: ${location.origin}/rpc. `,
+            h("a", { href: "/docs" }, "API reference"),
+        ),
+    );
+}
