@@ -122,7 +122,7 @@ async function start() {
     prepareSkipLink();
     live.on("reset", () => announce("The chain was replaced or reverted. The page is up to date"));
     live.start();
-    // Again with each connection: the node may have been away, or another one has its place.
+    // Again with each connection: the node may have been away.
     live.on("connection", () => live.connection === "live" && learnNames());
     const isDev = await learnNames();
     const router = new Router({ outlet: find(document, "main", HTMLElement), views: VIEWS, live, onShown: markCurrent });

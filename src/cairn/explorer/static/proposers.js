@@ -32,11 +32,15 @@ export class Proposers {
         return this.#names.get(proposer) ?? null;
     }
 
-    /** @param {Pick<Header, "proposer">} block */
-    link(block) {
+    /**
+     * The validator, or else the account as `account` shows one.
+     * @param {Pick<Header, "proposer">} block
+     * @param {(address: string) => HTMLElement} account
+     */
+    link(block, account = accountLink) {
         const name = this.nameOf(block);
         if (name !== null) return h("a", { href: "#/validators", title: block.proposer }, name);
-        return block.proposer === NOBODY ? h("span", { class: "unit" }, "not set") : accountLink(block.proposer);
+        return block.proposer === NOBODY ? h("span", { class: "unit" }, "not set") : account(block.proposer);
     }
 
     /**

@@ -146,7 +146,7 @@ function amountIn(wei, unit, ...more) {
  */
 export function fullness({ gasUsed, gasLimit }) {
     const percent = gasLimit ? Number((gasUsed * 10_000n) / gasLimit) / 100 : 0;
-    const text = percent >= 1 ? percent.toFixed(0) : Number(percent.toPrecision(1));
+    const digits = percent >= 10 || percent === 0 ? 0 : percent >= 1 ? 1 : 2;
     return h(
         "span",
         { class: "fullness", title: `${grouped(gasUsed)} of ${grouped(gasLimit)} gas` },
@@ -156,7 +156,7 @@ export function fullness({ gasUsed, gasLimit }) {
             s("rect", { class: "track", width: 40, height: 6, rx: 3 }),
             percent > 0 && s("rect", { class: "level", width: Math.max(2, 0.4 * percent), height: 6, rx: 3 }),
         ),
-        ` ${text} %`,
+        h("span", null, `${percent.toFixed(digits)} %`),
     );
 }
 

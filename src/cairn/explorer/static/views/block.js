@@ -21,6 +21,7 @@ import {
     pager,
     table,
     transactionColumns,
+    wholeAccount,
 } from "../widgets.js";
 
 /** @import { Block } from "../api.js" */
@@ -161,7 +162,7 @@ export async function blockView({ route, live, signal }) {
                     ["Value", totals.value],
                     ["Fees", totals.fees],
                     ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
-                    ["Proposer", proposers.link(block)],
+                    ["Proposer", proposers.link(block, wholeAccount)],
                     ["Transactions root", h("span", { class: "code whole" }, block.transactionsRoot)],
                     ["State root", h("span", { class: "code whole" }, block.stateRoot)],
                     ["Chain id", block.chainId.toString()],

@@ -241,14 +241,14 @@ async function makeWelcome(context) {
     return h(
         "div",
         { class: "view" },
-        h("div", { class: "columns" }, firstPayment(dev, context.signal), snippetsCard(dev)),
         h(
-            "section",
-            { class: "card" },
-            h("h2", { class: "welcome" }, "Welcome to your dev chain"),
+            "div",
+            { class: "welcome" },
+            h("h2", null, "Welcome to your dev chain"),
             h("p", null, `It has ${dev.length} accounts with coins. Their keys are public: use it only for tests.`),
-            await accountsTable("Dev accounts", dev, context),
         ),
+        h("div", { class: "columns" }, firstPayment(dev, context.signal), snippetsCard(dev)),
+        card("Accounts", await accountsTable("Dev accounts", dev, context)),
     );
 }
 
@@ -263,7 +263,7 @@ export async function overviewView(context) {
     const hero = h("section", { class: "hero card" });
     const showBlocks = () => {
         // A small screen has no room for a single stone.
-        hero.classList.toggle("fresh", minedBlocks(live.blocks).length === 0);
+        hero.classList.toggle("lone", minedBlocks(live.blocks).length === 0);
         head.show(live);
         cairn.show(live.blocks);
         return activity.show(live.blocks, signal).catch(() => {});
