@@ -1,13 +1,15 @@
 """The web shops of docs/tutorial.md, as processes that a test can kill, and the books that they keep."""
 
 import json
+import os
+import random
 import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -15,12 +17,14 @@ from typing import NamedTuple
 
 from tests.support.node_process import await_sleep, wait_until
 from tests.support.pace import PATIENCE_S
-from tests.support.pages import DOCUMENTED_ADDRESS, Page, Step, Terminal, patient
+from tests.support.pages import DOCUMENTED_ADDRESS, ROOT, Page, Step, Terminal, patient
 from tests.support.ports import free_ports
 from tests.support.typescript import run
 
 PAGE = Page("docs/tutorial.md")
 IN_TYPESCRIPT = PAGE.section("The same shop in TypeScript")
+DOOMED_PYTHON = ROOT / "tests" / "support" / "doomed_shop.py"
+DOOMED_JAVASCRIPT = ROOT / "tests" / "js" / "doomed_shop.mjs"
 DOCUMENTED_PORT = re.compile(r"\b8000\b")
 
 
@@ -51,12 +55,16 @@ class Shop(ABC):
     @abstractmethod
     def books(self) -> Books: ...
 
+    @abstractmethod
+    def open_doomed(self, rng: random.Random) -> "OpenShop":
+        """Run it until it is killed (SIGKILL), before a step that `rng` draws from those that write to the disk."""
+
     def own(self, text: str) -> str:
         """A text of the page, with this shop's port and its node's."""
         return DOCUMENTED_PORT.sub(self._port, text.replace(DOCUMENTED_ADDRESS, self._node))
 
     def open(self) -> "OpenShop":
-        return OpenShop(self)
+        return OpenShop(self, self.command)
 
 
 class PythonShop(Shop):
@@ -77,6 +85,11 @@ class PythonShop(Shop):
             refunds = books.execute("SELECT tx_hash FROM refunds ORDER BY rowid")
             return Books(tickets, [tx_hash for (tx_hash,) in refunds])
 
+    def open_doomed(self, rng: random.Random) -> "OpenShop":
+        # Most moments that matter are those of payments.
+        part = rng.choice(["payments", "payments", "payments", "orders"])
+        return OpenShop(self, [sys.executable, str(DOOMED_PYTHON), str(rng.randrange(1, 50)), part])
+
 
 class TypeScriptShop(Shop):
     def __init__(self, directory: Path, node_url: str, compiled: Path) -> None:
@@ -92,6 +105,10 @@ class TypeScriptShop(Shop):
         tickets = {order["amount"]: order["ticket"] for order in books["orders"] if order["ticket"]}
         return Books(tickets, [refund["txHash"] for refund in books["refunds"]])
 
+    def open_doomed(self, rng: random.Random) -> "OpenShop":
+        command = ["node", "--import", str(DOOMED_JAVASCRIPT), "shop.mjs"]
+        return OpenShop(self, command, KILLED_AT=str(rng.randrange(1, 60)))
+
 
 def compile_shop(directory: Path, node_url: str, packages: Path) -> None:
     """Generate the types and compile the program, as the page says."""
@@ -105,11 +122,13 @@ def compile_shop(directory: Path, node_url: str, packages: Path) -> None:
 class OpenShop:
     """The program while it runs. Leaving the `with` block kills it."""
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: Shop, command: Sequence[str], **environment: str) -> None:
         self._shop = shop
         self._printed = shop.directory / "printed"
         with self._printed.open("wb") as out:
-            self._process = subprocess.Popen(shop.command, cwd=shop.directory, stdout=out, stderr=subprocess.PIPE)
+            self._process = subprocess.Popen(
+                command, cwd=shop.directory, env=os.environ | environment, stdout=out, stderr=subprocess.PIPE
+            )
 
     def await_text(self, expected: str) -> None:
         """Return once it has printed this, and nothing else."""
@@ -122,6 +141,11 @@ class OpenShop:
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         wait_until(lambda: condition() or self._process.poll() is not None, PATIENCE_S, what)
         assert condition(), f"waited for {what}: {self._printed.read_text()!r}"
+
+    def await_kill(self) -> None:
+        """Return once it was killed. Raises `AssertionError` when it ended otherwise."""
+        _, complaint = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode == -signal.SIGKILL, complaint.decode()
 
     def close(self) -> None:
         """Press Ctrl-C."""
