@@ -12,9 +12,9 @@ LATE = 0.25
 class Countdown:
     """Calls `expired` after `limit_s`, unless it is cancelled before.
 
-    A process that was paused finds its timers due before it has read what came meanwhile. So the limit is counted in
-    parts, and a part that ended late is repeated: what came is heard first. There are at most twice as many parts, so
-    that the limit also ends where every part is late.
+    After a pause of the process, timers are due before it has read what arrived meanwhile. So the limit is counted in
+    parts, and a part that ended late is repeated, so that arrivals are read first. There are at most twice as many
+    parts, so that the limit also ends where every part is late.
     """
 
     def __init__(self, loop: AbstractEventLoop, limit_s: float, expired: Callable[[], None]) -> None:

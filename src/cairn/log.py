@@ -34,7 +34,7 @@ def configure_logging(level: str, style: str) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # A library's every-day remarks are not the operator's business, unless they ask for all there is.
+    # Messages of libraries below a warning are shown at the level debug only.
     root.setLevel(least if least == logging.DEBUG else max(least, logging.WARNING))
     logging.getLogger("cairn").setLevel(least)
 
@@ -60,7 +60,7 @@ def _write_traceback(file: TextIO, exc_info: ExcInfo) -> None:
 
 
 def _escape(text: str) -> str:
-    """What a client or a peer sent is shown, but steers no terminal and makes no line of its own. JSON has this too."""
+    """Escape control codes and line ends in what a client or a peer sent. JSON does that, too."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

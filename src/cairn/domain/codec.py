@@ -7,7 +7,7 @@ Legacy transactions (EIP-155) are a list; the other types are a byte, their type
     type 2    chain id, nonce, max tip, max fee, gas, to, value, data, access list         parity, r, s
 
 What is signed has the chain id and two empty items instead of v, r and s, or nothing instead of parity, r and s.
-Data and access list are empty: there is nothing on this chain that they could be for.
+Data and access list are empty: this chain has no use for them.
 
 Record of a transaction, 282 bytes, big-endian; the link, the journal and the store carry it as it is:
 
@@ -34,7 +34,7 @@ _NO_CAP = bytes(32)
 
 _V_OF_NO_CHAIN = (0, 1, 27, 28)
 _LAST_TYPE = 0x7F
-"""EIP-2718 has no type above it, so that no type begins as a list does."""
+"""EIP-2718 has no type above it, so no type looks like the beginning of a list."""
 
 _NONCE, _GAS_PRICE, _GAS = ("Nonce", "uint64"), ("GasPrice", "*big.Int"), ("Gas", "uint64")
 _TO, _VALUE, _DATA = ("To", "common.Address"), ("Value", "*big.Int"), ("Data", "[]uint8")
@@ -142,7 +142,7 @@ def decode_tx(raw: bytes, chain_id: int, base_fee: int) -> Tx:
     if parity not in (0, 1):
         raise _wrong_chain(v, chain_id)
     signature = r_and_s + bytes((parity,))
-    # There is one encoding of each transfer only: what was signed is in these very bytes.
+    # Each transfer has only one encoding, so what was signed can be taken from these bytes.
     sender = recover_tx_sender(keccak256(signing_bytes(LEGACY, raw[places[0] : places[6]], chain_id)), signature)
     return Tx(TxHash(keccak256(raw)), sender, Address(to), nonce, gas, gas_price, value, signature)
 
@@ -162,7 +162,7 @@ def _decode_typed(raw: bytes, chain_id: int, base_fee: int) -> Tx:
     shape = _TYPED_SHAPES.get(kind)
     if shape is None:
         raise type_not_supported(kind)
-    # A type 2 transaction has one item more, and those after it stand one further on.
+    # A type 2 transaction has one item more, so later items are shifted by one.
     more = kind - ACCESS_LIST
     try:
         items, places = decode_list(raw, 1, shape)

@@ -62,7 +62,7 @@ DEV_KEYS: tuple[tuple[Address, bytes], ...] = tuple(
 
 DEV_CHAIN_ID = 1337
 DEV_BALANCE = 10_000 * COIN
-"""Of each account of a dev chain, at first."""
+"""The first balance of each dev account."""
 DEV_TIMESTAMP = 1_735_689_600
 """2025-01-01T00:00:00Z; fixed, so that every dev chain has the same genesis block."""
 
@@ -76,9 +76,9 @@ class Genesis(msgspec.Struct, frozen=True):
     alloc: dict[Address, int]
     """The balances that the chain starts with; all money there will ever be."""
     validators: tuple[Validator, ...] = ()
-    """Who makes blocks at first; none on a chain with one block maker."""
+    """The first validators; none on a chain with the embedded engine."""
     admins: Admins | None = None
-    """Who may change the validators; nobody may without it."""
+    """Who may change the validators; None means nobody."""
 
     @property
     def rules(self) -> Rules:
@@ -119,7 +119,7 @@ def encode_genesis(genesis: Genesis) -> bytes:
         "blockGasLimit": genesis.block_gas_limit,
         "alloc": {checksum_address(address): genesis.alloc[address] for address in sorted(genesis.alloc)},
     }
-    # Absent keys stay absent: a chain with one block maker has the same file, and digest, whatever else is possible.
+    # Absent keys stay absent, so that the file and the digest of a chain without validators stay the same.
     if genesis.validators:
         fields["validators"] = [_validator_fields(validator) for validator in genesis.validators]
     if genesis.admins is not None:
@@ -142,7 +142,7 @@ def genesis_governance(genesis: Genesis) -> Governance | None:
 
 
 def genesis_digest(genesis: Genesis) -> bytes:
-    """What tells one chain from another, however its file is written."""
+    """Identifies the chain, however its file is written."""
     return keccak256(encode_genesis(genesis))
 
 
@@ -228,7 +228,7 @@ def _parse_alloc(given: object) -> dict[Address, int]:
         if address in alloc:
             raise InvalidField(field, "the address is given twice")
         alloc[address] = _parse_integer(field, amount, 0, MAX_UINT256)
-    # All later sums stay below this one, so no balance can ever outgrow 256 bits.
+    # No later sum exceeds this one, so no balance ever exceeds 256 bits.
     if sum(alloc.values()) > MAX_UINT256:
         raise InvalidField("alloc", "the balances add up to more than 2^256-1")
     return alloc

@@ -1,4 +1,4 @@
-"""Who may make blocks, and who may change that: the validators, and the administrators that genesis names.
+"""The validators, who make the blocks, and the administrators in genesis, who may change them.
 
     validator             public key 32 | power 8 | fee recipient 20 | length of the name 1 | name in UTF-8
     governance            1 | sequence 8 | number of validators 4 | validators, by public key
@@ -47,7 +47,7 @@ class Validator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def engine_address(self) -> bytes:
-        """What the engine calls the validator when it proposes a block."""
+        """The validator's address in CometBFT."""
         return hashlib.sha256(self.public_key).digest()[:20]
 
 
@@ -63,7 +63,7 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The part of the state that is not an account; the state root covers it."""
 
     sequence: int
-    """How many updates have been applied: the number that the next one must carry."""
+    """How many updates were applied; the next one must have this number."""
     validators: tuple[Validator, ...]
     """Sorted by public key."""
 
@@ -132,7 +132,7 @@ def _encode_unsigned(update: ValidatorUpdate) -> bytes:
 
 
 def is_update(raw: bytes) -> bool:
-    """Whether it is meant as one: nothing else starts like it."""
+    """Whether the bytes are an update: nothing else begins like it."""
     return raw[:1] == UPDATE_PREFIX
 
 
@@ -174,7 +174,7 @@ def apply_update(governance: Governance, admins: Admins, update: ValidatorUpdate
 def _check_signatures(update: ValidatorUpdate, admins: Admins, chain_id: int) -> None:
     digest = update_digest(update, chain_id)
     signers: set[Address] = set()
-    # One after the other: the first that is nobody's ends it, so that a stranger's update costs one recovery.
+    # One after the other: the first signature of a stranger ends it, so that an attack costs one recovery.
     for signature in update.signatures:
         signer = recover_sender(digest, signature)
         if signer in signers:
@@ -215,7 +215,7 @@ def _encode_validator(validator: Validator) -> bytes:
 
 
 class _Reader:
-    """Takes values from the front; whatever is not there is a `ValueError`."""
+    """Reads values from the front. Raises `ValueError` if they are missing."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

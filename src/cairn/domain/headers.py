@@ -1,6 +1,6 @@
 """Bytes of block headers: Ethereum's, with the sixteen fields of London, in RLP. A block's hash is their keccak-256.
 
-Seven fields say nothing here, and have the value that Ethereum's own code expects of a block without them. The format's
+Seven fields have no meaning here, and have the value that Ethereum's own code expects for an empty one. The format's
 version and the chain id are in `extraData`, so that the hash covers them too.
 """
 
@@ -14,12 +14,12 @@ from cairn.domain.types import Address, BlockHash, Header
 NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
 """keccak-256 of the empty list in RLP."""
 EMPTY_BLOOM = bytes(256)
-"""No transfer logs anything."""
+"""Transfers write no logs."""
 NO_MIX = bytes(32)
 NO_NONCE = bytes(8)
 
 HEADERS_KEPT = 1_024
-"""Of those that were read last: most questions are about a few of the newest blocks."""
+"""Size of the cache: most reads are of a few of the newest blocks."""
 
 _FORMAT = b"cairn\x01"
 """What `extraData` starts with; the last byte is the version of the header's format."""
@@ -57,7 +57,7 @@ def extra_data(chain_id: int) -> bytes:
 
 
 def receipts_root(header: Header) -> bytes:
-    """A receipt follows from its transaction, so what commits to all of these commits to the receipts."""
+    """Receipts follow from the transactions, so the transactions root also covers the receipts."""
     return header.tx_root
 
 

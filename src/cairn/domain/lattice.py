@@ -3,7 +3,8 @@
 An account's vector is the first 2,048 bytes of BLAKE3 over address (20), balance (32) and nonce (8); the sum of all
 vectors, lane by lane modulo 2^16, is the state's. So a block costs as much as the accounts it changes, whatever the
 size of the state, and the order of changes has no part in the result. Lanes are little-endian. On a chain with
-validators their record is one more element, hashed in BLAKE3's mode of its own, so that no account can stand for it.
+validators their record is one more element, hashed in BLAKE3's mode of its own, so that no account can be mistaken for
+it.
 """
 
 from collections.abc import Iterable
@@ -65,7 +66,7 @@ class Lattice(msgspec.Struct, frozen=True):
         added = _Lanes()
         for address, account in accounts:
             if account.balance or account.nonce:
-                # Past the cache: so many would drive out those that the next blocks change.
+                # Without the cache: so many would displace the accounts that the next blocks change.
                 added.add_vector(_vector(_encode(address, account)))
         return self._plus(added, _Lanes())
 
@@ -112,7 +113,7 @@ class _Lanes:
 
     def add(self, address: Address, account: Account) -> None:
         data = _encode(address, account)
-        # An account that has sent will send again: what one block adds for it, a later one takes away.
+        # Cached, because an account that has sent will send again, and a later block subtracts what this one adds.
         self.add_vector(_recent_vector(data) if account.nonce else _vector(data))
 
     def add_vector(self, vector: int) -> None:

@@ -2,7 +2,7 @@
 
 Without transactions it is the root that Ethereum has for none: clients compare with it to know that a block is empty.
 
-Leaves and nodes are hashed with different first bytes, so that a node can never be passed off as a leaf.
+Leaves and inner nodes are hashed with different first bytes, so that a node is never mistaken for a leaf.
 """
 
 from collections.abc import Sequence

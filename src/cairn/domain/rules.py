@@ -12,7 +12,7 @@ def effective_price(max_fee: int, max_tip: int, base_fee: int) -> int:
 
 
 class Terms(NamedTuple):
-    """As a `Draft` has them."""
+    """The price fields of a `Draft`."""
 
     gas_price: int
     kind: int
@@ -23,9 +23,9 @@ class Terms(NamedTuple):
 def price_terms(
     kind: int | None, gas_price: int | None, max_fee: int | None, max_tip: int | None, base_fee: int
 ) -> Terms:
-    """What a transaction pays that names those of them that are not None.
+    """The terms of a transaction that gives those fields that are not None.
 
-    Left out, a price means the least that the chain takes, and a tip none. Raises `InvalidField`.
+    A missing price means the chain's gas price, a missing tip 0. Raises `InvalidField`.
     """
     if kind is None:
         kind = LEGACY if max_fee is None and max_tip is None else DYNAMIC_FEE

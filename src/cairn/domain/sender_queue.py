@@ -1,6 +1,6 @@
-"""One sender's transactions in a row: what they take from its account, and which one may be next.
+"""A queue of one sender's transactions: what they cost its account, and which one may be next.
 
-The pool, CometBFT's mempool and blocks all go by this one rule.
+The mempool, the view of CometBFT's mempool, and blocks all use this rule.
 """
 
 import msgspec
@@ -16,26 +16,26 @@ from cairn.domain.types import DYNAMIC_FEE, Account, Tx
 
 
 class SenderQueue(msgspec.Struct, gc=False, eq=False):
-    """Only sums: whoever holds the transactions tells it what comes and goes.
+    """It holds only sums; its owner holds the transactions, and reports additions and removals.
 
     nonce            next_nonce
       |                  |
-      [ queued: no hole ] hole [ only paid for ]
+      [ queued: no gap  ] gap  [ only counted  ]
     """
 
     balance: int
-    """What the account holds before any of the queue is paid, with all that it received meanwhile."""
+    """The account's balance before the queue is paid, including what it received meanwhile."""
     nonce: int
-    """The account's: what the first in the queue carries."""
+    """The account's nonce, which the first in the queue has."""
     next_nonce: int
-    """What the next one must carry."""
+    """The nonce that the next one must have."""
     cost: int = 0
-    """Of all that is queued, and of what waits behind a hole. While the balance covers it, each can be paid for."""
+    """The cost of all in the queue and after a gap. While the balance covers it, each can be paid for."""
 
     # Whether one fits.
 
     def take(self, tx: Tx) -> bool:
-        """Queue `tx` if it is the next one and can be paid for."""
+        """Add `tx` to the queue if it has the next nonce and can be paid for."""
         cost = self.cost + tx.cost
         if tx.nonce != self.next_nonce or cost > self.balance:
             return False
@@ -44,7 +44,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
         return True
 
     def refusal(self, tx: Tx) -> TxRejected:
-        """Why `take` did not take `tx` into a block.
+        """Why `take` did not accept `tx` into a block.
 
         The order of the reasons is part of consensus: validators sign a hash over the number of the first one.
         """
@@ -56,7 +56,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
         return NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
 
     def check_place(self, tx: Tx, old: Tx | None, price_bump_percent: int, nonce_gap: int = 0) -> None:
-        """Raise `TxRejected` unless `tx` may stand where `old` stands, or behind the queue where nothing does.
+        """Raise `TxRejected` unless `tx` may replace `old`, or be added if there is no `old`.
 
         `nonce_gap` is how many nonces may be missing before it.
         """
@@ -94,7 +94,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
 def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
     """Raise `ReplacementUnderpriced` unless both caps of `tx` are far enough above those of `old`.
 
-    Only so is what it pays above what `old` pays at any base fee; a legacy transaction has its gas price for both.
+    Otherwise it might pay less than `old` at some base fee. A legacy transaction has its gas price as both caps.
     """
     caps = (
         ("maxFeePerGas", tx.fee_cap, old.fee_cap),
@@ -111,7 +111,7 @@ def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
 
 
 def least_replacement_price(old: int, price_bump_percent: int) -> int:
-    """What must be offered at least in place of `old`."""
+    """The least price that may replace `old`."""
     bumped = -(-old * (100 + price_bump_percent) // 100)
-    # Where transactions are free, ten per cent more than nothing would be nothing.
+    # If transactions are free, ten per cent more than 0 would still be 0.
     return max(bumped, old + 1)

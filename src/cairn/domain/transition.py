@@ -27,7 +27,7 @@ class StateView(Protocol):
 
 
 AccountChange = tuple[Address, Account, Account]
-"""Whose it is, its value before a block and its value after it."""
+"""An address, its account before a block and after it."""
 GovernanceChange = tuple[Governance, Governance]
 """The governance before a block and after it."""
 
@@ -42,7 +42,7 @@ class BlockOutcome(msgspec.Struct, frozen=True):
     governance: Governance | None = None
     """The validators from now on, when the block changes them."""
     balances: Mapping[Address, int] = {}
-    """What the block sets balances to, whatever they were; on a dev chain only."""
+    """Balances that the block sets, on a dev chain only."""
 
     @property
     def changes_state(self) -> bool:
@@ -51,19 +51,19 @@ class BlockOutcome(msgspec.Struct, frozen=True):
 
 
 class _BlockQueue(SenderQueue, kw_only=True):
-    """What a block holds of one sender; nothing, where an account only receives."""
+    """One account's transactions in a block; empty if it only receives."""
 
     before: Account
 
 
 class Ledger:
-    """Accounts as a block in the making leaves them. Fees reach the proposer only after the block."""
+    """The accounts during the making of a block. The proposer gets the fees only after the block."""
 
     def __init__(self, view: StateView, rules: Rules) -> None:
         self._view = view
         self._rules = rules
         self._queues: dict[Address, _BlockQueue] = {}
-        """Of each account that the block touches."""
+        """One for each account that the block changes."""
         self._fees = 0
         self._room = rules.block_gas_limit // TRANSFER_GAS
 
@@ -78,7 +78,7 @@ class Ledger:
         validate_tx(tx, self._rules)
         queues = self._queues
         sender = queues.get(tx.sender) or self._load(tx.sender)
-        # Taken before it is given: a transfer to oneself then needs no case of its own.
+        # Subtract before adding: then a transfer to oneself is no special case.
         if not sender.take(tx):
             raise sender.refusal(tx)
         recipient = queues.get(tx.to) or self._load(tx.to)
@@ -120,7 +120,7 @@ def build_block(
 ) -> BlockOutcome:
     """Apply `txs` on top of `parent`. Raises `InvalidBlock` when one of them cannot be applied.
 
-    `balances` are set instead: that such a block belongs to a dev chain is for the caller to see to.
+    With `balances`, these are set instead; the caller must make sure that it is a dev chain.
     """
     height = parent.height + 1
     gas_used = TRANSFER_GAS * len(txs)
@@ -135,7 +135,7 @@ def build_block(
     header = Header(
         height=height,
         previous_hash=parent_hash,
-        # A clock that steps back must not take the chain's time with it.
+        # If the clock steps back, the chain's time must not.
         timestamp=max(timestamp, parent.timestamp),
         tx_root=tx_root([tx.hash for tx in txs]),
         state_root=new_lattice.root,
@@ -151,7 +151,7 @@ def build_block(
 
 
 def _set_balances(view: StateView, balances: Mapping[Address, int]) -> list[AccountChange]:
-    """Nonces stay."""
+    """Set the balances; nonces stay."""
     changes = []
     for address, balance in balances.items():
         account = view.account(address)

@@ -28,7 +28,7 @@ def build_tx(draft: Draft, signature: bytes, chain_id: int) -> Tx:
 
 
 def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes = b"") -> Tx:
-    """Sign a draft that has its nonce; with `entropy`, as it was never signed before.
+    """Sign a draft that has its nonce. With `entropy`, the signature differs from every earlier one.
 
     Raises `InvalidField` when the key is not the sender's.
     """
@@ -51,7 +51,7 @@ def unsigned_tx(draft: Draft, chain_id: int) -> Tx:
 
 
 def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
-    """The transaction that the fields of `tx` give: the same, unless they do not fit each other.
+    """Compute the transaction again from the fields of `tx`: the result is equal, unless they are inconsistent.
 
     Raises `InvalidField` or `InvalidSignature`.
     """

@@ -1,4 +1,4 @@
-"""The values that walk through the node."""
+"""The values that all parts of the node use."""
 
 from typing import Literal, NewType
 
@@ -15,7 +15,7 @@ ZERO_HASH = BlockHash(bytes(32))
 ZERO_ADDRESS = Address(bytes(20))
 
 TRANSFER_GAS = 21_000
-"""What every transfer costs; gas allowed beyond it is not charged."""
+"""The gas of every transfer; a higher limit is not charged."""
 MAX_UINT64 = 2**64 - 1
 MAX_UINT256 = 2**256 - 1
 
@@ -35,24 +35,24 @@ class Tx(msgspec.Struct, frozen=True, gc=False):
     nonce: int
     gas: int
     gas_price: int
-    """What it pays for a unit of gas. Of type 2 it follows from the two below and the chain's base fee."""
+    """What it pays for a unit of gas. For type 2 it follows from the two caps below and the chain's base fee."""
     value: int
     signature: bytes
     """r (32 bytes), s (32 bytes), parity (1 byte: 0 or 1)."""
     kind: int = LEGACY
     max_fee: int = 0
-    """Of type 2: what it pays for a unit of gas at most. 0 of any other."""
+    """Type 2 only: the most that it pays for a unit of gas. 0 for other types."""
     max_tip: int = 0
-    """Of type 2: what of that may be above the base fee. 0 of any other."""
+    """Type 2 only: the most that it pays above the base fee. 0 for other types."""
 
     @property
     def fee_cap(self) -> int:
-        """What it would pay for a unit of gas at most, whatever its type."""
+        """The most that it pays for a unit of gas, for any type."""
         return self.max_fee if self.kind == DYNAMIC_FEE else self.gas_price
 
     @property
     def tip_cap(self) -> int:
-        """What of that may be above the base fee."""
+        """The most of that above the base fee."""
         return self.max_tip if self.kind == DYNAMIC_FEE else self.gas_price
 
     @property
@@ -83,7 +83,7 @@ class Draft(msgspec.Struct, frozen=True):
 class Account(msgspec.Struct, frozen=True, gc=False):
     balance: int = 0
     nonce: int = 0
-    """The nonce that the next confirmed transaction must carry."""
+    """The nonce that the next confirmed transaction must have."""
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +98,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     chain_id: int
     gas_price: int
-    """The base fee of every block: the least gas price that is taken, and what a submission means that names none."""
+    """The base fee of every block: the least gas price that is accepted, and the default of a submission."""
     block_gas_limit: int
 
 
@@ -116,7 +116,7 @@ class Header(msgspec.Struct, frozen=True):
     chain_id: int
     gas_limit: int
     base_fee: int
-    """What a unit of gas costs at least: the genesis' gas price, in every block."""
+    """The least price of a unit of gas: the gas price of genesis, in every block."""
 
 
 class Block(msgspec.Struct, frozen=True):
