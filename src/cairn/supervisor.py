@@ -39,7 +39,7 @@ ENGINE_POLL_S = 0.05
 NAP_S = 0.2
 """While a timer runs, the supervisor sleeps no longer than this at a time."""
 SAME_KEYPRESS_S = 0.5
-"""Wrappers pass Ctrl-C on to a child that the terminal has told already: that is not yet a second one."""
+"""Wrappers pass Ctrl-C on to a child that already got it from the terminal; within this time it counts once."""
 
 _WATCHED = (signal.SIGCHLD, *STOP_SIGNALS)
 
@@ -48,7 +48,7 @@ log = structlog.get_logger("cairn.supervisor")
 
 @dataclass(slots=True)
 class Child:
-    """One process of the node, over all its lives."""
+    """One process of the node, over all its restarts."""
 
     name: str
     entry: Callable[[int], int]
@@ -58,7 +58,7 @@ class Child:
     early_deaths: int = 0
 
     def back_off_s(self, now: float) -> float:
-        """How long to wait before the next life, after a death at `now`."""
+        """How long to wait before the next start, after an end at `now`."""
         if now - self.started_at >= STABLE_AFTER_S:
             self.early_deaths = 0
             return 0.0
@@ -71,18 +71,18 @@ SocketIdentity = tuple[int, int]
 
 @dataclass(slots=True)
 class EngineChild(Child):
-    """A program that works for the core through a socket of the core's: started when the core listens there."""
+    """A program that connects to a socket of the core (CometBFT); it is started once the core listens there."""
 
     socket: Path = Path()
     not_before: float = 0.0
-    """Back-off after its last death."""
+    """Back-off after its last end."""
     serves: SocketIdentity | None = None
     """The socket that it was started for."""
     left_at: float | None = None
     """When that socket was first seen to be gone or another."""
 
     def listening(self) -> SocketIdentity | None:
-        """Which socket the core listens on; each time that it listens anew is another one."""
+        """Identifies the core's socket; a restarted core has another one."""
         try:
             found = self.socket.stat()
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class EngineChild(Child):
         return found.st_ino, found.st_ctime_ns
 
     def is_left(self, now: float) -> bool:
-        """Whether its core has been gone so long that it hangs: it should have ended by itself."""
+        """Whether it hangs: it should have ended by itself when its core went away."""
         if self.listening() == self.serves:
             self.left_at = None
         elif self.left_at is None:
@@ -130,7 +130,7 @@ class Supervisor:
         return [] if self._engine is None else [self._engine]
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Run `action` between two signals. Nothing runs any more once the stop has begun."""
+        """Run `action` between two signals, unless the stop has begun."""
         self._timers.add(delay_s, action)
 
     def run(self) -> int:
@@ -168,7 +168,7 @@ class Supervisor:
         child.started_at = self._timers.now()
 
     def _tend(self, engine: EngineChild) -> None:
-        """Start the engine once the core listens for it; end one that outlives its core instead of leaving."""
+        """Start the engine once the core listens; kill one that has not ended with its core."""
         self._timers.add(ENGINE_POLL_S, lambda: self._tend(engine))
         now = self._timers.now()
         if engine.pid is None:
@@ -186,7 +186,7 @@ class Supervisor:
         try:
             self._signals.forget()
             os.close(self._lifeline_writer)
-            # The terminal tells Ctrl-C and hang-up to all; only the supervisor may act on it, or nothing could drain.
+            # The terminal sends Ctrl-C and hang-up to all; only the supervisor may act on it, so that they can drain.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -223,7 +223,7 @@ class Supervisor:
         if isinstance(child, EngineChild):
             self._engine_ended(child, code)
         elif code == EXIT_FATAL:
-            # Whoever found it: data that is not what was written is no reason to try once more.
+            # Whichever process found it: damaged data does not get better by a restart.
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
         elif self._stopped_at is None:
@@ -232,11 +232,11 @@ class Supervisor:
             self._timers.add(delay_s, lambda: self._start(child))
             if child is self._core:
                 for engine in self._engines:
-                    # Nobody listens there any more; the next core makes it anew.
+                    # Nobody listens there any more; the next core makes a new one.
                     engine.socket.unlink(missing_ok=True)
 
     def _engine_ended(self, engine: EngineChild, code: int) -> None:
-        """It leaves with 0 too, when its core is gone; whatever it says, only a stop of ours is its end."""
+        """Restart it whatever its exit code was, unless the node stops: it exits with 0 when its core is gone."""
         if self._stopped_at is None:
             delay_s = engine.back_off_s(self._timers.now())
             engine.not_before = self._timers.now() + delay_s
@@ -252,9 +252,9 @@ class Supervisor:
             self._kill_all()
 
     def _stop(self, drain_delay_s: float) -> None:
-        """Engine and core first: no more blocks, and /ready turns to 503 while all is still served.
+        """Signal engine and core first: no more blocks are made, and /ready is 503 while reads are still served.
 
-        The core itself leaves last, when every worker is gone; and those stay until the engine is.
+        The workers end after the engine, and the core ends last.
         """
         if self._stopped_at is not None:
             return
@@ -267,7 +267,7 @@ class Supervisor:
 
     def _stop_workers(self) -> None:
         if any(engine.pid for engine in self._engines):
-            # An engine whose core leaves first may hang, and would have to be killed.
+            # An engine whose core ends first may hang, and would have to be killed.
             self._timers.add(ENGINE_POLL_S, self._stop_workers)
             return
         self._on_stop()
@@ -306,7 +306,7 @@ def name_process(name: str) -> None:
 
 
 class Timers:
-    """What to do later, in order of time.
+    """Timers, in the order of time.
 
     Time during which this process did not run is not counted. On a machine that stood still nobody else ran either, and
     a process that has seconds to stop must not be killed before it has had them.
@@ -336,7 +336,7 @@ class Timers:
         next_in_s = self.next_in_s()
         if next_in_s is None:
             return wait(None)
-        # In short naps: only one that lasts far too long shows that this process did not run.
+        # Sleep in short steps: one that lasts far too long shows that this process did not run.
         nap_s, began = min(next_in_s, NAP_S), self._clock()
         received = wait(nap_s)
         overslept_s = self._clock() - began - nap_s
@@ -358,7 +358,7 @@ class SignalPipe:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # nohup asks to outlive the terminal: a hang-up that was ignored before stays ignored.
+        # With nohup the program must outlive the terminal: a hang-up that was ignored before stays ignored.
         numbers = [n for n in _WATCHED if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
         self._previous = {number: signal.signal(number, _note) for number in numbers}
         os.write(self._writer, early_stop.told())

@@ -1,7 +1,7 @@
-"""Directories that are gone at the end, even when a signal ends the program just as it makes or removes one.
+"""Temporary directories that are removed at the end, even if a signal ends the program while it makes or removes one.
 
-What no program can see to, SIGKILL and a power loss, the next one does: each directory has a lock file that its owner's
-processes hold for as long as one of them lives, and whoever makes a directory removes those whose lock is free.
+After SIGKILL or a power loss, the next program removes them: each directory has a lock file that its owner's processes
+hold while one of them lives, and making a directory first removes those whose lock is free.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
     try:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         owner = _own(path)
-        # A signal that came meanwhile strikes here, where the directory is known.
+        # A signal that came meanwhile is delivered here, where the directory is known.
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield path
     finally:
@@ -66,7 +66,7 @@ def _remove_if_abandoned(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """As far as it goes, the lock file last: what is left of a removal that was cut off is removed next time."""
+    """Remove as much as possible, the lock file last, so that an interrupted removal is completed next time."""
     with suppress(OSError):
         for entry in list(os.scandir(path)):
             if entry.is_dir(follow_symlinks=False):
@@ -77,12 +77,12 @@ def _remove(path: Path) -> None:
 
 
 def _own(path: Path) -> int:
-    """Take the lock that says that the directory is in use; it goes with the last process that has the file open."""
+    """Lock the directory as in use; the lock ends with the last process that has the file open."""
     draft = path / f"{OWNER_NAME}.new"
     owner = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX)
-        # Only now under its name: nobody may find it free.
+        # Named only when locked, so that nobody finds it free.
         draft.rename(path / OWNER_NAME)
     except BaseException:
         os.close(owner)
