@@ -11,7 +11,19 @@ from cairn.domain.errors import InvalidBlock
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, ZERO_ADDRESS, Account, Address, Block, Tx, TxHash
+from cairn.domain.types import (
+    ACCESS_LIST,
+    DYNAMIC_FEE,
+    EMPTY_ACCOUNT,
+    LEGACY,
+    TRANSFER_GAS,
+    ZERO_ADDRESS,
+    Account,
+    Address,
+    Block,
+    Tx,
+    TxHash,
+)
 from tests.support.verified_block import verify_block
 
 PEOPLE = [ZERO_ADDRESS, *(Address(bytes([number]) * 20) for number in range(1, 6))]
@@ -38,6 +50,10 @@ txs = st.builds(
     gas_price=st.sampled_from([2, 2, 2, 3, 3, 2**256 - 1, 1]),
     value=amounts,
     signature=st.just(bytes(65)),
+    kind=st.sampled_from([LEGACY, ACCESS_LIST, DYNAMIC_FEE]),
+    # What a transfer would pay at most moves no money.
+    max_fee=st.sampled_from([0, 5, 2**256 - 1]),
+    max_tip=st.sampled_from([0, 3]),
 )
 blocks = st.lists(st.tuples(st.lists(txs, max_size=8), people, st.integers(0, 300)), min_size=1, max_size=5)
 

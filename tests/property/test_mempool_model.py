@@ -11,11 +11,14 @@ from cairn.domain.types import TRANSFER_GAS, Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Admitted, Mempool
 from tests.support.mempool_model import MempoolModel
-from tests.support.transfers import RULES, Accounts, address, transfer
+from tests.support.transfers import RULES, Accounts, address, dynamic, transfer
 
 SENDERS = [1, 2, 3, 4]
 # Neighbours around the least bump of 10 %, and ties.
 PRICES = st.sampled_from([10, 10, 11, 12, 20, 21, 22, 40, 9])
+CAPS = st.tuples(st.sampled_from([9, 10, 11, 12, 22, 40, 44, 45]), st.sampled_from([0, 1, 2, 9]))
+TERMS = PRICES | CAPS
+"""A legacy price, or the caps of type 2: fee and tip."""
 VALUES = st.sampled_from([0, 1, 500_000, 2_500_000])
 LIMITS = st.builds(
     PoolLimits,
@@ -28,6 +31,12 @@ LIMITS = st.builds(
 
 # One sender is busier than the others: limits of a sender, and long chains, come up.
 senders = st.sampled_from([*SENDERS, 1, 1])
+
+
+def offer(sender: int, nonce: int, terms: int | tuple[int, int], value: int = 1) -> Tx:
+    if isinstance(terms, int):
+        return transfer(sender, nonce, gas_price=terms, value=value)
+    return dynamic(sender, nonce, *terms, value=value)
 
 
 class MempoolMachine(RuleBasedStateMachine):
@@ -47,22 +56,20 @@ class MempoolMachine(RuleBasedStateMachine):
 
     # What comes in.
 
-    @rule(batch=st.lists(st.tuples(senders, st.sampled_from([0, 0, 0, 1]), PRICES), min_size=1, max_size=8))
-    def submit_next(self, batch: list[tuple[int, int, int]]) -> None:
-        for sender, ahead, gas_price in batch:
-            nonce = self.model.next_nonce(address(sender)) + ahead
-            self.submit(transfer(sender, nonce, gas_price=gas_price))
+    @rule(batch=st.lists(st.tuples(senders, st.sampled_from([0, 0, 0, 1]), TERMS), min_size=1, max_size=8))
+    def submit_next(self, batch: list[tuple[int, int, int | tuple[int, int]]]) -> None:
+        for sender, ahead, terms in batch:
+            self.submit(offer(sender, self.model.next_nonce(address(sender)) + ahead, terms))
 
-    @rule(sender=senders, ahead=st.integers(-1, 8), gas_price=PRICES, value=VALUES)
-    def submit_anywhere(self, sender: int, ahead: int, gas_price: int, value: int) -> None:
-        nonce = self.state.account(address(sender)).nonce + ahead
-        self.submit(transfer(sender, nonce, gas_price=gas_price, value=value))
+    @rule(sender=senders, ahead=st.integers(-1, 8), terms=TERMS, value=VALUES)
+    def submit_anywhere(self, sender: int, ahead: int, terms: int | tuple[int, int], value: int) -> None:
+        self.submit(offer(sender, self.state.account(address(sender)).nonce + ahead, terms, value))
 
     @precondition(lambda self: self.model.items)
-    @rule(data=st.data(), gas_price=PRICES, value=VALUES)
-    def replace(self, data: Any, gas_price: int, value: int) -> None:
+    @rule(data=st.data(), terms=TERMS, value=VALUES)
+    def replace(self, data: Any, terms: int | tuple[int, int], value: int) -> None:
         old = data.draw(st.sampled_from(self.model.items)).tx
-        self.submit(transfer(int.from_bytes(old.sender, "big"), old.nonce, gas_price=gas_price, value=value))
+        self.submit(offer(int.from_bytes(old.sender, "big"), old.nonce, terms, value))
 
     @precondition(lambda self: self.seen)
     @rule(data=st.data())

@@ -100,7 +100,10 @@ class MempoolModel:
 
     def outbids(self, new: Tx, old: Tx) -> bool:
         bump = Fraction(self.limits.price_bump_percent, 100)
-        return new.gas_price > old.gas_price and new.gas_price - old.gas_price >= old.gas_price * bump
+        return all(
+            after > before and after - before >= before * bump
+            for after, before in zip(caps(new), caps(old), strict=True)
+        )
 
     def make_room(self, tx: Tx) -> None:
         executable = tx.nonce == self.next_nonce(tx.sender)
@@ -154,3 +157,8 @@ class MempoolModel:
     def forget_absent_senders(self) -> None:
         present = {item.tx.sender for item in self.items}
         self.arrivals = [sender for sender in self.arrivals if sender in present]
+
+
+def caps(tx: Tx) -> tuple[int, int]:
+    """What it pays at most for a unit of gas, and what of that may be a tip; geth has a legacy price for both."""
+    return (tx.max_fee, tx.max_tip) if tx.max_fee else (tx.gas_price, tx.gas_price)

@@ -2,13 +2,21 @@
 
 from hashlib import sha256
 
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Rules, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Rules, Tx, TxHash
 
 RULES = Rules(chain_id=1337, gas_price=10, block_gas_limit=TRANSFER_GAS * 1000)
 
 
 def address(number: int) -> Address:
     return Address(number.to_bytes(20, "big"))
+
+
+def dynamic(sender: int, nonce: int, max_fee: int, max_tip: int, value: int = 1) -> Tx:
+    """A transfer of type 2."""
+    price = min(max_fee, RULES.gas_price + max_tip)
+    digest = sha256(repr((sender, nonce, max_fee, max_tip, value)).encode()).digest()
+    places = (TxHash(digest), address(sender), address(999))
+    return Tx(*places, nonce, TRANSFER_GAS, price, value, bytes(65), DYNAMIC_FEE, max_fee, max_tip)
 
 
 def transfer(
