@@ -41,7 +41,7 @@ export function tryForm(openapi, chain, { method, path, described }) {
     const command = output("", "The same request with curl");
     const answer = h("div", { class: "answer", role: "status" });
     const send = h("button", { class: "button main" }, "Send");
-    const renew = h("button", { type: "button", class: "button", hidden: !FRESH[id] }, "New example");
+    const renew = h("button", { type: "button", class: "button", hidden: true }, "New example");
     // An example is replaced by a newer one until the person changes or sends it.
     let [isChanged, isSent] = [false, false];
     let turns = 0;
@@ -80,6 +80,7 @@ export function tryForm(openapi, chain, { method, path, described }) {
         if (turn !== turns) return;
         for (const [name, control] of controls) control.value = found.get(name) ?? control.value;
         const said = chain && remarkOn(chain, id, described.tags[0], found.size > 0);
+        renew.hidden = found.size === 0;
         remark.hidden = !said;
         remark.classList.toggle("warning", !said?.works);
         fill(remark, marked(said?.text ?? ""));
@@ -130,7 +131,8 @@ export function tryForm(openapi, chain, { method, path, described }) {
 function parameterControl(id, { name, schema, example, required }) {
     const attributes = { id: `${id}-${name}`, "aria-describedby": `${id}-${name}-about`, class: "code", required };
     if (schema.enum && !required) {
-        return h("select", attributes, ["", ...schema.enum].map((each) => h("option", null, each)));
+        const none = h("option", { value: "" }, `not given (${schema.default})`);
+        return h("select", attributes, none, schema.enum.map((/** @type {string} */ each) => h("option", null, each)));
     }
     const sample = example ?? schema.examples?.[0] ?? schema.default ?? "";
     return h("input", {
