@@ -17,10 +17,6 @@ def test_the_texts_of_this_repository_pass() -> None:
     assert [str(finding) for finding in prose.check_all()] == []
 
 
-def test_an_exception_is_a_file_that_exists() -> None:
-    assert [name for name in prose.WORDS["unedited"] if not (prose.ROOT / name).exists()] == []
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
