@@ -137,7 +137,7 @@ def _write_homes(
         for site, engine in zip(sites, engines, strict=True)
     }
     validators = [
-        first_validator(read_public_key(engine.home), recipient, site.name)
+        validator_with(read_public_key(engine.home), FIRST_POWER, recipient, site.name)
         for site, engine, recipient in zip(sites, engines, fee_recipients, strict=False)
     ]
     whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators))))
@@ -147,9 +147,9 @@ def _write_homes(
     return whole
 
 
-def first_validator(public_key: bytes, recipient: Address | None, name: str) -> Validator:
+def validator_with(public_key: bytes, power: int, recipient: Address | None, name: str) -> Validator:
     """Without a recipient nobody has the key to its fees, but its blocks still say whose they are."""
-    validator = Validator(public_key, FIRST_POWER, recipient or ZERO_ADDRESS, name)
+    validator = Validator(public_key, power, recipient or ZERO_ADDRESS, name)
     if recipient is not None:
         return validator
     return msgspec.structs.replace(validator, fee_recipient=Address(validator.engine_address))

@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.network.homes import FIRST_POWER
+from cairn.cli.network.homes import FIRST_POWER, validator_with
 from cairn.cli.network.update_files import choose_key, describe, read_update, with_signatures, write_update
 from cairn.cli.node.home import read_address
 from cairn.cli.node.options import DEFAULT_NODE, AsJson, NodeUrl
 from cairn.cli.shared.report import reported_errors
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.governance import Validator
-from cairn.domain.types import ZERO_ADDRESS
 
 app = typer.Typer(no_args_is_help=True, help="Show and change a network's validators.")
 
@@ -68,8 +67,8 @@ def add(
         key = choose_key(home, public_key)
         if network.find(key) is not None:
             raise InvalidConfig("it is already a validator; `cairn validators update` changes it")
-        recipient = ZERO_ADDRESS if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
-        wanted = Validator(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
+        recipient = None if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
+        wanted = validator_with(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
         network.change(wanted, key_file or [], out, timeout)
 
 

@@ -145,6 +145,9 @@ def test_a_lost_update_is_submitted_again(node: Scripted, keys: list[str], monke
     node.lost = 2
     assert run("add", "--public-key", NEW_KEY, "--node", node.url, *keys).exit_code == 0
     assert node.posts == 3
+    # Without a fee recipient, its blocks still say whose they are.
+    added = node.governance.validators[1]
+    assert added.fee_recipient == added.engine_address
 
 
 def test_one_that_never_happens_is_given_up(node: Scripted, keys: list[str]) -> None:

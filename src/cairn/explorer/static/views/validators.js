@@ -19,10 +19,10 @@ const noValidators = () =>
 /**
  * How many of the latest blocks each has proposed.
  * @param {Validator[]} validators
+ * @param {Proposers} proposers
  * @param {Live} live
  */
-function validatorTable(validators, { blocks }) {
-    const proposers = new Proposers(validators);
+function validatorTable(validators, proposers, { blocks }) {
     const mined = blocks.filter((block) => block.blockHeight > 0n);
     const all = validators.reduce((sum, { power }) => sum + power, 0n);
     /** @param {Validator} validator */
@@ -79,9 +79,9 @@ export async function validatorsView({ live, signal }) {
     const current = await findValidators(live.chain, signal);
     const head = h("div", { class: "page-head" }, h("h1", null, "Validators"));
     if (!current) return { title: "Validators", content: h("div", { class: "view narrow" }, head, noValidators()) };
-    const note =
-        "A block names the account that received its fees. " +
-        "Blocks are counted here for validators that have a fee recipient of their own.";
+    const proposers = new Proposers(current.validators);
+    const areAllKnown = current.validators.every((each) => proposers.nameOf({ proposer: each.feeRecipient }) !== null);
+    const note = "A block names the account that received its fees. Validators that share one cannot be told apart.";
     return {
         title: "Validators",
         content: h(
@@ -90,8 +90,8 @@ export async function validatorsView({ live, signal }) {
             head,
             card(
                 counted(current.validators.length, "validator"),
-                validatorTable(current.validators, live),
-                h("p", { class: "hint" }, note),
+                validatorTable(current.validators, proposers, live),
+                !areAllKnown && h("p", { class: "hint" }, note),
             ),
             administrators(current),
         ),
