@@ -1,15 +1,16 @@
 """docs/postgresql.md on a real PostgreSQL: its commands; its indexer, killed at random; a chain that is reverted.
 
-`INDEX_SEED=…` draws the same payments and delays again.
+`INDEX_SEED=…` draws the same payments and kills again.
 """
 
 import os
 import random
+import signal
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from tests.support.programs import need_program
 
 PAGE = Page("docs/postgresql.md")
 SEED = int(os.environ.get("INDEX_SEED", random.SystemRandom().randrange(2**32)))
-KILLS = 4
+DOOMED = ROOT / "tests" / "support" / "doomed_indexer.py"
+KILLS = 6
 PAYMENTS_AT_ONCE = 10
 
 
@@ -62,6 +64,16 @@ class Indexer:
             process.kill()
             process.wait()
 
+    def run_doomed(self, number: int) -> None:
+        """Run it until it is killed, before the call of its database that has this number."""
+        doomed = subprocess.run(
+            [sys.executable, str(DOOMED), str(number)],
+            cwd=self._terminal.directory,
+            env=self._terminal.environment,
+            timeout=PATIENCE_S,
+        )
+        assert doomed.returncode == -signal.SIGKILL
+
 
 def height_of(database: psycopg.Connection) -> int:
     """Of the newest block in the index; -1 before there is one."""
@@ -73,7 +85,7 @@ def height_of(database: psycopg.Connection) -> int:
 
 def await_height(database: psycopg.Connection, height: int, goes_on: Callable[[], bool]) -> None:
     wait_until(lambda: height_of(database) >= height or not goes_on(), PATIENCE_S, f"block {height} in the index")
-    assert goes_on(), "the indexer, or who pays, has ended"
+    assert goes_on(), "the indexer has ended"
 
 
 def test_the_page_works_as_it_stands(node: NodeProcess, server: PostgreSQL, tmp_path: Path) -> None:
@@ -101,9 +113,10 @@ class Payer:
 
     def pay(self) -> None:
         """Some transfers, until all are confirmed."""
-        payments = [(self._any_address(), self._rng.randrange(2**64)) for _ in range(PAYMENTS_AT_ONCE)]
+        payments = [(self._any_address(), 2 ** self._rng.randrange(64)) for _ in range(PAYMENTS_AT_ONCE)]
         for sent in self._wallet.send_all(payments):
-            self._node.wait(str(sent), timeout_s=PATIENCE_S)
+            assert isinstance(sent, str), sent
+            self._node.wait(sent, timeout_s=PATIENCE_S)
 
     def pay_on(self) -> None:
         while not self.stop.is_set():
@@ -118,28 +131,22 @@ def test_the_index_is_the_chain_after_kills_and_reverts(node: NodeProcess, serve
     terminal.run("createdb killed")
     indexer = Indexer(terminal, "killed")
     with Client(node.url, timeout_s=PATIENCE_S) as client, server.connect("killed") as database:
-        kill_under_load(indexer, database, Payer(client))
+        kill_under_load(indexer, Payer(client))
         revert_while_it_runs(node, indexer, database, client)
         revert_while_it_is_down(node, indexer, database, client)
         assert stored(database) == on_chain(client), f"INDEX_SEED={SEED}"
 
 
-def kill_under_load(indexer: Indexer, database: psycopg.Connection, payer: Payer) -> None:
+def kill_under_load(indexer: Indexer, payer: Payer) -> None:
     rng = random.Random(SEED)
     with ThreadPoolExecutor(1) as others:
-        paying: Future[None] = others.submit(payer.pay_on)
+        paying = others.submit(payer.pay_on)
         try:
             for _ in range(KILLS):
-                with indexer.running() as is_running:
-                    await_height(database, height_of(database) + rng.randrange(1, 4), both(is_running, paying))
-                    time.sleep(rng.uniform(0, 0.05))
+                indexer.run_doomed(rng.randrange(1, 20))
         finally:
             payer.stop.set()
             paying.result(PATIENCE_S)
-
-
-def both(is_running: Callable[[], bool], paying: "Future[None]") -> Callable[[], bool]:
-    return lambda: is_running() and not paying.done()
 
 
 def revert_while_it_runs(node: NodeProcess, indexer: Indexer, database: psycopg.Connection, client: Client) -> None:

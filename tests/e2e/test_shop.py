@@ -67,9 +67,10 @@ class Buyers:
             self.amounts.update(amounts)
             values = [*map(int, amounts), int(self._rng.choice(amounts)), self._rng.randrange(1, 20 * COIN)]
             self._rng.shuffle(values)
-            hashes = [str(sent) for sent in wallet.send_all([(SELLER.address, value) for value in values])]
-            self.paid += len(hashes)
-            self._node.wait(hashes[-1], timeout_s=PATIENCE_S)
+            for sent in wallet.send_all([(SELLER.address, value) for value in values]):
+                assert isinstance(sent, str), sent
+                self._node.wait(sent, timeout_s=PATIENCE_S)
+            self.paid += len(values)
 
     def _order(self, name: str) -> str:
         """The amount to pay. Whoever is not sure to be heard orders again, which makes no second order."""
