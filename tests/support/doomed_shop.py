@@ -22,12 +22,12 @@ def count(_statement: str) -> None:
 
 
 def connect_counted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-    connection = connect(*args, **kwargs)
+    connection: sqlite3.Connection = connect(*args, **kwargs)
     # Payments are booked by the main thread, and orders are placed by others.
     if (threading.current_thread() is threading.main_thread()) == IS_FOR_PAYMENTS:
         connection.set_trace_callback(count)
     return connection
 
 
-sqlite3.connect = connect_counted
+sqlite3.connect = connect_counted  # type: ignore[assignment]
 runpy.run_path("shop.py", run_name="__main__")
