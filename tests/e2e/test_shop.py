@@ -51,8 +51,9 @@ def test_the_page_in_typescript(compiled: Path, tmp_path: Path) -> None:
 class Buyers:
     """They order and pay until they are told to stop. Some pay twice, some pay what nobody asked for."""
 
-    def __init__(self, shop: Shop, node: Client) -> None:
+    def __init__(self, shop: Shop, node: Client, web: httpx.Client) -> None:
         self._shop = shop
+        self._web = web
         self._node = node
         self._rng = random.Random(SEED)
         self.amounts: set[str] = set()
@@ -84,7 +85,7 @@ class Buyers:
 
         def is_answered() -> bool:
             try:
-                answers.append(httpx.put(self._shop.url + name, timeout=PATIENCE_S).json()["amount"])
+                answers.append(self._web.put(self._shop.url + name).json()["amount"])
             except httpx.TransportError:
                 return False
             return True
@@ -98,13 +99,14 @@ def test_each_order_is_delivered_once(language: str, tmp_path: Path, request: py
     with (
         NodeProcess.start_dev("--block-time", "0.1", "--workers", "1") as process,
         Client(process.url, timeout_s=PATIENCE_S) as node,
+        httpx.Client(timeout=PATIENCE_S) as web,
     ):
         shop: Shop
         if language == "Python":
             shop = PythonShop(tmp_path, process.url)
         else:
             shop = TypeScriptShop(tmp_path, process.url, request.getfixturevalue("compiled"))
-        buyers = Buyers(shop, node)
+        buyers = Buyers(shop, node, web)
         with ThreadPoolExecutor(1) as others:
             buying = others.submit(buyers.buy)
             try:

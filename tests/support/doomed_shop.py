@@ -9,11 +9,12 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 LEFT = iter(range(int(sys.argv[1]) - 1))
 IS_FOR_PAYMENTS = sys.argv[2] == "payments"
-connect = sqlite3.connect
+connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
 
 def count(_statement: str) -> None:
