@@ -29,8 +29,8 @@ from tests.support.programs import need_program
 PAGE = Page("docs/postgresql.md")
 SEED = int(os.environ.get("INDEX_SEED", random.SystemRandom().randrange(2**32)))
 DOOMED = ROOT / "tests" / "support" / "doomed_indexer.py"
-KILLS = 6
-PAYMENTS_AT_ONCE = 10
+KILLS = 5
+PAYMENTS_AT_ONCE = 3
 
 
 @pytest.fixture(scope="module")
