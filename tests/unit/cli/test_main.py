@@ -83,7 +83,7 @@ def test_only_what_the_command_line_names_counts_as_given() -> None:
         (["dev", "--chain-id", "0"], "cairn: chainId: 0 is not between 1 and 9223372036854775771\n"),
         (
             ["dev", "--balance", "1.5.5"],
-            "cairn: --balance: '1.5.5coins' is no amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
+            "cairn: --balance: '1.5.5coins' is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
         ),
         (["dev", "--mnemonic", "test junk"], "cairn: these words give no key: a word or the checksum is wrong\n"),
         (["dev", "--workers", "0"], "cairn: --workers: expected 1 or more, got 0\n"),
