@@ -86,6 +86,11 @@ def test_typed_data_that_would_keep_a_worker_busy_is_not_signed(tmp_path: Path) 
         refused = (-32602, "typed data: too many objects for so many types")
         assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(100, 64)) == refused
         assert await refusal(node, "eth_signTypedData_v4", ALICE, typed(20_000, 0)) == refused
+        lists = typed(0, 0) | {"types": {"Order": [{"name": "items", "type": "string[][]"}]}}
+        fitting, more = ({**lists, "message": {"items": [[""] * items]}} for items in (4_999, 5_000))
+        assert len(await call(node, "eth_signTypedData_v4", ALICE, fitting)) == 2 + 2 * 65
+        refused = (-32602, "typed data: more than 5000 items in arrays")
+        assert await refusal(node, "eth_signTypedData_v4", ALICE, more) == refused
 
     run_on_node(tmp_path, check)
 

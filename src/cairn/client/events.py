@@ -151,7 +151,7 @@ class EventChannel:
             async with self._open(deadline) as connection:
                 socket = _Socket(connection)
                 yield socket
-            if socket.refusal is None or socket.was_told:
+            if socket.refusal is None or socket.had_event:
                 deadline, pauses = Deadline(self._outage_timeout_s), delays()
             # Pause, so as not to flood a node that closes every socket at once.
             pause_s = next(pauses)
@@ -206,8 +206,8 @@ class _Socket:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self.was_told = False
-        """Whether the node said anything but a refusal on it."""
+        self.had_event = False
+        """Whether the node sent an event on it, and not only answers."""
         self.refusal: Unavailable | None = None
         """The node cannot do now what it was asked: another socket may find it able to."""
 
@@ -220,7 +220,7 @@ class _Socket:
             message = _MESSAGE.decode(text)
         except msgspec.DecodeError as error:
             raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
-        self.was_told |= not isinstance(message, Refused)
+        self.had_event |= isinstance(message, NewBlock | Confirmed | Dropped)
         return message
 
     @contextmanager

@@ -9,6 +9,7 @@ import msgspec
 from cairn.core.arrivals import Arrivals
 from cairn.core.gateway import Admission, MempoolListener, SubmissionCalls
 from cairn.domain.codec import encode_record
+from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
@@ -103,12 +104,19 @@ class Admissions(SubmissionCalls):
         return future
 
     async def submit_draft(self, draft: Draft) -> Admission:
-        return await self.submit(self._sign(draft))
+        return await self.submit(await self.sign_draft(draft))
 
-    def _sign(self, draft: Draft) -> Tx:
-        key = self._keys.get(draft.sender)
+    async def make_signature(self, account: Address, digest: bytes) -> bytes:
+        return sign_digest(digest, self._key_of(account))
+
+    def _key_of(self, account: Address) -> bytes:
+        key = self._keys.get(account)
         if key is None:
             raise InvalidField("signature", "is missing, and this node holds no key of the sender")
+        return key
+
+    async def sign_draft(self, draft: Draft) -> Tx:
+        key = self._key_of(draft.sender)
         if draft.nonce is None:
             draft = msgspec.structs.replace(draft, nonce=self._pool.next_nonce(draft.sender))
         return sign_draft(draft, key, self._chain.genesis.rules.chain_id)

@@ -135,6 +135,14 @@ class SubmissionCalls(Calls):
     async def submit_draft(self, draft: Draft) -> Admission:
         """Sign with a key that the node holds, and submit. Raises `InvalidField` if it holds none."""
 
+    @call("ready", is_question=True)
+    async def sign_draft(self, draft: Draft) -> Tx:
+        """The same, but do not submit."""
+
+    @call("ready", is_question=True)
+    async def make_signature(self, account: Address, digest: bytes) -> bytes:
+        """Sign a digest for an account. Raises `InvalidField` if the node does not hold its key."""
+
 
 class MempoolCalls(Calls):
     @call("memory", is_question=True)

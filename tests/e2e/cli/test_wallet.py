@@ -212,7 +212,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_payment(idle_user: User) -> None:
         assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
     [pending] = idle_user.json("mempool", "--from", "dev3")
-    assert f"`cairn tx {pending['txHash']}` tells" in terminal.text
+    assert f"`cairn tx {pending['txHash']}` shows its status" in terminal.text
 
 
 def test_ctrl_c_at_a_question_sends_nothing(idle_user: User) -> None:

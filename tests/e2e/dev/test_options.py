@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
 from cairn.domain.genesis import COIN
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
@@ -23,6 +26,11 @@ def test_a_chain_of_ones_own_choice_is_saved_and_loaded(tmp_path: Path) -> None:
         assert (len(accounts), accounts[0]) == (2, FIRST.lower())
         paid = rpc(node.url, "eth_sendTransaction", {"from": FIRST, "to": STRANGER, "value": hex(COIN)})
         public.await_confirmed(paid)
+        # Whatever signs, signs with the keys of these words.
+        signed = rpc(node.url, "eth_signTransaction", {"from": FIRST, "to": STRANGER, "value": "0x1"})
+        assert signed["tx"]["from"] == FIRST.lower()
+        signature = rpc(node.url, "personal_sign", "0x6869", FIRST)
+        assert Account.recover_message(encode_defunct(text="hi"), signature=signature) == FIRST
         assert public.read(f"/account/{FIRST}")["balance"] == 4 * COIN
         head = public.read("/chain")["head"]
         public.close()

@@ -38,8 +38,9 @@ from cairn.domain.types import (
     Tx,
 )
 
-MOST_BLOCKS = 256
-"""As in geth."""
+MOST_BLOCKS = 16
+MOST_ITEMS = 250
+"""Transfers and overridden accounts of all blocks together: one call may not cost more than some others."""
 TURN_ITEMS = 20
 """Transfers that are tried before other requests get their turn."""
 FLAGS = ("validation", "traceTransfers", "returnFullTransactions")
@@ -53,7 +54,7 @@ CODES: dict[type[NodeError], int] = {
     errors.InsufficientFunds: -38014,
     errors.GasTooHigh: -38015,
 }
-"""geth's, of this method alone; and three more."""
+"""geth's, of this method alone; the others follow."""
 BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
 
@@ -72,13 +73,15 @@ class SimulationMethods:
             raise InvalidParams("empty input")
         if len(blocks) > MOST_BLOCKS:
             raise RpcError(TOO_MANY, "too many blocks")
+        if sum(map(count_items, blocks)) > MOST_ITEMS:
+            raise RpcError(TOO_MANY, "too many transfers or overridden accounts")
         height = await self._chain.state_height(parse_block(block, "block"))
         state = TriedState(self._chain, height)
         parent_hash, parent = self._chain.view.get_header(height)
         # Without validation geth lets everybody send for nothing, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
-        for asked_block in blocks:
+        async for asked_block in in_turns(blocks, 1):
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
             txs = await state.try_calls(asked_block, header, is_strict)
@@ -89,6 +92,10 @@ class SimulationMethods:
         return shown
 
 
+def count_items(block: Json) -> int:
+    return len(parse_list(block, "calls")) + len(parse_fields(block.get("stateOverrides"), "state overrides"))
+
+
 def named_number(fields: Json, name: str, otherwise: int, maximum: int = MAX_UINT64) -> int:
     return parse_quantity(fields[name], name, maximum) if name in fields else otherwise
 
@@ -97,8 +104,8 @@ def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: i
     """Without what follows from its transactions; a state root is only computed for blocks that are made."""
     named = parse_fields(block.get("blockOverrides"), "block override", BLOCK_FIELDS)
     timestamp = named_number(named, "time", parent.timestamp + 1)
-    if timestamp < parent.timestamp:
-        raise RpcError(TIME_NOT_IN_ORDER, f"block timestamps must be in order: {timestamp} < {parent.timestamp}")
+    if not parent.timestamp < timestamp <= MAX_UINT64:
+        raise RpcError(TIME_NOT_IN_ORDER, f"block timestamps must be in order: {timestamp} <= {parent.timestamp}")
     return Header(
         height=parent.height + 1,
         previous_hash=parent_hash,
