@@ -52,6 +52,17 @@ def test_an_empty_chain_says_how_to_begin(visitor: Visitor, axe: Axe) -> None:
     )
 
 
+def test_a_chain_of_one_account_pays_itself(browser: Browser) -> None:
+    with NodeProcess.start_dev("--accounts", "1", "--block-time", "0.2", "--workers", "1") as started:
+        visitor = Visitor(browser, started.url)
+        page = visitor.open()
+        expect(page.get_by_role("table", name="Dev accounts").get_by_role("row")).to_have_count(2)
+        page.get_by_role("button", name="Send 1 coin from dev0 to dev0").click()
+        expect(page.locator(".progress")).to_contain_text("Confirmed in block 1")
+        visitor.close()
+        assert visitor.complaints == []
+
+
 def command_of(language: str, code: str) -> list[str]:
     return {
         # A refusal must fail.

@@ -67,7 +67,7 @@ async function signedTransfers({ dev, chainId, gasPrice }, count) {
     const { pendingNonce } = await read(`/account/${dev[0]}`);
     const transfers = [];
     for (let nonce = pendingNonce; nonce < pendingNonce + BigInt(count); nonce += 1n) {
-        const transfer = { from: dev[0], to: dev[1], value: 10n, nonce, gas: TRANSFER_GAS, gasPrice };
+        const transfer = { from: dev[0], to: dev[1] ?? dev[0], value: 10n, nonce, gas: TRANSFER_GAS, gasPrice };
         const asked = Object.entries(transfer).map(([name, value]) => [
             name,
             typeof value === "bigint" ? `0x${value.toString(16)}` : value,

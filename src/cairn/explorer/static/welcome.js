@@ -75,7 +75,7 @@ const addressWithCopy = (address) =>
  * @param {AbortSignal} signal
  */
 export function firstPayment(dev, signal) {
-    const [from, to] = dev;
+    const [from, to = from] = dev;
     const progress = h("div", { class: "progress-place" });
     const refusal = refusalPlace();
     const pay = async () => {
@@ -113,7 +113,7 @@ export function firstPayment(dev, signal) {
  * Programs that pay on this node, as they can be pasted.
  * @type {(dev: string[], url: string) => [name: string, text: string][]}
  */
-export function snippets([from, to], url) {
+export function snippets([from, to = from], url) {
     const [payer, payee] = [checksummed(from), checksummed(to)];
     return [
         [
