@@ -75,6 +75,15 @@ def test_without_keys_the_page_says_why_its_example_is_refused(visit: Visit) -> 
     expect(page.locator("#askFaucet").get_by_role("note")).to_contain_text("NOT_A_DEV_CHAIN")
 
 
+def test_a_node_that_does_not_sign_says_why_itself(visit: Visit) -> None:
+    refusal = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the key is away"}}
+    visitor = visit()
+    visitor.page.route("**/rpc", lambda route: route.fulfill(json=refusal))
+    page = open_reference(visitor, "submitTransaction")
+    form = page.get_by_role("form", name="Try POST /tx", exact=True)
+    expect(form.get_by_role("note")).to_contain_text("the key is away")
+
+
 def test_the_first_click_on_events_shows_a_block_and_then_every_new_one(visit: Visit, node: PublicNode) -> None:
     page = open_reference(visit(), "events")
     form = page.get_by_role("form", name="Try /events")

@@ -73,7 +73,9 @@ async function signedTransfers({ dev, chainId, gasPrice }, count) {
             typeof value === "bigint" ? `0x${value.toString(16)}` : value,
         ]);
         const call = { jsonrpc: "2.0", id: 1n, method: "eth_signTransaction", params: [Object.fromEntries(asked)] };
-        const { r, s, v } = (await read("/rpc", call)).result.tx;
+        const { result, error } = await read("/rpc", call);
+        if (error) throw new Error(error.message);
+        const { r, s, v } = result.tx;
         // EIP-155 puts the chain id into v; POST /tx takes 0 or 1.
         const parity = BigInt(v) - 35n - 2n * chainId;
         const words = [r, s].map((/** @type {string} */ word) => word.slice(2).padStart(64, "0"));

@@ -73,14 +73,20 @@ export function tryForm(openapi, chain, { method, path, described }) {
         const turn = turns;
         /** @type {Map<string, string>} */
         const found = new Map();
-        for (const [name, find] of Object.entries(chain ? (FRESH[id] ?? {}) : {})) {
-            const value = await find(/** @type {Chain} */ (chain)).catch(() => null);
-            if (value) found.set(name, value);
+        let refusal = null;
+        try {
+            for (const [name, find] of Object.entries(chain ? (FRESH[id] ?? {}) : {})) {
+                const value = await find(/** @type {Chain} */ (chain));
+                if (value) found.set(name, value);
+            }
+        } catch (failure) {
+            refusal = `There is no example of this chain: ${/** @type {Error} */ (failure).message}`;
         }
         if (turn !== turns) return;
         for (const [name, control] of controls) control.value = found.get(name) ?? control.value;
-        const said = chain && remarkOn(chain, id, described.tags[0], found.size > 0);
-        renew.hidden = found.size === 0;
+        /** @type {ReturnType<typeof remarkOn>} */
+        const said = refusal ? { text: refusal } : chain && remarkOn(chain, id, described.tags[0], found.size > 0);
+        renew.hidden = found.size === 0 && !refusal;
         remark.hidden = !said;
         remark.classList.toggle("warning", !said?.works);
         fill(remark, marked(said?.text ?? ""));
