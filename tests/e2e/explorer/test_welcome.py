@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.e2e.explorer.conftest import Axe
 from tests.support.browser import Visitor
@@ -61,6 +61,17 @@ def test_a_chain_of_one_account_pays_itself(browser: Browser) -> None:
         expect(page.locator(".progress")).to_contain_text("Confirmed in block 1")
         visitor.close()
         assert visitor.complaints == []
+
+
+def test_a_balance_that_cannot_be_read_is_not_zero(visitor: Visitor) -> None:
+    def refuse(route: Route) -> None:
+        error = {"code": -32005, "message": "too many requests"}
+        route.fulfill(json=[{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in route.request.post_data_json])
+
+    visitor.page.route("**/rpc", refuse)
+    page = visitor.open("/accounts")
+    row = page.get_by_role("table", name="Dev accounts").get_by_role("row").nth(1)
+    expect(row.locator("[data-balance]")).to_have_text("not known")
 
 
 def command_of(language: str, code: str) -> list[str]:

@@ -108,6 +108,8 @@ import { queryOf } from "./routes.js";
 
 const RETRIES = 3;
 const RETRY_MS = 400;
+/** What the node takes in one batch. */
+const MOST_CALLS = 100;
 const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
 
 /** A refusal of the node, in its own words (application/problem+json). */
@@ -332,17 +334,31 @@ export async function probe(path, signal) {
 }
 
 /**
- * The results of JSON-RPC calls of one method, in their order; null where the node has none.
+ * The results of JSON-RPC calls of one method, in their order; null where the node has none, or an error.
  * @param {string} method
  * @param {unknown[][]} calls
  * @param {AbortSignal} [signal]
  * @returns {Promise<any[]>}
  */
 export async function rpc(method, calls, signal) {
-    if (calls.length === 0) return [];
+    const results = [];
+    for (let first = 0; first < calls.length; first += MOST_CALLS) {
+        results.push(...(await rpcBatch(method, calls.slice(first, first + MOST_CALLS), signal)));
+    }
+    return results;
+}
+
+/**
+ * @param {string} method
+ * @param {unknown[][]} calls
+ * @param {AbortSignal} [signal]
+ */
+async function rpcBatch(method, calls, signal) {
     const batch = calls.map((params, id) => ({ jsonrpc: "2.0", id, method, params }));
-    /** @type {{ id: bigint, result?: unknown }[]} */
+    /** @type {{ id: bigint, result?: unknown }[] | { error?: { message: string } }} */
     const answers = await post("/rpc", batch, signal);
+    // A batch that is refused as a whole has one answer.
+    if (!Array.isArray(answers)) throw new Problem({ detail: answers.error?.message }, 200);
     const results = new Map(answers.map(({ id, result }) => [Number(id), result ?? null]));
     return calls.map((_, id) => results.get(id) ?? null);
 }

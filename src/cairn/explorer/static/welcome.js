@@ -27,11 +27,16 @@ export async function accountsTable(caption, addresses, { live, signal }, empty)
     /** @type {Map<string, bigint>} */
     const balances = new Map();
     /** @param {string} address */
-    const balance = (address) => bareAmount(balances.get(address) ?? 0n);
+    const balance = (address) => {
+        const known = balances.get(address);
+        return known === undefined ? h("span", { class: "unit" }, "not known") : bareAmount(known);
+    };
     const read = async () => {
         const calls = addresses.map((address) => [address, "latest"]);
         const results = await rpc("eth_getBalance", calls, signal);
-        results.forEach((result, index) => balances.set(addresses[index], BigInt(result ?? 0)));
+        results.forEach((result, index) => {
+            if (result !== null) balances.set(addresses[index], BigInt(result));
+        });
     };
     // Rows are made once, so that a button keeps the focus while blocks come.
     const follow = async () => {
