@@ -21,9 +21,9 @@ RECORD_CONNECTION = """() => {
 }"""
 
 
-def start(port: int, data_dir: Path) -> NodeProcess:
+def start(port: int, data_dir: Path, *options: str) -> NodeProcess:
     node = NodeProcess.start(
-        ("dev", "--port", str(port), "--data-dir", str(data_dir), "--block-time", "0", "--workers", "1")
+        ("dev", "--port", str(port), "--data-dir", str(data_dir), "--block-time", "0", "--workers", "1", *options)
     )
     node.wait_ready()
     return node
@@ -83,6 +83,19 @@ def test_a_chain_that_began_anew_is_shown_anew(tmp_path: Path, browser: Browser)
         assert make_blocks(node, 1) == 1
         expect(page.locator("h1")).to_have_text("Latest block 1")
         assert shown_heights(page) == [1]
+        visitor.close()
+    assert visitor.complaints == []
+
+
+def test_other_dev_accounts_after_a_restart_are_learnt(tmp_path: Path, browser: Browser) -> None:
+    [port] = free_ports(1)
+    with start(port, tmp_path / "first") as node:
+        visitor = Visitor(browser, node.url)
+        page = visitor.open("/accounts")
+        accounts = page.get_by_role("table", name="Dev accounts").get_by_role("row")
+        expect(accounts).to_have_count(11)
+    with start(port, tmp_path / "second", "--accounts", "2"):
+        expect(accounts).to_have_count(3)
         visitor.close()
     assert visitor.complaints == []
 

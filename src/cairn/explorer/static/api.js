@@ -375,6 +375,11 @@ async function description(signal) {
     return described;
 }
 
+/** Ask for it again next time: the node may have become another. */
+export function forgetDescription() {
+    described = null;
+}
+
 /** @param {AbortSignal} [signal] */
 const schemas = async (signal) => (await description(signal)).components.schemas;
 

@@ -1,9 +1,10 @@
 // Puts the page together: what is live, which view is shown, and the header around it.
 
 import { announce } from "./announcer.js";
+import { forgetDescription } from "./api.js";
 import { find } from "./dom.js";
 import { Live } from "./live.js";
-import { learnNames } from "./names.js";
+import { isDevChain, learnNames } from "./names.js";
 import { Router } from "./router.js";
 import { href } from "./routes.js";
 import { stoneLight } from "./stones.js";
@@ -103,32 +104,42 @@ function prepareSkipLink() {
 
 /**
  * The links to views that only some chains have.
- * @param {boolean} isDev
  * @param {Live} live
  */
-async function showLinks(isDev, live) {
+async function showLinks(live) {
     const faucet = find(document, "#faucet-link", HTMLElement);
-    faucet.hidden = !isDev;
+    faucet.hidden = !isDevChain();
     faucet.classList.remove("unsure");
     await live.loaded;
     find(document, "#validators-link", HTMLElement).hidden = live.chain.engine === "embedded";
 }
 
+/**
+ * With each connection: the node may have been starting, or have been replaced.
+ * @param {Live} live
+ * @param {Router} router
+ */
+async function learnAgain(live, router) {
+    forgetDescription();
+    if (live.connection !== "live" || !(await learnNames())) return;
+    router.show({ isAgain: true });
+    showLinks(live);
+}
+
 async function start() {
     const live = new Live();
+    const router = new Router({ outlet: find(document, "main", HTMLElement), views: VIEWS, live, onShown: markCurrent });
     document.body.append(stoneLight());
     showConnection(live);
     prepareSearch();
     prepareSkipLink();
     live.on("reset", () => announce("The chain was replaced or reverted. The page is up to date"));
     live.start();
-    // Again with each connection: the node may have been away.
-    live.on("connection", () => live.connection === "live" && learnNames());
-    const isDev = await learnNames();
-    const router = new Router({ outlet: find(document, "main", HTMLElement), views: VIEWS, live, onShown: markCurrent });
+    live.on("connection", () => learnAgain(live, router));
+    await learnNames();
     await router.start();
     performance.mark("cairn-interactive");
-    showLinks(isDev, live);
+    showLinks(live);
 }
 
 start();

@@ -29,11 +29,18 @@ function readLabels() {
     }
 }
 
-/** Ask the node for its dev accounts; until then, and where it has none, accounts have only labels. */
+/**
+ * Ask the node for its dev accounts; until then, and where it has none, accounts have only labels. Gives whether they
+ * are others than before.
+ */
 export async function learnNames() {
-    dev = await devAccounts().catch(() => dev);
-    return dev.length > 0;
+    const learnt = await devAccounts().catch(() => dev);
+    const areOthers = learnt.join() !== dev.join();
+    dev = learnt;
+    return areOthers;
 }
+
+export const isDevChain = () => dev.length > 0;
 
 /** @param {string} address */
 export const labelOf = (address) => labels[address.toLowerCase()] ?? null;
