@@ -66,7 +66,9 @@ def test_a_chain_of_one_account_pays_itself(browser: Browser) -> None:
 def test_a_balance_that_cannot_be_read_is_not_zero(visitor: Visitor) -> None:
     def refuse(route: Route) -> None:
         error = {"code": -32005, "message": "too many requests"}
-        route.fulfill(json=[{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in route.request.post_data_json])
+        route.fulfill(
+            json=[{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in route.request.post_data_json]
+        )
 
     visitor.page.route("**/rpc", refuse)
     page = visitor.open("/accounts")
