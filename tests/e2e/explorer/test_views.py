@@ -324,6 +324,13 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
     expect(rows.nth(1)).to_contain_text("node0360")
     expect(rows.nth(2)).to_contain_text("node1240")
     expect(page.locator("main")).to_contain_text(f"dev0 {RICH}")
+    # Names need not differ, nor be given.
+    validators[1]["name"] = "node0"
+    visitor.open("/validators")
+    expect(rows.nth(2)).to_contain_text("node02400")
+    validators[1]["name"] = ""
+    visitor.open("/validators")
+    expect(rows.nth(2)).to_contain_text("00000000…000001240")
     plain = visit().open("/validators")
     expect(plain.locator("main")).to_contain_text("This chain has no validators")
 

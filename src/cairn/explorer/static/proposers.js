@@ -2,12 +2,18 @@
 
 import { getValidators, isProblem } from "./api.js";
 import { h } from "./dom.js";
-import { accountLink } from "./widgets.js";
+import { accountLink, shortened } from "./widgets.js";
 
 /** @import { BlockSummary, Chain, Header, Validator } from "./api.js" */
 /** @import { Column } from "./widgets.js" */
 
 const NOBODY = `0x${"0".repeat(40)}`;
+
+/**
+ * The name of a validator, or the ends of its address where it has none.
+ * @param {Validator} validator
+ */
+export const validatorName = ({ name, address }) => name || shortened(address);
 
 export class Proposers {
     /**
@@ -18,9 +24,10 @@ export class Proposers {
 
     /** @param {Validator[]} validators */
     constructor(validators) {
-        for (const { feeRecipient, name } of validators) {
+        for (const validator of validators) {
+            const { feeRecipient } = validator;
             const isShared = validators.filter((other) => other.feeRecipient === feeRecipient).length > 1;
-            if (feeRecipient !== NOBODY && !isShared) this.#names.set(feeRecipient, name);
+            if (feeRecipient !== NOBODY && !isShared) this.#names.set(feeRecipient, validatorName(validator));
         }
     }
 

@@ -2,7 +2,7 @@
 
 import { grouped } from "../amounts.js";
 import { h } from "../dom.js";
-import { findValidators, Proposers } from "../proposers.js";
+import { findValidators, Proposers, validatorName } from "../proposers.js";
 import { accountLink, card, counted, table, wholeAccount } from "../widgets.js";
 
 /** @import { Validator, Validators } from "../api.js" */
@@ -26,14 +26,14 @@ function validatorTable(validators, proposers, { blocks }) {
     const mined = blocks.filter((block) => block.blockHeight > 0n);
     const all = validators.reduce((sum, { power }) => sum + power, 0n);
     /** @param {Validator} validator */
-    const proposed = ({ feeRecipient, name }) => {
+    const proposed = ({ feeRecipient }) => {
         if (proposers.nameOf({ proposer: feeRecipient }) === null) return h("span", { class: "unit" }, "not known");
-        return grouped(mined.filter((block) => proposers.nameOf(block) === name).length);
+        return grouped(mined.filter((block) => block.proposer === feeRecipient).length);
     };
     return table(
         "Validators",
         [
-            ["Name", (validator) => validator.name],
+            ["Name", validatorName],
             ["Power", ({ power }) => grouped(power), "end"],
             ["Share (%)", ({ power }) => (Number((power * 1_000n) / (all || 1n)) / 10).toString(), "end"],
             [`Proposed of the last ${mined.length}`, proposed, "end"],
