@@ -23,7 +23,8 @@ function readLabels() {
     try {
         const stored = JSON.parse(localStorage.getItem(KEY) ?? "{}");
         const isText = (/** @type {unknown} */ value) => typeof value === "string" && value !== "";
-        return Object.fromEntries(Object.entries(Object(stored)).filter(([, label]) => isText(label)));
+        const isLabel = (/** @type {[string, unknown]} */ [address, label]) => isAddress(address) && isText(label);
+        return Object.fromEntries(Object.entries(Object(stored)).filter(isLabel));
     } catch {
         return null; // Storage may be forbidden, or hold something else.
     }
@@ -55,7 +56,9 @@ export function setLabel(address, text) {
     const [key, label] = [address.toLowerCase(), text.trim().slice(0, LONGEST_LABEL)];
     // Read again: another tab may have changed others meanwhile.
     labels = readLabels() ?? labels;
-    if (/^0x/i.test(label)) return "A label cannot begin with 0x: it would look like an address.";
+    if (/^0x|^[0-9a-f]{40}$/i.test(label)) return "A label cannot look like an address or a hash.";
+    if (/^dev\d+$/i.test(label)) return "A label cannot look like the name of a dev account.";
+    if (/^\d+$/.test(label)) return "A label cannot be a number: it would look like the height of a block.";
     const holder = addressNamed(label);
     if (holder !== null && holder.toLowerCase() !== key) return `${label} is the name of another account.`;
     if (label) labels[key] = label;
