@@ -17,6 +17,7 @@ from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account
 
 PAYEE = dev_account(1).address
+WORDS = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,17 @@ def command_of(language: str, code: str) -> list[str]:
         "Python": [sys.executable, "-c", code],
         "ethers": ["node", "--input-type=module", "-e", code],
     }[language]
+
+
+def test_the_python_code_pays_from_other_accounts_too(browser: Browser) -> None:
+    with NodeProcess.start_dev("--mnemonic", WORDS, "--block-time", "0.2", "--workers", "1") as started:
+        visitor = Visitor(browser, started.url)
+        page = visitor.open("/accounts")
+        page.get_by_role("button", name="Python", exact=True).click()
+        code = page.get_by_role("region", name="Code for Python").inner_text()
+        subprocess.run(command_of("Python", code), check=True, timeout=PATIENCE_S)
+        visitor.close()
+        assert visitor.complaints == []
 
 
 @pytest.mark.parametrize("language", ["curl", "Python", "ethers"])

@@ -72,7 +72,8 @@ export function setLabel(address, text) {
 }
 
 /**
- * The number of a dev account as the command line names it, or null.
+ * The name of a dev account by its place among those of this chain, or null. The command line means the usual ten, which
+ * are others where the chain has a mnemonic of its own.
  * @param {string} address
  */
 export function devName(address) {

@@ -14,6 +14,8 @@ import { bareAmount, card, copyButton, table } from "./widgets.js";
 /** @import { Live } from "./live.js" */
 
 const ONE_COIN = 10n ** 18n;
+/** What the Python client knows as `Account.dev(0)`; a chain with a mnemonic of its own has others. */
+const USUAL_FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 /**
  * Accounts with their balances, which follow the chain.
@@ -115,6 +117,31 @@ export function firstPayment(dev, signal) {
 }
 
 /**
+ * @param {string} payer
+ * @param {string} payee
+ * @param {string} url
+ */
+function pythonSnippet(payer, payee, url) {
+    if (payer === USUAL_FIRST) {
+        return `# pip install cairn-client
+from cairn.client import COIN, Account, Client
+
+with Client("${url}") as node:
+    sent = node.wallet(Account.dev(0)).send("${payee}", 1 * COIN)
+    print("confirmed in block", node.wait(sent).block_height)
+`;
+    }
+    return `# pip install cairn-client
+from cairn.client import COIN, Client
+
+transfer = {"from": "${payer}", "to": "${payee}", "value": 1 * COIN, "gas": ${TRANSFER_GAS}}
+with Client("${url}") as node:
+    sent = node.submit(transfer)
+    print("confirmed in block", node.wait(sent.tx_hash).block_height)
+`;
+}
+
+/**
  * Programs that pay on this node, as they can be pasted.
  * @type {(dev: string[], url: string) => [name: string, text: string][]}
  */
@@ -132,16 +159,7 @@ export function snippets([from, to = from], url) {
 curl ${url}/account/${payee}
 `,
         ],
-        [
-            "Python",
-            `# pip install cairn-client
-from cairn.client import COIN, Account, Client
-
-with Client("${url}") as node:
-    sent = node.wallet(Account.dev(0)).send("${payee}", 1 * COIN)
-    print("confirmed in block", node.wait(sent).block_height)
-`,
-        ],
+        ["Python", pythonSnippet(payer, payee, url)],
         [
             "ethers",
             `// npm install ethers
