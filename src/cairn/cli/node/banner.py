@@ -7,7 +7,7 @@ from rich.text import Text
 from cairn import __version__
 from cairn.cli.node.dev_chain import DevChain
 from cairn.cli.shared.amounts import format_amount
-from cairn.cli.shared.screen import Line, print_json, print_lines
+from cairn.cli.shared.screen import Line, drop_output, print_json, print_lines
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import GWEI, Genesis
@@ -45,12 +45,15 @@ def print_dev_banner(chain: DevChain, settings: Settings, data_dir: str, url: st
 
 
 def print_dev_facts(chain: DevChain, url: str) -> None:
-    """The same for a program, as one line of JSON."""
+    """The same for a program, as one line of JSON. A reader that has gone does not end the node."""
     accounts = [
         {"address": checksum_address(address), "privateKey": f"0x{key.hex()}"} for address, key in chain.keys.items()
     ]
     rules = {"chainId": chain.genesis.chain_id, "gasPrice": chain.genesis.gas_price}
-    print_json({"event": "listening", "url": url} | rules | {"mnemonic": chain.mnemonic, "accounts": accounts})
+    try:
+        print_json({"event": "listening", "url": url} | rules | {"mnemonic": chain.mnemonic, "accounts": accounts})
+    except BrokenPipeError:
+        drop_output()
 
 
 def print_listening(url: str) -> None:

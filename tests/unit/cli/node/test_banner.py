@@ -75,8 +75,18 @@ def test_a_node_that_holds_no_keys_shows_none(capsys: pytest.CaptureFixture[str]
     assert lines[1:] == ["Data        /[home]/data", f"Listening on {URL}"]
 
 
-def test_a_reader_that_has_gone_does_not_end_the_node() -> None:
-    code = "from cairn.cli.shared.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+PRINT_LINES = "from cairn.cli.shared.screen import print_lines; print_lines(['hello'] * 1000); print_lines(['again'])"
+PRINT_FACTS = """
+from cairn.cli.node.banner import print_dev_facts
+from cairn.cli.node.dev_chain import DevChain
+from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
+print_dev_facts(DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS)), "http://127.0.0.1:8645")
+print("again", flush=True)
+"""
+
+
+@pytest.mark.parametrize("code", [PRINT_LINES, PRINT_FACTS])
+def test_a_reader_that_has_gone_does_not_end_the_node(code: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
