@@ -45,6 +45,13 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+def keep(path: Path) -> Path:
+    """Keep a temporary directory after its end, under another name, which is returned."""
+    kept = path.rename(path.with_name(f"kept-{path.name}"))
+    (kept / OWNER_NAME).unlink()
+    return kept
+
+
 def remove_abandoned(prefix: str, parent: Path) -> None:
     """Remove the directories of this user that nobody owns any more; others are left as they are."""
     with suppress(OSError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.temporary import temporary_directory
+from cairn.temporary import keep, temporary_directory
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
 
@@ -48,6 +48,15 @@ def test_a_failure_in_it_removes_it_too(tmp_path: Path) -> None:
     with pytest.raises(KeyError), temporary_directory("a-", tmp_path):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_kept_stays_also_at_the_next_start(tmp_path: Path) -> None:
+    with temporary_directory("a-", tmp_path) as path:
+        (path / "file").touch()
+        kept = keep(path)
+    with temporary_directory("a-", tmp_path):
+        assert [entry.name for entry in kept.iterdir()] == ["file"]
+    assert list(tmp_path.iterdir()) == [kept]
 
 
 @pytest.mark.usefixtures("leave_on_sigterm")

@@ -35,8 +35,8 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.store.discard import discard_journal
-from cairn.store.state_file import load_state, save_state
-from cairn.temporary import temporary_directory
+from cairn.store.state_file import check_place, load_state, save_state
+from cairn.temporary import keep, temporary_directory
 
 app = typer.Typer(
     cls=Program,
@@ -126,17 +126,26 @@ def dev(
                 load_state(loaded, chain.genesis, path)
             code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch)
             if state is not None and code != EXIT_FATAL:
-                save_state(path, chain.genesis, state)
+                save_or_keep(path, chain.genesis, state)
     raise typer.Exit(code)
 
 
 def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | None) -> Path | None:
-    """Raises `InvalidConfig` for options that contradict each other."""
+    """Raises `InvalidConfig` for options that contradict each other, or when nothing could be saved to `state`."""
     if sum(given is not None for given in (data_dir, state, load_from)) > 1:
         raise InvalidConfig("--data-dir, --state and --load-state each say where the chain comes from: give one")
     if state is not None:
+        check_place(state)
         return state if state.exists() else None
     return load_from
+
+
+def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:
+    """Save the chain to the file. If that fails, its temporary directory is kept, and the error names it."""
+    try:
+        save_state(directory, genesis, state)
+    except InvalidConfig as failure:
+        raise InvalidConfig(f"{failure.detail}; `cairn dev --data-dir {keep(directory)}` has the chain") from None
 
 
 def print_start(chain: DevChain, settings: Settings, data_dir: str, quiet: bool, url: str) -> None:

@@ -4,6 +4,7 @@ It has the chain, what is pending and the chain's clock, and says of which genes
 """
 
 import os
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,14 @@ from cairn.store.directory import (
 
 GENESIS_NAME = "genesis.json"
 STATE_NAME = "dev/state"
+
+
+def check_place(path: Path) -> None:
+    """Raises `InvalidConfig` when nothing could be saved to `path`."""
+    try:
+        tempfile.NamedTemporaryFile(dir=path.resolve().parent).close()
+    except OSError as failure:
+        raise InvalidConfig(f"cannot save the chain to {path}: {failure.strerror}") from None
 
 
 def save_state(directory: Path, genesis: Genesis, path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn import __version__
-from cairn.cli.main import app, dev_directory, is_loopback
+from cairn.cli.main import app, dev_directory, is_loopback, save_or_keep, state_to_load
 from cairn.cli.node.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
+from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
 from cairn.store.chain import ChainStore
 
@@ -211,6 +213,24 @@ def test_a_temporary_directory_goes_and_a_given_one_stays(tmp_path: Path) -> Non
     with dev_directory(tmp_path / "kept") as (path, described):
         assert described == f"{tmp_path / 'kept'} (kept)"
     assert path.is_dir()
+
+
+def test_a_chain_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
+    with dev_directory(None) as (path, _):
+        (path / "journal").mkdir()
+        with pytest.raises(InvalidConfig) as refused:
+            save_or_keep(path, dev_genesis(), tmp_path / "nowhere" / "chain.zip")
+    kept = path.with_name(f"kept-{path.name}")
+    assert refused.value.detail.endswith(f"; `cairn dev --data-dir {kept}` has the chain")
+    assert (kept / "journal").is_dir()
+    shutil.rmtree(kept)
+
+
+def test_where_nothing_can_be_saved_no_chain_is_started(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"):
+        state_to_load(None, tmp_path / "nowhere" / "chain.zip", None)
+    assert state_to_load(None, tmp_path / "chain.zip", None) is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
