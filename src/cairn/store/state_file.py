@@ -7,10 +7,11 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, encode_genesis
 from cairn.store.dev_snapshots import finish_revert, state_without_snapshots
 from cairn.store.directory import (
@@ -32,7 +33,7 @@ def check_place(path: Path) -> None:
     try:
         tempfile.NamedTemporaryFile(dir=path.resolve().parent).close()
     except OSError as failure:
-        raise InvalidConfig(f"cannot save the chain to {path}: {failure.strerror}") from None
+        raise _not_saved(path, failure) from None
 
 
 def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
@@ -55,8 +56,10 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
             lock.release()
         draft.rename(path)
         sync_directory(path.parent)
-    except OSError as failure:
-        raise InvalidConfig(f"cannot save the chain to {path}: {failure.strerror}") from None
+    except (OSError, NodeError) as failure:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise _not_saved(path, failure) from None
 
 
 def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
@@ -74,9 +77,14 @@ def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
         raise InvalidConfig(f"cannot load the chain from {path}: {failure.strerror}") from None
 
 
+def _not_saved(path: Path, failure: OSError | NodeError) -> InvalidConfig:
+    why = failure.detail if isinstance(failure, NodeError) else failure.strerror
+    return InvalidConfig(f"cannot save the chain to {path}: {why}")
+
+
 def _write_archive(file: BinaryIO, directory: Path, genesis: Genesis) -> None:
     # Most of it is the journal's room for more, which is zeros.
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
         archive.writestr(GENESIS_NAME, encode_genesis(genesis))
         archive.writestr(STATE_NAME, state_without_snapshots(directory))
         for part in _parts(directory):

@@ -1,5 +1,6 @@
 """A dev chain in one file: all of it comes back, and nothing else is taken for one."""
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import dev_genesis
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
-from cairn.store.directory import journal_path
+from cairn.store.directory import DirectoryLock, journal_path, watermark_path
 from cairn.store.journal import Journal
 from cairn.store.state_file import load_state, save_state
 from tests.support.blocks import extend, store_genesis
@@ -92,6 +93,23 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(chain_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="cannot save the chain to .*nowhere"):
         save_state(chain_dir, GENESIS, tmp_path / "nowhere" / "chain.zip")
+
+
+def test_a_directory_that_cannot_be_read_is_named_and_leaves_no_draft(chain_dir: Path, tmp_path: Path) -> None:
+    lock = DirectoryLock.acquire(chain_dir)
+    with pytest.raises(InvalidConfig, match="cannot save the chain to .* is in use by"):
+        save_state(chain_dir, GENESIS, tmp_path / "chain.zip")
+    lock.release()
+    watermark_path(chain_dir).unlink()
+    with pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"):
+        save_state(chain_dir, GENESIS, tmp_path / "chain.zip")
+    assert list(tmp_path.iterdir()) == [chain_dir]
+
+
+def test_a_clock_that_was_wrong_is_no_hindrance(chain_dir: Path, tmp_path: Path) -> None:
+    os.utime(watermark_path(chain_dir), (0, 0))
+    save_state(chain_dir, GENESIS, tmp_path / "chain.zip")
+    assert (tmp_path / "chain.zip").exists()
 
 
 def test_without_a_chain_the_file_is_left_as_it_was(tmp_path: Path) -> None:
