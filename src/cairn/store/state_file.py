@@ -6,6 +6,7 @@ It has the chain, what is pending and the chain's clock, and says of which genes
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ from cairn.store.directory import (
 
 GENESIS_NAME = "genesis.json"
 STATE_NAME = "dev/state"
+
+# What zipfile raises for a file that is cut short, changed, encrypted or packed by a method unknown to it.
+_DAMAGED = (KeyError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 def check_place(path: Path) -> None:
@@ -71,7 +75,7 @@ def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
                 raise InvalidConfig(f"{path} is of a chain with other rules or accounts: give it the same {options}")
             # `extractall` leads no name out of the directory.
             archive.extractall(directory, [name for name in archive.namelist() if name != GENESIS_NAME])
-    except (KeyError, ValueError, zipfile.BadZipFile):
+    except _DAMAGED:
         raise InvalidConfig(f"{path} is no file that `cairn dev --state` has saved") from None
     except OSError as failure:
         raise InvalidConfig(f"cannot load the chain from {path}: {failure.strerror}") from None

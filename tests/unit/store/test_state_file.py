@@ -13,7 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.directory import DirectoryLock, journal_path, watermark_path
 from cairn.store.journal import Journal
-from cairn.store.state_file import load_state, save_state
+from cairn.store.state_file import GENESIS_NAME, load_state, save_state
 from tests.support.blocks import extend, store_genesis
 from tests.support.core_fixtures import signed
 from tests.support.transfers import transfer
@@ -86,6 +86,24 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
         load_state(file, GENESIS, tmp_path / "copy")
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("else", "")
+    with pytest.raises(InvalidConfig, match="is no file that"):
+        load_state(file, GENESIS, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [(6, 1), (8, 99), (30 + len(GENESIS_NAME), 0xFF)],
+    ids=["encrypted", "unknown method", "no deflated data"],
+)
+def test_a_damaged_file_is_refused(offset: int, value: int, chain_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    save_state(chain_dir, GENESIS, file)
+    content = bytearray(file.read_bytes())
+    content[offset] = value
+    # The directory at the end repeats flags and method.
+    if offset < 30:
+        content[content.index(b"PK\x01\x02") + offset + 2] = value
+    file.write_bytes(content)
     with pytest.raises(InvalidConfig, match="is no file that"):
         load_state(file, GENESIS, tmp_path / "copy")
 
