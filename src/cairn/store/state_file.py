@@ -45,13 +45,14 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
 
     A node that was stopped before it had a chain leaves it as it was, too.
     """
-    if not journal_path(directory).exists():
-        return
     draft = path.with_name(path.name + ".new")
     try:
         lock = DirectoryLock.acquire(directory)
         try:
+            # A revert that was interrupted may have left the chain without its journal.
             finish_revert(directory)
+            if not journal_path(directory).exists():
+                return
             with draft.open("wb") as file:
                 _write_archive(file, directory, genesis)
                 file.flush()
