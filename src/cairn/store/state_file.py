@@ -45,25 +45,16 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
 
     A node that was stopped before it had a chain leaves it as it was, too.
     """
-    draft = path.with_name(path.name + ".new")
     try:
         lock = DirectoryLock.acquire(directory)
         try:
             # A revert that was interrupted may have left the chain without its journal.
             finish_revert(directory)
-            if not journal_path(directory).exists():
-                return
-            with draft.open("wb") as file:
-                _write_archive(file, directory, genesis)
-                file.flush()
-                sync_file(file.fileno())
+            if journal_path(directory).exists():
+                _write_file(path.resolve(), directory, genesis)
         finally:
             lock.release()
-        draft.rename(path)
-        sync_directory(path.parent)
     except (OSError, NodeError) as failure:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise _not_saved(path, failure) from None
 
 
@@ -85,6 +76,22 @@ def load_state(path: Path, genesis: Genesis, directory: Path) -> None:
 def _not_saved(path: Path, failure: OSError | NodeError) -> InvalidConfig:
     why = failure.detail if isinstance(failure, NodeError) else failure.strerror
     return InvalidConfig(f"cannot save the chain to {path}: {why}")
+
+
+def _write_file(path: Path, directory: Path, genesis: Genesis) -> None:
+    number, name = tempfile.mkstemp(prefix="cairn-state-", dir=path.parent)
+    draft = Path(name)
+    try:
+        with open(number, "wb") as file:
+            _write_archive(file, directory, genesis)
+            file.flush()
+            sync_file(file.fileno())
+        draft.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    sync_directory(path.parent)
 
 
 def _write_archive(file: BinaryIO, directory: Path, genesis: Genesis) -> None:

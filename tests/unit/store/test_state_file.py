@@ -59,6 +59,16 @@ def test_what_is_saved_is_loaded(chain_dir: Path, tmp_path: Path) -> None:
     assert file.stat().st_size < 1 << 20, "room that is not used takes none"
 
 
+def test_a_link_leads_to_the_file_which_is_for_its_owner_alone(chain_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    link = tmp_path / "chain.zip"
+    link.symlink_to(tmp_path / "files" / "kept.zip")
+    save_state(chain_dir, GENESIS, link)
+    assert link.is_symlink()
+    [file] = (tmp_path / "files").iterdir()
+    assert (file.name, file.stat().st_mode & 0o777) == ("kept.zip", 0o600)
+
+
 def test_a_revert_that_was_decided_is_done_first(chain_dir: Path, tmp_path: Path) -> None:
     DevDirectory(chain_dir).decide_revert(1)
     # As a crash in the midst of it leaves them.
