@@ -1,4 +1,5 @@
-// Names of accounts: dev0 to dev9 on a dev chain, and the labels that the viewer gave. Labels never leave this browser.
+// Names of accounts: dev0, dev1 and so on for those of a dev chain, and the labels that the viewer gave. Labels never
+// leave this browser.
 
 import { checksummed, isAddress } from "./addresses.js";
 import { devAccounts } from "./api.js";
@@ -72,8 +73,8 @@ export function setLabel(address, text) {
 }
 
 /**
- * The name of a dev account by its place among those of this chain, or null. The command line means the usual ten, which
- * are others where the chain has a mnemonic of its own.
+ * The name of a dev account by its place among those of this chain, or null. The command line always means the usual
+ * ten, which are others where the chain has a mnemonic of its own.
  * @param {string} address
  */
 export function devName(address) {

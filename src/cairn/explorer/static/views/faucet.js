@@ -27,7 +27,7 @@ export async function faucetView({ route, signal }) {
         "to",
         "Account",
         route.query.get("to") ?? "",
-        "Any address, a label of yours, or dev0 to dev9. The account may be new.",
+        "Any address, a label of yours, or the name of a dev account, such as dev0. The account may be new.",
     );
     const { usual, most } = await faucetAmounts(signal);
     const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });

@@ -77,7 +77,8 @@ const nobodySigns = () =>
  */
 function transferForm(sources, dev, { route, live, signal }) {
     const choice = sourceChoice(sources);
-    const hint = dev.length ? "Any address, a label of yours, or dev0 to dev9." : "Any address, or a label of yours.";
+    const named = dev.length ? "a label of yours, or the name of a dev account, such as dev0" : "or a label of yours";
+    const hint = `Any address, ${named}.`;
     const to = addressField("to", "To", route.query.get("to") ?? "", hint);
     const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
     const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
