@@ -168,7 +168,7 @@ import { JsonRpcProvider, parseEther } from "ethers";
 const provider = new JsonRpcProvider("${url}/rpc");
 const payer = await provider.getSigner("${payer}");
 const sent = await payer.sendTransaction({ to: "${payee}", value: parseEther("1") });
-console.log("confirmed in block", (await sent.wait()).blockNumber);
+console.log("confirmed in block", (await sent.wait(1, 30_000)).blockNumber);
 provider.destroy();
 `,
         ],
