@@ -84,6 +84,16 @@ def test_a_node_that_does_not_sign_says_why_itself(visit: Visit) -> None:
     expect(form.get_by_role("note")).to_contain_text("the key is away")
 
 
+def test_an_answer_that_is_no_json_is_shown_as_it_came(visit: Visit) -> None:
+    visitor = visit()
+    page = open_reference(visitor, "getChain")
+    page.route("**/chain", lambda route: route.fulfill(body="{half", content_type="application/json"))
+    form = page.locator("#getChain form")
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("strong")).to_have_text("200 OK")
+    expect(form.get_by_role("group", name="Body")).to_have_text("{half")
+
+
 def test_the_first_click_on_events_shows_a_block_and_then_every_new_one(visit: Visit, node: PublicNode) -> None:
     page = open_reference(visit(), "events")
     form = page.get_by_role("form", name="Try /events")

@@ -208,11 +208,23 @@ async function sent(url, options) {
 }
 
 /**
+ * JSON for people; as it came where it is none, whatever its type says.
+ * @param {string} text
+ */
+function laidOut(text) {
+    try {
+        return pretty(parseExact(text));
+    } catch {
+        return text;
+    }
+}
+
+/**
  * @param {string} text
  * @param {string} type
  */
 function shown(text, type) {
-    const whole = /[/+]json/.test(type) ? pretty(parseExact(text)) : text;
+    const whole = /[/+]json/.test(type) ? laidOut(text) : text;
     if (whole.length <= SHOWN_CHARACTERS) return whole;
     return `${whole.slice(0, SHOWN_CHARACTERS)}\n… and ${whole.length - SHOWN_CHARACTERS} more characters`;
 }
