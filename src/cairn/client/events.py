@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.json import Decoder
@@ -27,7 +28,7 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
-from cairn.client.transport import problem_error
+from cairn.client.transport import THIS_MACHINE, problem_error
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
@@ -186,6 +187,7 @@ class EventChannel:
                     close_timeout=CLOSE_TIMEOUT_S,
                     max_queue=BUFFERED_MESSAGES,
                     ssl=self._tls,
+                    proxy=None if urlsplit(self._url).hostname in THIS_MACHINE else True,
                 )
             except InvalidStatus as refused:
                 answer = refused.response

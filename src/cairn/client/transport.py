@@ -38,6 +38,8 @@ MAX_CONNECTIONS = 1_000
 """Each `wait` holds a connection; submissions must still find a free one."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No real answer comes near it. A longer one is not read into memory."""
+THIS_MACHINE = ("127.0.0.1", "localhost")
+"""Hosts for which no proxy is asked, whatever the environment says."""
 
 _decode_problem = Decoder(Problem).decode
 _LENIENT: dict[Decoder[Any], Decoder[Any]] = {}
@@ -78,6 +80,7 @@ class Transport:
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20),
             # A few compressed bytes can expand to any size.
             headers={"Accept-Encoding": "identity"},
+            mounts={f"all://{host}": None for host in THIS_MACHINE},
         )
 
     def with_timeout(self, timeout_s: float | None) -> "Transport":

@@ -1,10 +1,12 @@
 """docs/test-your-app.md: its app, its tests and what pytest prints for them; and what happens where no node starts."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from cairn.client import Client
 from cairn.testing import NodeNotStarted, find_program, running_node
 from tests.support.pages import Page, Terminal
 
@@ -38,3 +40,12 @@ def test_where_only_the_client_is_installed_the_path_is_searched(
         find_program()
     (tmp_path / "cairn").touch(mode=0o755)
     assert find_program() == [str(tmp_path / "cairn")]
+
+
+def test_a_proxy_in_the_environment_is_not_asked_for_a_node_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with running_node() as chain, Client(chain.url, timeout_s=5) as client:
+        chain.mine()
+        assert client.chain().head.block_height == 1
+        with closing(client.blocks(from_height=1)) as blocks:
+            assert next(blocks).block_height == 1
