@@ -7,6 +7,7 @@ nodes: in the same environment (`cairn-node`), or on the PATH.
 
 import importlib.util
 import json
+import select
 import shutil
 import subprocess
 import sys
@@ -20,12 +21,13 @@ import pytest
 
 from cairn.client import Account, Client
 
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 60.0
 
 
 class NodeNotStarted(Exception):
-    """There is no program that runs a node, or it ended with what it says."""
+    """There is no program that runs a node, or it ended or hangs, with what it says."""
 
 
 class DevChain:
@@ -82,11 +84,12 @@ def running_node(options: Sequence[str] = ()) -> Iterator[DevChain]:
     ):
         assert node.stdout is not None
         try:
-            started = node.stdout.readline()
+            in_time = select.select([node.stdout], [], [], START_TIMEOUT_S)[0]
+            started = node.stdout.readline() if in_time else ""
             if not started:
-                code = node.wait()
+                ending = f"ended with exit code {node.wait()}" if in_time else f"says nothing for {START_TIMEOUT_S:g} s"
                 errors.seek(0)
-                raise NodeNotStarted(f"`cairn dev` ended with exit code {code}: {errors.read().strip()}")
+                raise NodeNotStarted(f"`cairn dev` {ending}: {errors.read().strip()}")
             told = json.loads(started)
             yield DevChain(told["url"], [Account.from_key(each["privateKey"]) for each in told["accounts"]])
         finally:

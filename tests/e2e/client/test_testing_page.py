@@ -1,11 +1,13 @@
 """docs/test-your-app.md: its app, its tests and what pytest prints for them; and what happens where no node starts."""
 
 import re
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from cairn import testing
 from cairn.client import Client
 from cairn.testing import NodeNotStarted, find_program, running_node
 from tests.support.pages import Page, Terminal
@@ -29,6 +31,14 @@ def test_the_page_as_it_is_printed(tmp_path: Path) -> None:
 def test_a_node_that_does_not_start_says_why() -> None:
     with pytest.raises(NodeNotStarted, match="exit code 2: cairn: chainId: 0 is not between"):
         running_node(["--chain-id", "0"]).__enter__()
+
+
+def test_a_node_that_hangs_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = "import sys, time; print('so slow', file=sys.stderr, flush=True); time.sleep(600)"
+    monkeypatch.setattr(testing, "find_program", lambda: [sys.executable, "-c", hanging])
+    monkeypatch.setattr(testing, "START_TIMEOUT_S", 2.0)
+    with pytest.raises(NodeNotStarted, match="says nothing for 2 s: so slow"):
+        running_node().__enter__()
 
 
 def test_where_only_the_client_is_installed_the_path_is_searched(
