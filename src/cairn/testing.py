@@ -1,8 +1,9 @@
 """Fixtures for pytest: an app is tested against a real dev chain, which every test finds as the first one did.
 
 A `conftest.py` brings them in with `pytest_plugins = ["cairn.testing"]`. The node is started once for the whole
-session; a snapshot before each test, and a revert after it, undo what the test did. It takes a `cairn` that can run
-nodes: in the same environment (`cairn-node`), or on the PATH.
+session; a snapshot before each test, and a revert after it, undo what the test did, except for how blocks are made
+(`evm_setAutomine`, `evm_setIntervalMining`). It takes a `cairn` that can run nodes: in the same environment
+(`cairn-node`), or on the PATH.
 """
 
 import importlib.util
@@ -129,7 +130,7 @@ def cairn_node(cairn_options: Sequence[str]) -> Iterator[DevChain]:
 
 @pytest.fixture
 def cairn_chain(cairn_node: DevChain) -> Iterator[DevChain]:
-    """The chain for one test, which leaves no trace in it."""
+    """The chain for one test, which leaves no trace in it. A test that switched automine off switches it on again."""
     before = cairn_node.snapshot()
     yield cairn_node
     cairn_node.revert(before)
