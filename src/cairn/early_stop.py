@@ -9,12 +9,15 @@ _told: list[int] = []
 def note_stops() -> None:
     """Until the supervisor takes over, a stop is only noted; the supervisor then stops at once.
 
+    After the supervisor, too, so that a hang-up does not end a program that saves its chain. Ignored ones stay ignored.
+
     A handler that raised would not always end the program: in the callbacks of weak references, of which every import
     calls some, what it raises is lost, and a class that is being made turns it into another error.
     """
     _told.clear()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _note)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _note)
 
 
 def told() -> bytes:

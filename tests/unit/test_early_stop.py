@@ -10,7 +10,7 @@ from cairn import early_stop
 from cairn.early_stop import note_stops
 from cairn.supervisor import SignalPipe
 
-NUMBERS = [signal.SIGTERM, signal.SIGINT]
+NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +44,16 @@ def test_without_a_stop_the_supervisor_hears_of_none() -> None:
     assert early_stop.told() == b""
     with SignalPipe() as signals:
         assert signals.wait(0.0) == b""
+
+
+def test_after_the_supervisor_a_stop_changes_nothing() -> None:
+    with SignalPipe():
+        pass
+    for number in NUMBERS:
+        signal.raise_signal(number)
+
+
+def test_a_hang_up_that_was_ignored_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    note_stops()
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

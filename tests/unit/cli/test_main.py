@@ -37,7 +37,7 @@ def nothing_from_outside_and_nothing_left(monkeypatch: pytest.MonkeyPatch) -> It
     for name in os.environ:
         if name.startswith("CAIRN_"):
             monkeypatch.delenv(name)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
