@@ -1,5 +1,6 @@
 """The first minute on a dev chain: what an empty one shows, and code that works as it is copied."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,9 +68,8 @@ def test_a_chain_of_one_account_pays_itself(browser: Browser) -> None:
 def test_a_balance_that_cannot_be_read_is_not_zero(visitor: Visitor) -> None:
     def refuse(route: Route) -> None:
         error = {"code": -32005, "message": "too many requests"}
-        route.fulfill(
-            json=[{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in route.request.post_data_json]
-        )
+        calls = json.loads(route.request.post_data or "[]")
+        route.fulfill(json=[{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in calls])
 
     visitor.page.route("**/rpc", refuse)
     page = visitor.open("/accounts")
