@@ -34,7 +34,12 @@ PublicKey = Annotated[
 Name = Annotated[str | None, typer.Option("--name", help="The validator's name.", metavar="NAME")]
 Power = Annotated[int | None, typer.Option("--power", help="Weight of its vote.", metavar="N", min=1)]
 FeeRecipient = Annotated[
-    str | None, typer.Option("--fee-recipient", help="Account that receives the fees of its blocks.", metavar="ADDRESS")
+    str | None,
+    typer.Option(
+        "--fee-recipient",
+        help="Account for the fees of its blocks. A new validator's are lost without it.",
+        metavar="ADDRESS",
+    ),
 ]
 
 
