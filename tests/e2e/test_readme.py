@@ -36,7 +36,7 @@ def test_every_command_is_known_to_this_test() -> None:
 
 def has_own_test(page: str) -> bool:
     """Whether a test reads this very page, which tells a story of its own."""
-    tests = (ROOT / "tests" / "e2e").rglob("test_*.py")
+    tests = [*(ROOT / "tests" / "e2e").rglob("test_*.py"), *(ROOT / "tests" / "support").glob("*.py")]
     return any(f'Page("{page}")' in test.read_text() for test in tests if test != Path(__file__))
 
 
