@@ -397,7 +397,7 @@ def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
     for route, said in (
         (f"/tx/0x{'ab' * 32}", "may be on another chain"),
         (f"/block/0x{'ab' * 32}", "Look a block up by its hash"),
-        ("/block/99999999", "the newest is"),
+        ("/block/99999999", "the latest is"),
         ("/tx/0x12", "hash is 0x and 64 hexadecimal digits"),
         (f"/account/{RICH[:-1]}0", "carries the right one"),
         ("/nothing/here", "There is nothing at this address"),
