@@ -1,28 +1,50 @@
 """The explorer in front of a node that lies: no page says that something is verified which was changed."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Route
+from playwright.sync_api import Browser
 
-from tests.support.browser import Visitor
+from tests.support.browser import TIMEOUT_MS, Visitor
 from tests.support.lies import lies_about
 from tests.support.public import PublicNode
 from tests.support.wallet import GWEI, dev_account
 
 PROVEN = "Verified in this page"
 HASHED = "Hash verified Transaction hashes verified"
-SHOW = """(route) => {
-    document.querySelector("main > *").setAttribute("data-old", "");
-    location.hash = route;
+STAND_BETWEEN = """
+    const ask = window.fetch;
+    window.answers = {};
+    window.fetch = async (path, options) =>
+        path in answers
+            ? new Response(answers[path], { headers: { "Content-Type": "application/json" } })
+            : ask(path, options);
+"""
+"""The node's answers reach the page through `fetch` alone. The sockets tell of heights, which are not verified."""
+SEE = """async ([route, answers, number, patienceMs]) => {
+    const read = () => {
+        const view = document.querySelector("main:not([aria-busy]) > :not([data-old])");
+        if (view === null || view.textContent.includes("Verifying")) return null;
+        return [...view.querySelectorAll("h1, .badge")].map((place) => place.textContent).join(" ");
+    };
+    const see = async () => {
+        document.querySelector("main > *").setAttribute("data-old", "");
+        // Another address each time, or the page would stay as it is.
+        location.hash = `${route}?view=${(number += 1)}`;
+        for (const begun = performance.now(); performance.now() < begun + patienceMs; ) {
+            const seen = read();
+            if (seen !== null) return seen;
+            await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+        throw new Error(`the page does not make up its mind about ${JSON.stringify(window.answers)}`);
+    };
+    const seen = [];
+    for (window.answers of answers) seen.push(await see());
+    return seen;
 }"""
-READ = """() => {
-    const view = document.querySelector("main:not([aria-busy]) > :not([data-old])");
-    if (view === null || view.textContent.includes("Verifying")) return null;
-    return [...view.querySelectorAll("h1, .badge")].map((place) => place.textContent).join(" ");
-}"""
-"""The headings and the verdicts of the new view, once the page has made up its mind."""
+"""The headings and the verdicts of each new view, once the page has made up its mind."""
 
 
 class Deceived:
@@ -30,24 +52,17 @@ class Deceived:
 
     def __init__(self, browser: Browser, node: PublicNode) -> None:
         self._visitor = Visitor(browser, node.url)
+        self._visitor.page.add_init_script(STAND_BETWEEN)
         self._visitor.open("/nothing")
-        self._visitor.page.route("**/*", self._tell)
-        self._answers: dict[str, Any] = {}
         self._views = 0
 
-    def _tell(self, route: Route) -> None:
-        answer = self._answers.get(route.request.url.removeprefix(self._visitor.url))
-        route.continue_() if answer is None else route.fulfill(json=answer)
-
-    def sees(self, route: str, answers: dict[str, Any]) -> str:
-        """What the page says of itself at that route, when these are the answers at these paths."""
-        self._answers = answers
-        # Another address each time, or the page would stay as it is.
-        self._views += 1
-        self._visitor.run(SHOW, f"{route}?view={self._views}")
-        seen = self._visitor.page.wait_for_function(READ).json_value()
-        assert isinstance(seen, str)
-        return seen
+    def sees(self, route: str, tellings: list[dict[str, Any]]) -> list[str]:
+        """What the page says of itself at that route for each telling: the answers at some paths."""
+        texts = [{path: json.dumps(answer) for path, answer in answers.items()} for answers in tellings]
+        seen = self._visitor.run(SEE, [route, texts, self._views, TIMEOUT_MS])
+        self._views += len(tellings)
+        assert len(seen) == len(tellings)
+        return list(seen)
 
     def close(self) -> None:
         self._visitor.close()
@@ -75,8 +90,10 @@ def block(node: PublicNode) -> Any:
 
 def unnoticed(deceived: Deceived, route: str, path: str, truth: Any, claim: str) -> list[str]:
     """The parts of the answer to `path` about which the node can lie, and the page still makes its claim."""
-    assert claim in deceived.sees(route, {path: truth}), "the truth is taken for a lie"
-    return [part for part, lie in lies_about(truth) if claim in deceived.sees(route, {path: lie})]
+    parts, lies = zip(*lies_about(truth), strict=True)
+    first, *seen = deceived.sees(route, [{path: answer} for answer in (truth, *lies)])
+    assert claim in first, "the truth is taken for a lie"
+    return [part for part, said in zip(parts, seen, strict=True) if claim in said]
 
 
 def path_of(node: PublicNode, block: Any, kind: int) -> str:
@@ -101,25 +118,22 @@ def test_prices_that_are_not_signed_are_not_believed(deceived: Deceived, node: P
     caps = {"maxFeePerGas": 999 * GWEI, "maxPriorityFeePerGas": 900 * GWEI}
     forged = proof | {"transaction": proof["transaction"] | caps}
     paid = {"gasPrice": 901 * GWEI, "fee": 21_000 * 901 * GWEI}
-    for shown, proven in (
-        (tx | caps | paid, forged),
-        (tx | paid, forged),
-        (tx | caps, proof),
-        (tx | {"type": 2}, proof),
-    ):
-        assert PROVEN not in deceived.sees(path, {path: shown, f"{path}/proof": proven})
+    told = ((tx | caps | paid, forged), (tx | paid, forged), (tx | caps, proof), (tx | {"type": 2}, proof))
+    for said in deceived.sees(path, [{path: shown, f"{path}/proof": proven} for shown, proven in told]):
+        assert PROVEN not in said
 
 
 def test_no_lie_is_believed_because_it_is_told_twice(deceived: Deceived, node: PublicNode, block: Any) -> None:
     path = path_of(node, block, 0)
     tx, proof = node.read(path), node.read(f"{path}/proof")
-    believed = []
+    parts, tellings = [], []
     for part, lie in lies_about({name: tx[name] for name in tx.keys() & proof["transaction"].keys()}):
-        proof["transaction"] = lie | {"signature": proof["transaction"]["signature"]}
+        forged = proof | {"transaction": lie | {"signature": proof["transaction"]["signature"]}}
         told = {name: value for name, value in tx.items() if name not in lie} | lie
-        if PROVEN in deceived.sees(path, {path: told, f"{path}/proof": proof}):
-            believed.append(part)
-    assert believed == []
+        parts.append(part)
+        tellings.append({path: told, f"{path}/proof": forged})
+    seen = deceived.sees(path, tellings)
+    assert [part for part, said in zip(parts, seen, strict=True) if PROVEN in said] == []
 
 
 @pytest.mark.parametrize("name", ["hash", "blockHeight"])
