@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from tests.support.pace import PATIENCE_S
 from tests.support.programs import need_program
 
-CHROMIUM = (os.environ.get("CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
+CHROMIUM = (os.environ.get("CHROMIUM", "chromium-headless-shell"), "chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--headless",
     "--no-sandbox",
