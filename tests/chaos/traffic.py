@@ -122,9 +122,10 @@ class Traffic(Crowd):
                     await self._hear(socket, None if is_rpc else from_height)
             if leaving == "deaf":
                 await asyncio.sleep(lives_s)
-        finally:
             if leaving == "close":
                 await socket.close()
+        finally:
+            # Also when the run ends in the middle of a goodbye.
             socket.transport.abort()
 
     async def _subscribe(self, socket: ClientConnection, is_rpc: bool, dice: random.Random) -> None:
