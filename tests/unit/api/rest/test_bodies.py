@@ -40,6 +40,11 @@ def test_a_body_up_to_the_limit() -> None:
     assert read(Sender([b""]), JSON) == b""
 
 
+@pytest.mark.parametrize("length", ["0" * 5_000 + "1", "1 "])
+def test_a_length_may_have_zeros_before_it_and_a_space_behind_it(length: str) -> None:
+    assert read(Sender([b"0"]), JSON, ("content-length", length)) == b"0"
+
+
 def test_too_large_by_declaration_and_in_chunks() -> None:
     for sender, headers in (
         (Sender([b"0123456789x"]), [JSON, ("content-length", "11")]),
