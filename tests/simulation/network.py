@@ -150,8 +150,9 @@ class NetworkWorld(World):
         if not captured and (3 * power <= 2 * total or rng.random() < 0.1):
             self.tally.count("rounds that decided nothing")
             return
-        # Who gets the fees follows from the state, which is two blocks ahead of who may decide.
-        self._decide(block, self.ledger.head.validators.get(key, (0, bytes(20)))[1])
+        # The state is two blocks ahead of who may decide: one that it no longer has is still paid.
+        _, fee_recipient = self.ledger.head.validators.get(key, validators[key])
+        self._decide(block, fee_recipient)
         rng.shuffle(present)
         for comet in present:
             if rng.random() < 0.85:

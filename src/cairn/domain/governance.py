@@ -2,6 +2,7 @@
 
     validator             public key 32 | power 8 | fee recipient 20 | length of the name 1 | name in UTF-8
     governance            1 | sequence 8 | number of validators 4 | validators, by public key
+                          | the validator that the last update removed, if it removed one
     a validator update    0x81 | sequence 8 | validator | number of signatures 1 | signatures, 65 each
     what is signed        keccak-256 of a tag, the chain id 8, sequence 8 and the validator           (big-endian)
 
@@ -66,11 +67,13 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many updates were applied; the next one must have this number."""
     validators: tuple[Validator, ...]
     """Sorted by public key."""
+    leaving: Validator | None = None
+    """The validator that the last update removed. The engine may still let it propose the next block."""
 
     def proposer_of(self, engine_address: bytes) -> Address | None:
         """Where the fees of a block proposed by this validator go."""
-        for validator in self.validators:
-            if validator.engine_address == engine_address:
+        for validator in (*self.validators, self.leaving):
+            if validator is not None and validator.engine_address == engine_address:
                 return validator.fee_recipient
         return None
 
@@ -159,16 +162,22 @@ def apply_update(governance: Governance, admins: Admins, update: ValidatorUpdate
         raise UpdateRefused(f"its sequence is {update.sequence}; the next one is {governance.sequence}")
     _check_signatures(update, admins, chain_id)
     wanted = update.validator
-    others = [validator for validator in governance.validators if validator.public_key != wanted.public_key]
-    if wanted.power == 0 and len(others) == len(governance.validators):
-        raise UpdateRefused("it removes a validator that there is not")
-    if wanted.power == 0 and not others:
-        raise UpdateRefused("it removes the last validator")
-    validators = others if wanted.power == 0 else [*others, wanted]
-    if len(validators) > MAX_VALIDATORS:
+    others = tuple(validator for validator in governance.validators if validator.public_key != wanted.public_key)
+    if wanted.power == 0:
+        return Governance(governance.sequence + 1, others, _removed(governance, others))
+    if len(others) == MAX_VALIDATORS:
         raise UpdateRefused(f"there are {MAX_VALIDATORS} validators already")
-    ordered = tuple(sorted(validators, key=lambda validator: validator.public_key))
+    ordered = tuple(sorted((*others, wanted), key=lambda validator: validator.public_key))
     return Governance(governance.sequence + 1, ordered)
+
+
+def _removed(governance: Governance, others: Sequence[Validator]) -> Validator:
+    """The validator that is not among the others. Raises `UpdateRefused` unless it is one of several."""
+    if len(others) == len(governance.validators):
+        raise UpdateRefused("it removes a validator that there is not")
+    if not others:
+        raise UpdateRefused("it removes the last validator")
+    return next(validator for validator in governance.validators if validator not in others)
 
 
 def _check_signatures(update: ValidatorUpdate, admins: Admins, chain_id: int) -> None:
@@ -190,7 +199,8 @@ def encode_governance(governance: Governance) -> bytes:
     """The canonical bytes that the state root covers and the store keeps."""
     validators = governance.validators
     head = _GOVERNANCE_VERSION + _SEQUENCE.pack(governance.sequence) + _COUNT.pack(len(validators))
-    return head + b"".join(map(_encode_validator, validators))
+    leaving = b"" if governance.leaving is None else _encode_validator(governance.leaving)
+    return head + b"".join(map(_encode_validator, validators)) + leaving
 
 
 def decode_governance(raw: bytes) -> Governance:
@@ -201,10 +211,11 @@ def decode_governance(raw: bytes) -> Governance:
             raise ValueError("it is of another version")
         sequence, count = reader.integer(_SEQUENCE), reader.integer(_COUNT)
         validators = tuple(reader.validator() for _ in range(count))
+        leaving = None if reader.is_at_end else reader.validator()
         reader.end()
     except ValueError as error:
         raise Corrupt(f"the stored governance cannot be read: {error}") from None
-    return Governance(sequence, validators)
+    return Governance(sequence, validators, leaving)
 
 
 def _encode_validator(validator: Validator) -> bytes:
@@ -235,6 +246,10 @@ class _Reader:
         public_key, power, fee_recipient, name_bytes = _HEAD.unpack(self.take(_HEAD.size))
         return Validator(public_key, power, Address(fee_recipient), self.take(name_bytes).decode())
 
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._content)
+
     def end(self) -> None:
-        if self._at != len(self._content):
+        if not self.is_at_end:
             raise ValueError(f"it goes on after byte {self._at}, where it should end")

@@ -141,10 +141,14 @@ def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None
     assert refusal.value.field == field
 
 
-def test_governance_round_trips_and_tells_damage() -> None:
-    assert decode_governance(encode_governance(START)) == START
-    raw = encode_governance(START)
-    for broken in (b"{", b"\x02" + raw[1:], raw + b"\0", *(raw[:length] for length in range(len(raw)))):
+@pytest.mark.parametrize("leaving", [None, validator(3)])
+def test_governance_round_trips_and_tells_damage(leaving: Validator | None) -> None:
+    held = msgspec.structs.replace(START, leaving=leaving)
+    assert decode_governance(encode_governance(held)) == held
+    raw = encode_governance(held)
+    whole = len(encode_governance(START))
+    shortened = (raw[:length] for length in range(len(raw)) if length != whole)
+    for broken in (b"{", b"\x02" + raw[1:], raw + b"\0", *shortened):
         with pytest.raises(Corrupt, match="governance"):
             decode_governance(broken)
 
@@ -158,6 +162,16 @@ def test_nothing_is_filled_up_on_its_way_into_a_hash(short: Validator) -> None:
 def test_fees_go_to_who_proposed() -> None:
     assert START.proposer_of(validator(2).engine_address) == validator(2).fee_recipient
     assert START.proposer_of(bytes(20)) is None
+
+
+def test_fees_of_the_last_block_of_a_removed_validator_are_its_own() -> None:
+    """An update takes effect two blocks later, so the removed one may still propose the block in between."""
+    removed = apply_update(START, ADMINS, update(validator(1, power=0)), CHAIN_ID)
+    assert removed.leaving == validator(1)
+    assert removed.proposer_of(validator(1).engine_address) == validator(1).fee_recipient
+    later = apply_update(removed, ADMINS, update(validator(3), 1), CHAIN_ID)
+    assert later.leaving is None
+    assert later.proposer_of(validator(1).engine_address) is None
 
 
 def many(count: int) -> list[Validator]:

@@ -327,6 +327,19 @@ def test_administrators_change_the_validators(node: Node) -> None:
     audit(node.chain)
 
 
+def test_a_removed_validator_is_paid_for_the_block_that_it_still_proposes(node: Node) -> None:
+    """CometBFT lets go of it two blocks after the update, and nothing is burnt."""
+    for sequence, wanted in enumerate((SECOND, msgspec.structs.replace(VALIDATOR, power=0))):
+        node.finalize([update(sequence, wanted, 0, 1)])
+        node.app.commit()
+    before = node.chain.account(FEES).balance
+    node.finalize([raw(0)])
+    node.app.commit()
+    assert node.chain.head_header.proposer == VALIDATOR.fee_recipient
+    assert node.chain.account(FEES).balance == before + TRANSFER_GAS * GENESIS.gas_price
+    audit(node.chain)
+
+
 def test_one_validator_update_waits_for_its_block_at_a_time(node: Node) -> None:
     first = update(0, SECOND, 0, 1)
     other = update(0, msgspec.structs.replace(VALIDATOR, power=20), 0, 1)
