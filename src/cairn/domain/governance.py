@@ -13,6 +13,7 @@ other. An update names its sequence number and the chain, so it applies once, in
 import hashlib
 from collections.abc import Sequence
 from struct import Struct
+from unicodedata import ucd_3_2_0
 
 import msgspec
 
@@ -106,9 +107,14 @@ def check_validator(validator: Validator, least_power: int) -> None:
         raise InvalidField("feeRecipient", f"an address has 20 bytes, not {len(validator.fee_recipient)}")
     if len(validator.name.encode(errors="replace")) > MAX_NAME_BYTES:
         raise InvalidField("name", f"it has at most {MAX_NAME_BYTES} bytes")
-    if not validator.name.isprintable():
+    if not all(map(_is_printable, validator.name)):
         # Also half of a character, which JSON can spell and UTF-8 cannot.
-        raise InvalidField("name", "it has characters that cannot be printed")
+        raise InvalidField("name", "it has characters that cannot be printed, or that are newer than Unicode 3.2")
+
+
+def _is_printable(letter: str) -> bool:
+    """By the one edition of Unicode that every Python has. By its own, nodes of two Pythons could disagree."""
+    return letter == " " or ucd_3_2_0.category(letter)[0] not in "CZ"
 
 
 def sign_update(update: ValidatorUpdate, private_keys: Sequence[bytes], chain_id: int) -> ValidatorUpdate:
