@@ -3,7 +3,16 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from cairn.client.account import SignedTransfer
-from cairn.client.errors import ApiError, MempoolFull, NodeUnreachable, Problem, TxDropped, TxNotFound, error_of
+from cairn.client.errors import (
+    ApiError,
+    ClientError,
+    MempoolFull,
+    NodeUnreachable,
+    Problem,
+    TxDropped,
+    TxNotFound,
+    error_of,
+)
 from cairn.client.models import (
     AccountState,
     Chain,
@@ -40,6 +49,8 @@ class PoolNode:
         """How many transfers each submission had."""
         self.lost_answers = 0
         """So many of the next submissions are taken, and their answers lost."""
+        self.failure: ClientError | None = None
+        """The next submission is taken, and ends with this."""
         self.before_repeat: Callable[[], None] | None = None
         """The answer to the next submission is lost, this happens, and the client sends it again."""
         self.dropped: set[str] = set()
@@ -84,6 +95,9 @@ class PoolNode:
         if self.lost_answers:
             self.lost_answers -= 1
             raise NodeUnreachable("the answer was lost", was_sent=True)
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
         return results
 
     async def transaction(self, tx_hash: str) -> Transaction:

@@ -16,10 +16,12 @@ from cairn.client.async_reads import PROBE, TRANSACTION, AsyncReads, check_same
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
+    ClientError,
     ConfirmationTimeout,
     NodeUnreachable,
     Problem,
     TxNotFound,
+    UnexpectedAnswer,
     error_of,
 )
 from cairn.client.events import EventChannel
@@ -30,7 +32,7 @@ from cairn.client.models import (
     Outcome,
     Submitted,
 )
-from cairn.client.transport import Repeat, Transport, may_be_taken, path_of
+from cairn.client.transport import UNREADABLE, Repeat, Transport, leaves_open, may_be_taken, path_of
 from cairn.client.wallet import AsyncWallet
 
 _PROBLEM = Decoder(Problem)
@@ -116,12 +118,12 @@ class AsyncClient(AsyncReads):
         body = _body_of(transfer)
         try:
             submitted = await self._transport.post("/tx", body, _SUBMITTED, _repeat_of([body]))
-        except NodeUnreachable as unreachable:
             if isinstance(transfer, SignedTransfer):
-                unreachable.tx_hash, unreachable.submission = transfer.tx_hash, body
+                check_same(transfer.tx_hash, submitted.tx_hash)
+        except ClientError as failure:
+            if isinstance(transfer, SignedTransfer) and (isinstance(failure, NodeUnreachable) or leaves_open(failure)):
+                failure.tx_hash, failure.submission = transfer.tx_hash, body
             raise
-        if isinstance(transfer, SignedTransfer):
-            check_same(transfer.tx_hash, submitted.tx_hash)
         return submitted
 
     async def submit_all(self, transfers: Sequence[Submission]) -> list[Submitted | ApiError]:
@@ -156,6 +158,8 @@ class AsyncClient(AsyncReads):
                 unreachable.was_sent = unreachable.was_sent or bool(results)
                 raise
             uncertain.update(left if was_repeated else ())
+            if len(answers) != len(left):
+                raise UnexpectedAnswer(f"{self.url} gave {len(answers)} results for {len(left)} transactions")
             for number, answer in zip(left, answers, strict=True):
                 results[number] = _noted(_result_of(answer), number, uncertain)
             left = [number for number in left if repeat == "always" and _is_transient(results[number])]
@@ -259,9 +263,12 @@ def _repeat_of(bodies: Sequence[Mapping[str, Any]]) -> Repeat:
 def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
     """One item of the answer to POST /txs: a result or a problem."""
     try:
-        return _SUBMITTED.decode(item)
-    except msgspec.ValidationError:
-        return error_of(_PROBLEM.decode(item))
+        try:
+            return _SUBMITTED.decode(item)
+        except msgspec.ValidationError:
+            return error_of(_PROBLEM.decode(item))
+    except UNREADABLE as error:
+        raise UnexpectedAnswer(f"a result of a submission cannot be read: {error}") from None
 
 
 def _noted(result: Submitted | ApiError, number: int, uncertain: set[int]) -> Submitted | ApiError:

@@ -32,6 +32,11 @@ TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 class ClientError(Exception):
     """Anything that the client raises on purpose."""
 
+    tx_hash: str | None = None
+    """Hash of a transaction that may have been accepted all the same, if it is known: look it up."""
+    submission: Mapping[str, Any] | None = None
+    """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
+
 
 class NodeUnreachable(ClientError):
     """No answer within the time allowed.
@@ -44,10 +49,6 @@ class NodeUnreachable(ClientError):
         super().__init__(detail)
         self.was_sent = was_sent
         """False when the request certainly never reached the node."""
-        self.tx_hash: str | None = None
-        """Hash of the transaction whose submission was not answered, if it is known: look it up."""
-        self.submission: Mapping[str, Any] | None = None
-        """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
 
 
 class OutcomeUnknown(ClientError):
@@ -56,6 +57,8 @@ class OutcomeUnknown(ClientError):
     It may be the payment itself, in a block that the node no longer keeps. Before you pay again, look `tx_hash` up at a
     node that keeps all blocks.
     """
+
+    tx_hash: str
 
     def __init__(self, tx_hash: str) -> None:
         super().__init__(f"it is not known whether {tx_hash} was made: the answer was lost, and the nonce is used")
@@ -68,6 +71,8 @@ class UnexpectedAnswer(ClientError):
 
 class ConfirmationTimeout(ClientError, TimeoutError):
     """The transaction is still pending. The node keeps it, and it may be confirmed later."""
+
+    tx_hash: str
 
     def __init__(self, tx_hash: str, timeout_s: float) -> None:
         super().__init__(f"{tx_hash} is still pending after {timeout_s:g} s")

@@ -28,7 +28,7 @@ from cairn.client.errors import (
     error_of,
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
-from cairn.client.transport import THIS_MACHINE, problem_error
+from cairn.client.transport import THIS_MACHINE, UNREADABLE, problem_error
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
@@ -220,7 +220,7 @@ class _Socket:
         text = await self._connection.recv(decode=False)
         try:
             message = _MESSAGE.decode(text)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise UnexpectedAnswer(f"the event channel does not speak as a node does: {error}") from None
         self.had_event |= isinstance(message, NewBlock | Confirmed | Dropped)
         return message

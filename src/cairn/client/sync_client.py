@@ -66,9 +66,9 @@ class Wallet:
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
 
-        Raises the node's refusal, such as `InsufficientFunds`. After `NodeUnreachable` and `OutcomeUnknown` the payment
-        may have been made: look up their `tx_hash`. To complete a payment after `NodeUnreachable`, `submit` its
-        `submission` again. Another `send` would be another payment.
+        Raises the node's refusal, such as `InsufficientFunds`. After an error with a `tx_hash`, such as
+        `NodeUnreachable`, the payment may have been made: look it up. To complete the payment, `submit` the error's
+        `submission`, if it has one. Another `send` would be another payment.
 
         Cancelling stops a payment only while it is not signed yet.
         """

@@ -17,12 +17,14 @@ from cairn.client.amount_strings import Amounts, with_strings
 from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
+    ClientError,
     Limited,
     MempoolFull,
     NodeUnreachable,
     Problem,
     Starting,
     TooManyConnections,
+    TxRejected,
     UnexpectedAnswer,
     error_of,
 )
@@ -40,6 +42,9 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No real answer comes near it. A longer one is not read into memory."""
 THIS_MACHINE = ("127.0.0.1", "localhost")
 """Hosts for which no proxy is asked, whatever the environment says."""
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises for bytes that are no answer of a node."""
 
 _decode_problem = Decoder(Problem).decode
 _LENIENT: dict[Decoder[Any], Decoder[Any]] = {}
@@ -224,7 +229,7 @@ def lenient(answer: Decoder[T]) -> Decoder[T]:
 def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
     try:
         return answer.decode(response.content)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise UnexpectedAnswer(f"{response.url} did not answer like a Cairn node: {error}") from None
 
 
@@ -233,7 +238,7 @@ def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     try:
         problem = _decode_problem(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         problem = Problem("", status, f"HTTP status {status} without a problem document", "UNKNOWN")
     return error_of(problem, seconds)
 
@@ -245,6 +250,17 @@ def _refusal(response: httpx.Response) -> ApiError:
 def may_be_taken(failure: ApiError | NodeUnreachable) -> bool:
     """Whether the request may have been carried out all the same."""
     return failure.was_sent if isinstance(failure, NodeUnreachable) else not isinstance(failure, _UNTAKEN)
+
+
+def leaves_open(failure: ClientError) -> bool:
+    """Whether a signed transaction may have been accepted, though its submission ended with this."""
+    if isinstance(failure, NodeUnreachable):
+        return failure.was_sent
+    if isinstance(failure, ApiError):
+        is_lost = failure.status >= 500 and not isinstance(failure, _UNTAKEN)
+        # The rules never refuse what was accepted before.
+        return is_lost or (failure.was_repeated and not isinstance(failure, TxRejected))
+    return isinstance(failure, UnexpectedAnswer)
 
 
 def _noted(failure: ApiError | NodeUnreachable, was_repeated: bool) -> bool:
@@ -268,4 +284,7 @@ def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
 
 def _next_cursor(response: httpx.Response) -> str | None:
     link = response.links.get("next")
-    return None if link is None else parse_qs(urlsplit(str(link["url"])).query)["after"][0]
+    try:
+        return None if link is None else parse_qs(urlsplit(str(link["url"])).query)["after"][0]
+    except (KeyError, ValueError):
+        raise UnexpectedAnswer(f"{response.url} answered with a link that leads to no next page") from None

@@ -16,6 +16,7 @@ the mempool stays full. The later ones are then queued until the next payment fi
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from copy import copy
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -36,6 +37,7 @@ from cairn.client.errors import (
     TxDropped,
 )
 from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
+from cairn.client.transport import leaves_open
 from cairn.domain import errors as domain_errors
 from cairn.domain.rules import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
@@ -145,9 +147,9 @@ class AsyncWallet:
         Without a price it pays the chain's gas price. `tip` is paid above that, and `max_fee` limits both together;
         either makes a type 2 transaction (EIP-1559). Any number of payments may run at once.
 
-        Raises the node's refusal, such as `InsufficientFunds`. After `NodeUnreachable` and `OutcomeUnknown` the payment
-        may have been made: look up their `tx_hash`. To complete a payment after `NodeUnreachable`, `submit` its
-        `submission` again. Another `send` would be another payment.
+        Raises the node's refusal, such as `InsufficientFunds`. After an error with a `tx_hash`, such as
+        `NodeUnreachable`, the payment may have been made: look it up. To complete the payment, `submit` the error's
+        `submission`, if it has one. Another `send` would be another payment.
 
         Cancelling stops a payment only while it is not signed yet.
         """
@@ -322,7 +324,7 @@ class AsyncWallet:
             elif isinstance(result, _TAKEN) and payment.attempts < NONCE_ATTEMPTS:
                 again.append(payment)
             else:
-                payment.refuse(result)
+                payment.refuse(_about(result, signed))
         self._waiting.extendleft(reversed(again))
 
     async def _settle(self, signed: SignedTransfer, result: Submitted | ApiError) -> Submitted | ClientError:
@@ -366,9 +368,13 @@ class AsyncWallet:
 
 
 def _about(failure: ClientError, signed: SignedTransfer) -> ClientError:
-    """The failure of a whole request, as the error of one of its payments."""
-    if not isinstance(failure, NodeUnreachable):
+    """The failure as the error of one payment, with its transaction if that may have been accepted."""
+    own: ClientError
+    if isinstance(failure, NodeUnreachable):
+        own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
+    elif leaves_open(failure):
+        own = copy(failure)
+    else:
         return failure
-    own = NodeUnreachable(str(failure), was_sent=failure.was_sent)
     own.tx_hash, own.submission = signed.tx_hash, signed.body()
     return own

@@ -228,6 +228,59 @@ def test_what_is_no_node_is_told_apart(body: object) -> None:
     assert isinstance(result, UnexpectedAnswer)
 
 
+def written(status: int, body: bytes, *headers: str) -> bytes:
+    """An answer of these very bytes."""
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+@pytest.mark.parametrize(
+    ("use", "bytes_"),
+    [
+        (lambda client: client.submit(transfer()), written(200, b'{"status":"\xff","txHash":""}')),
+        (lambda client: client.submit(transfer()), written(200, b'{"x":' + b"[" * 10_000)),
+        (lambda client: client.submit_all([transfer()]), written(200, b"[1]")),
+        (lambda client: client.submit_all([transfer()]), written(200, b"[]")),
+        (lambda client: client.submit_all([transfer()]), written(200, b'[{"status":"\xff","txHash":""}]')),
+        (lambda client: anext(client.recent_blocks()), written(200, b"[]", 'Link: <http://[>; rel="next"')),
+        (lambda client: anext(client.recent_blocks()), written(200, b"[]", 'Link: </blocks>; rel="next"')),
+    ],
+)
+def test_no_answer_is_so_strange_that_another_error_comes_of_it(use: Use, bytes_: bytes) -> None:
+    result, _ = run(use, bytes_)
+    assert isinstance(result, UnexpectedAnswer)
+
+
+def test_a_refusal_in_another_encoding_is_still_a_refusal() -> None:
+    said = '{"title":"x","status":502,"detail":"désolé","code":"X"}'.encode("latin-1")
+    result, _ = run(lambda client: client.faucet("0x"), written(502, said))
+    assert isinstance(result, ApiError)
+    assert result.status == 502
+
+
+@pytest.mark.parametrize(
+    ("said", "is_open"),
+    [
+        (answer(200, "a page"), True),
+        (answer(200, {"status": "pending", "txHash": "0x" + "11" * 32}), True),
+        (problem(500, "INTERNAL"), True),
+        (problem(422, "INSUFFICIENT_FUNDS"), False),
+    ],
+)
+def test_a_submission_that_may_have_been_accepted_is_named_in_its_error(said: bytes, is_open: bool) -> None:
+    error, _ = run(lambda client: client.submit(transfer()), said)
+    assert isinstance(error, ClientError)
+    assert error.tx_hash == (TX_HASH if is_open else None)
+    assert error.submission == (transfer().body() if is_open else None)
+
+
+@pytest.mark.parametrize(("first", "is_open"), [(RESET, True), (problem(429, "RATE_LIMITED"), False)])
+def test_so_is_one_that_was_sent_before(first: bytes | str, is_open: bool) -> None:
+    error, _ = run(lambda client: client.submit(transfer()), first, problem(429, "RATE_LIMITED"), timeout_s=10.0)
+    assert isinstance(error, ApiError)
+    assert error.tx_hash == (TX_HASH if is_open else None)
+
+
 def test_an_answer_of_any_size_is_not_taken_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 1_000)
     result, _ = run(lambda client: client.chain(), answer(200, "x" * 1_000))

@@ -6,15 +6,19 @@ import pytest
 
 from cairn.client import Account, AsyncWallet
 from cairn.client.errors import (
+    ClientError,
     GasPriceTooLow,
     GasTooHigh,
     GasTooLow,
     InsufficientFunds,
+    Internal,
     InvalidField,
     MempoolFull,
     NodeUnreachable,
     OutcomeUnknown,
     SenderLimit,
+    StoreUnavailable,
+    UnexpectedAnswer,
 )
 from cairn.client.wallet import MAX_TOGETHER
 from cairn.domain.genesis import DEV_KEYS
@@ -227,6 +231,31 @@ def test_each_payment_of_a_lost_request_names_its_own_transaction() -> None:
         assert hashes == node.hashes_of(SENDER)
 
     assert run(use).values_of(SENDER) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "failure", [UnexpectedAnswer("a web page"), StoreUnavailable("it may be on disk"), Internal("the node failed")]
+)
+def test_whatever_leaves_it_open_whether_a_payment_was_made_names_its_transaction(failure: ClientError) -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.failure = failure
+        results = await wallet.send_all([(TO, 1), (TO, 2)])
+        node.mine()
+        assert [type(result) for result in results] == [type(failure)] * 2
+        open_ones = [result for result in results if isinstance(result, ClientError)]
+        assert [error.tx_hash for error in open_ones] == node.hashes_of(SENDER)
+        assert [error.submission and error.submission["nonce"] for error in open_ones] == [0, 1]
+
+    assert run(use).values_of(SENDER) == [1, 2]
+
+
+def test_a_payment_that_was_certainly_not_made_names_none() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        with pytest.raises(InsufficientFunds) as refused:
+            await wallet.send(TO, 10**25)
+        assert refused.value.tx_hash is None
+
+    run(use)
 
 
 def test_a_payment_that_used_its_own_nonce_is_not_made_twice() -> None:

@@ -68,7 +68,7 @@ def explained_errors(url: str) -> Iterator[None]:
         advice = f"before you pay again, run `cairn tx {error.tx_hash}` at a node that keeps all blocks"
         raise Unreachable(f"{error}; {advice}", "OUTCOME_UNKNOWN", error.tx_hash) from None
     except errors.UnexpectedAnswer as error:
-        raise Unreachable(f"{error}; check --node") from None
+        raise Unreachable(f"{error}; check --node{_maybe_accepted(error)}", tx_hash=error.tx_hash) from None
     except (errors.InvalidHash, errors.InvalidField, errors.InvalidQuery) as error:
         raise InvalidConfig(error.detail) from None
     except errors.TxDropped as error:
@@ -95,4 +95,11 @@ def _refusal(error: errors.ApiError) -> CommandFailed:
     elif isinstance(error, errors.Unavailable | errors.Internal):
         kind = Unreachable
     next_step = _NEXT_STEPS.get(error.code)
-    return kind(f"{error.detail}; {next_step}" if next_step else error.detail, error.code)
+    detail = f"{error.detail}; {next_step}" if next_step else error.detail
+    return kind(detail + _maybe_accepted(error), error.code, error.tx_hash)
+
+
+def _maybe_accepted(error: errors.ClientError) -> str:
+    if error.tx_hash is None:
+        return ""
+    return f"; it is not known whether the transfer was accepted: `cairn tx {error.tx_hash}` shows it"

@@ -11,17 +11,27 @@ URL = "http://127.0.0.1:8645"
 TX_HASH = "0x" + "ab" * 32
 
 
-def in_flight() -> errors.NodeUnreachable:
-    error = errors.NodeUnreachable("no answer", was_sent=True)
+def of_payment(error: errors.ClientError) -> errors.ClientError:
+    """The error of a payment that may have been made all the same."""
     error.tx_hash = TX_HASH
     return error
+
+
+SHOWN = f"`cairn tx {TX_HASH}` shows it"
 
 
 @pytest.mark.parametrize(
     ("error", "exit_code", "code", "says"),
     [
         (errors.NodeUnreachable("no answer", was_sent=False), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", "`cairn dev`"),
-        (in_flight(), ExitCode.UNREACHABLE, "NODE_UNREACHABLE", f"`cairn tx {TX_HASH}` shows it"),
+        (
+            of_payment(errors.NodeUnreachable("no answer", was_sent=True)),
+            ExitCode.UNREACHABLE,
+            "NODE_UNREACHABLE",
+            SHOWN,
+        ),
+        (of_payment(errors.UnexpectedAnswer("a web page")), ExitCode.UNREACHABLE, "UNREACHABLE", SHOWN),
+        (of_payment(errors.StoreUnavailable("no disk")), ExitCode.UNREACHABLE, "STORE_UNAVAILABLE", SHOWN),
         (errors.OutcomeUnknown(TX_HASH), ExitCode.UNREACHABLE, "OUTCOME_UNKNOWN", f"`cairn tx {TX_HASH}` at a node"),
         (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
