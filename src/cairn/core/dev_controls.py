@@ -11,7 +11,7 @@ from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE, Admission, DevCalls, not_dev_chain
 from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
-from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
 from cairn.mempool.entry import WAITING
@@ -20,8 +20,6 @@ from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.journal import JournalEntry
 
-LATEST_TIME = 253_402_300_799
-"""The last second of the year 9999, the latest that date libraries can show."""
 HIGHEST_BALANCE = 2**128 - 1
 """However often it is set, the sum of all balances stays below 2^256, so every balance fits into 32 bytes."""
 

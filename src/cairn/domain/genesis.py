@@ -23,6 +23,7 @@ from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import (
     EMPTY_ACCOUNT,
+    LATEST_TIME,
     MAX_UINT64,
     MAX_UINT256,
     TRANSFER_GAS,
@@ -96,7 +97,8 @@ def parse_genesis(text: bytes) -> Genesis:
             raise InvalidField(key, "missing")
     return Genesis(
         chain_id=_parse_integer("chainId", fields["chainId"], 1, MAX_CHAIN_ID),
-        timestamp=_parse_integer("timestamp", fields["timestamp"], 0, MAX_UINT64),
+        # The chain's time never goes back, so one in milliseconds could not be put right later.
+        timestamp=_parse_integer("timestamp", fields["timestamp"], 0, LATEST_TIME),
         gas_price=_parse_integer("gasPrice", fields["gasPrice"], 0, MAX_UINT256),
         block_gas_limit=_parse_integer("blockGasLimit", fields["blockGasLimit"], TRANSFER_GAS, MAX_UINT64),
         alloc=_parse_alloc(fields["alloc"]),
@@ -188,7 +190,7 @@ def dev_genesis(
 def _parse_object(text: bytes) -> dict[str, object]:
     try:
         fields = json.loads(text, object_pairs_hook=_unique, parse_float=_inexact, parse_constant=_inexact)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedJson(f"genesis is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise MalformedJson("genesis is not a JSON object")

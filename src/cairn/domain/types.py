@@ -18,6 +18,8 @@ TRANSFER_GAS = 21_000
 """The gas of every transfer; a higher limit is not charged."""
 MAX_UINT64 = 2**64 - 1
 MAX_UINT256 = 2**256 - 1
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999, the latest that date libraries can show."""
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE = 0, 1, 2
 """The types of transactions (EIP-2718): with EIP-155's signature, EIP-2930's and EIP-1559's."""

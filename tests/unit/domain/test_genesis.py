@@ -19,7 +19,16 @@ from cairn.domain.genesis import (
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
-from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, MAX_UINT256, ZERO_ADDRESS, ZERO_HASH, Account, Rules
+from cairn.domain.types import (
+    EMPTY_ACCOUNT,
+    LATEST_TIME,
+    MAX_UINT64,
+    MAX_UINT256,
+    ZERO_ADDRESS,
+    ZERO_HASH,
+    Account,
+    Rules,
+)
 
 ALICE, BOB = (address for address, _ in DEV_KEYS[:2])
 
@@ -47,7 +56,7 @@ def test_the_largest_numbers_are_read_exactly() -> None:
     genesis = parse_genesis(
         written(
             chainId=MAX_CHAIN_ID,
-            timestamp=MAX_UINT64,
+            timestamp=LATEST_TIME,
             gasPrice=MAX_UINT256,
             blockGasLimit=MAX_UINT64,
             alloc={checksum_address(ALICE): str(MAX_UINT256)},
@@ -93,6 +102,9 @@ def test_an_address_may_be_written_in_one_case() -> None:
         ({"chainId": "٥"}, "chainId", "not an integer"),
         ({"timestamp": -1}, "timestamp", "not between"),
         ({"timestamp": "9" * 79}, "timestamp", "not an integer"),
+        # In milliseconds, as JavaScript gives it.
+        ({"timestamp": 1_735_689_600_000}, "timestamp", "not between"),
+        ({"timestamp": LATEST_TIME + 1}, "timestamp", "not between"),
         ({"gasPrice": "-1"}, "gasPrice", "not an integer"),
         ({"gasPrice": [1]}, "gasPrice", "not an integer"),
         ({"gasPrice": MAX_UINT256 + 1}, "gasPrice", "not between"),
@@ -134,11 +146,12 @@ def test_a_key_given_twice_is_named_wherever_it_stands() -> None:
         b"[]",
         b"5",
         b"\xff",
+        b"[" * 100_000,
         written().replace(b"1000", b"1000.0"),
         written().replace(b"1000", b"1e3"),
         written().replace(b"1000", b"NaN"),
     ],
-    ids=["nothing", "cut", "array", "number", "not UTF-8", "fraction", "exponent", "NaN"],
+    ids=["nothing", "cut", "array", "number", "not UTF-8", "deep", "fraction", "exponent", "NaN"],
 )
 def test_what_is_not_exact_json_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedJson, match="genesis is not"):
