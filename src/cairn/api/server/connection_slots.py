@@ -30,11 +30,12 @@ class Guest(Protocol):
 class Place:
     """The place of a connection; `give_up` may be called more than once."""
 
-    __slots__ = ("_give_up", "guest")
+    __slots__ = ("_give_up", "guest", "is_for_probes")
 
-    def __init__(self, guest: Guest | None, give_up: "Callable[[Place], None]") -> None:
+    def __init__(self, guest: Guest | None, give_up: "Callable[[Place], None]", is_for_probes: bool = False) -> None:
         self.guest = guest
         """None once it is a WebSocket: only its own limits end it."""
+        self.is_for_probes = is_for_probes
         self._give_up = give_up
 
     def give_up(self) -> None:
@@ -53,6 +54,10 @@ class Occupancy:
         self._taken = 0
         self._room: dict[Place, None] = {}
         self._searched_at = float("-inf")
+
+    def admit(self, client: str, guest: Guest, now: float) -> Place:
+        """A place for the connection, or else one for a probe."""
+        return self.take(client, guest, now) or self.room(guest)
 
     def take(self, client: str, guest: Guest, now: float) -> Place | None:
         """A place for the connection; None if there is only `room` for a probe."""
@@ -74,7 +79,7 @@ class Occupancy:
             assert oldest.guest is not None
             oldest.guest.leave()
             oldest.give_up()
-        place = Place(guest, lambda place: self._room.pop(place, None))
+        place = Place(guest, lambda place: self._room.pop(place, None), is_for_probes=True)
         self._room[place] = None
         return place
 

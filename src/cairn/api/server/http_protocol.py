@@ -52,13 +52,14 @@ class HoldingFlow(FlowControl):
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, lane: FastPath, config: uvicorn.Config) -> None:
+    def __init__(self, lane: FastPath, config: uvicorn.Config, place: Place | None = None) -> None:
+        """`place` is that of a connection that has one already."""
         super().__init__(config=config, server_state=lane.server_state, app_state={})
         self._lane = lane
         self._request = RequestParser(self, lane)
         self._served: RequestResponseCycle | None = None
         """The request that the full lane answers now; uvicorn's `cycle` is the newest, which may wait for it."""
-        self._place: Place | None = None
+        self._place = place
         self._is_silent = True
         """Nothing has come on it yet."""
         self._is_closing = False
@@ -78,10 +79,10 @@ class HttpProtocol(HttpToolsProtocol):
         peer = transport.get_extra_info("peername")
         client = peer[0] if isinstance(peer, tuple) else ""
         self._answers = AnswerQueue(self._lane, client, transport, self._answers_written)
-        self._place = self._lane.occupancy.take(client, self, self._lane.now)
         if self._place is None:
-            self._request.serves_probes_only = True
-            self._place = self._lane.occupancy.room(self)
+            self._place = self._lane.occupancy.admit(client, self, self._lane.now)
+        self._place.guest = self
+        self._request.serves_probes_only = self._place.is_for_probes
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -19,6 +20,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.server.fast_path import FastPath, Held, PlainHeads
 from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.tls_listener import TlsListener
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
@@ -137,14 +139,7 @@ class Server:
         self._stopping.set()
 
     async def serve(self, sock: socket.socket) -> None:
-        accepting = await asyncio.get_running_loop().create_server(
-            lambda: HttpProtocol(self._lane, self._config),
-            sock=sock,
-            ssl=self._tls,
-            backlog=BACKLOG,
-            # The only limit on a TLS handshake: until it is done there is no connection to check.
-            ssl_handshake_timeout=self._lane.header_timeout_s if self._tls else None,
-        )
+        accepting = await self._accept_on(sock)
         while not self._stopping.is_set():
             self.sweep()
             with contextlib.suppress(TimeoutError):
@@ -152,6 +147,12 @@ class Server:
         accepting.close()
         sock.close()
         await self._end_connections()
+
+    async def _accept_on(self, sock: socket.socket) -> asyncio.Server | TlsListener:
+        make_protocol = partial(HttpProtocol, self._lane, self._config)
+        if self._tls is not None:
+            return TlsListener(self._lane, self._tls, sock, make_protocol)
+        return await asyncio.get_running_loop().create_server(make_protocol, sock=sock, backlog=BACKLOG)
 
     async def _end_connections(self) -> None:
         """Wait until the current answers are finished, within the time limit."""

@@ -1,0 +1,88 @@
+"""TLS: a connection takes its place before the handshake, so that unfinished handshakes are limited, too.
+
+Where the event loop accepts connections, the handshake comes before anything that we are asked, and whoever never
+completes one holds a connection that nobody counts. So connections are accepted here.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+from cairn.api.server.connection_slots import Place
+from cairn.api.server.fast_path import FastPath
+
+ACCEPTED_AT_ONCE = 64
+RETRY_S = 0.1
+"""Pause after a failure to accept: mostly the process has no descriptor left."""
+
+MakeProtocol = Callable[[Place], asyncio.Protocol]
+"""Makes what serves a connection in its place."""
+
+
+class TlsListener:
+    """Accepts connections on a socket until it is closed."""
+
+    def __init__(self, lane: FastPath, tls: ssl.SSLContext, sock: socket.socket, make_protocol: MakeProtocol) -> None:
+        self._lane = lane
+        self._tls = tls
+        self._sock = sock
+        self._make_protocol = make_protocol
+        self._loop = asyncio.get_running_loop()
+        self._retry: asyncio.TimerHandle | None = None
+        sock.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._sock)
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._sock, self._accept_some)
+
+    def _accept_some(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, peer = self._sock.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                # Another worker was faster, or the client has gone.
+                return
+            except OSError:
+                self._loop.remove_reader(self._sock)
+                self._retry = self._loop.call_later(RETRY_S, self._listen)
+                return
+            accepted.setblocking(False)
+            _Handshake(self._lane, self._tls, accepted, peer[0], self._make_protocol)
+
+
+class _Handshake:
+    """One connection until its handshake is done."""
+
+    is_idle = True
+    """Nothing was asked yet."""
+
+    def __init__(
+        self, lane: FastPath, tls: ssl.SSLContext, accepted: socket.socket, client: str, make_protocol: MakeProtocol
+    ) -> None:
+        self._tls = tls
+        self._timeout_s = lane.header_timeout_s
+        self._socket = accepted
+        self._place = lane.occupancy.admit(client, self, lane.now)
+        self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._place)))
+
+    def leave(self) -> None:
+        self._task.cancel()
+        # If the handshake has begun, the event loop closes it.
+        self._socket.close()
+
+    async def _run(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                make_protocol, self._socket, ssl=self._tls, ssl_handshake_timeout=self._timeout_s
+            )
+        except OSError:
+            # It was refused, took too long, or the client has gone.
+            self._place.give_up()
+            self._socket.close()

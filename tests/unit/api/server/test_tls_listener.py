@@ -1,0 +1,88 @@
+"""TLS: whoever does not complete a handshake takes no more than any other idle connection."""
+
+import asyncio
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cairn.api.server import connection_slots
+from cairn.config import Settings
+from tests.support.certificates import make_certificate
+from tests.support.pace import PATIENCE_S
+from tests.support.rest_server import Client, RestServer, get, run_server
+
+
+def trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def test_silent_handshakes_make_room_like_any_idle_connection(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        async with AsyncExitStack() as stack:
+            silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
+            # Far sooner than the time that each has.
+            assert [await client.rest() for client in silent[:4]] == [b""] * 4
+            secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+            assert (await secured.ask(get("/health"))).status == 200
+            secured.close()
+
+    settings = replace(Settings(), workers=1, max_connections=2, header_timeout_s=86_400.0)
+    run_server(scenario, replace(settings, tls_cert=certificate, tls_key=key))
+
+
+def test_a_client_s_handshakes_are_no_more_than_its_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_slots, "is_loopback", lambda client: False)
+    monkeypatch.setattr(connection_slots, "PROBE_ROOM", 2)
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        async with AsyncExitStack() as stack:
+            silent = [await stack.enter_async_context(server.client()) for _ in range(6)]
+            # The first three have the client's places; of the others, the oldest make room for newer ones.
+            assert await silent[3].rest() == b""
+            secured = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+            assert (await secured.ask(get("/health"))).status == 200
+            secured.close()
+            refused = Client(*await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting()))
+            assert (await refused.ask(get("/chain"))).json()["code"] == "TOO_MANY_CONNECTIONS"
+            refused.close()
+
+    settings = replace(Settings(), workers=1, max_connections_per_client=3, header_timeout_s=86_400.0)
+    run_server(scenario, replace(settings, tls_cert=certificate, tls_key=key))
+
+
+def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        arrived, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = trusting().wrap_bio(arrived, leaving)
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(leaving.read())
+                arrived.write(await asyncio.wait_for(reader.read(65_536), PATIENCE_S))
+        session.write(get("/health"))
+        writer.write(leaving.read())
+        answer = b""
+        while b"alive" not in answer:
+            try:
+                answer += session.read()
+            except ssl.SSLWantReadError:
+                arrived.write(await asyncio.wait_for(reader.read(65_536), PATIENCE_S))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        writer.transport.abort()
+
+    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
