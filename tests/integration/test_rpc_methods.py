@@ -1,5 +1,7 @@
 """What the methods answer, on a node in process."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +9,13 @@ import pytest
 from eth_account import Account as Wallet
 from eth_utils.address import to_checksum_address
 
+from cairn.api.rpc import block_methods
+from cairn.api.rpc.block_methods import ReadingMethods
+from cairn.api.rpc.block_tags import LARGE_AT_ONCE
 from cairn.core import filters
 from cairn.core.gateway import PendingPage
 from cairn.domain.errors import StoreUnavailable
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, Tx
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
@@ -480,5 +485,34 @@ def test_http_around_it(tmp_path: Path) -> None:
         long = [request] * 10_000
         assert_problem(await node.post(long, "/rpc"), 413, "BODY_TOO_LARGE")
         assert_problem(await node.get("/rpc"), 405, "METHOD_NOT_ALLOWED")
+
+    run(tmp_path, scenario)
+
+
+def test_few_answers_of_whole_blocks_are_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made in turns, each would be in memory until the last one is done."""
+    read_txs = ReadingMethods.read_txs
+    begun = most = 0
+
+    async def counted(reading: ReadingMethods, height: int) -> AsyncIterator[tuple[int, Tx]]:
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        async for item in read_txs(reading, height):
+            yield item
+        begun -= 1
+
+    monkeypatch.setattr(ReadingMethods, "read_txs", counted)
+    monkeypatch.setattr(block_methods, "TURN_ITEMS", 1)
+
+    async def scenario(node: RestNode) -> None:
+        for nonce in range(3):
+            await send(node, nonce)
+        node.mine()
+        wanted = ("eth_getBlockByNumber", "eth_getBlockReceipts", "debug_getRawBlock")
+        calls = [call(node, method, "latest", *[True] * method.endswith("ByNumber")) for method in wanted * 4]
+        blocks, receipts, *_ = await asyncio.gather(*calls)
+        assert len(blocks["transactions"]) == len(receipts) == 3
+        assert most == LARGE_AT_ONCE
 
     run(tmp_path, scenario)

@@ -149,6 +149,10 @@ class RestServer:
         finally:
             client.close()
 
+    def unread_bytes(self) -> list[int]:
+        """What was written on each connection and is not with the system yet, the least first."""
+        return sorted(connection.transport.get_write_buffer_size() for connection in self.connections)
+
     async def accepted(self, count: int) -> None:
         """Return once so many connections are open."""
         await wait_until(lambda: len(self.connections) == count)

@@ -67,6 +67,12 @@ class ReadingMethods:
         return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
 
     async def _block(self, named: BlockName, full: bool) -> Json | None:
+        if not full:
+            return await self._make_block(named, full)
+        async with self._chain.large_answers:
+            return await self._make_block(named, full)
+
+    async def _make_block(self, named: BlockName, full: bool) -> Json | None:
         height = await self._chain.find_height(named)
         if height is None:
             return None
@@ -101,13 +107,16 @@ class ReadingMethods:
             yield position, decode_record(record)
 
     async def get_block_receipts(self, block: object) -> list[Json] | None:
-        height = await self._chain.find_height(parse_block(block, "block"))
-        if height is None:
-            return None
-        block_hash, header = self._view.get_header(height)
-        return [
-            receipt_object(tx, BlockPlace(block_hash, header, position)) async for position, tx in self.read_txs(height)
-        ]
+        named = parse_block(block, "block")
+        async with self._chain.large_answers:
+            height = await self._chain.find_height(named)
+            if height is None:
+                return None
+            block_hash, header = self._view.get_header(height)
+            return [
+                receipt_object(tx, BlockPlace(block_hash, header, position))
+                async for position, tx in self.read_txs(height)
+            ]
 
     async def count_by_number(self, number: object) -> str | None:
         return await self._count(parse_block_number(number, "block"))

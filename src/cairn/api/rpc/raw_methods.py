@@ -35,12 +35,13 @@ class RawMethods:
         return UNKNOWN if height is None else data(encode_header(self._chain.view.get_header(height)[1]))
 
     async def block(self, block: object) -> str:
-        height = await self._find_height(block, "block")
-        if height is None:
-            return UNKNOWN
-        _, header = self._chain.view.get_header(height)
-        txs = [_item_of(tx, header.chain_id) async for _, tx in self._reading.read_txs(height)]
-        return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
+        async with self._chain.large_answers:
+            height = await self._find_height(block, "block")
+            if height is None:
+                return UNKNOWN
+            _, header = self._chain.view.get_header(height)
+            txs = [_item_of(tx, header.chain_id) async for _, tx in self._reading.read_txs(height)]
+            return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
 
     async def _find_height(self, block: object, what: str) -> int | None:
         """None for a number that is not there. Raises `RpcError` for a hash, and for a block that has no bytes yet."""

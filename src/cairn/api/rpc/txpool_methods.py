@@ -39,20 +39,24 @@ class TxpoolMethods:
         return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
 
     async def content(self) -> Shown:
-        return await self._sorted(await self._pending(None), self._object)
+        return await self._list(None, self._object)
 
     async def content_from(self, account: object) -> Shown:
         sender = parse_account(account, "address")
-        shown = await self._sorted(await self._pending(sender), self._object)
+        shown = await self._list(sender, self._object)
         name = checksum_address(sender)
         return {listing: by_sender.get(name, {}) for listing, by_sender in shown.items()}
 
     async def inspect(self) -> Shown:
-        return await self._sorted(
-            await self._pending(None),
+        return await self._list(
+            None,
             # As in geth, which shows the cap as the price of type 2.
             lambda tx: f"{checksum_address(tx.to)}: {tx.value} wei + {tx.gas} gas × {tx.fee_cap} wei",
         )
+
+    async def _list(self, sender: Address | None, show: Callable[[Tx], Any]) -> Shown:
+        async with self._chain.large_answers:
+            return await self._sorted(await self._pending(sender), show)
 
     async def _pending(self, sender: Address | None) -> list[PendingTx]:
         items: list[PendingTx] = []

@@ -32,6 +32,8 @@ BACKLOG = 2_048
 DRAIN_TIMEOUT_S = 2.0
 """How long unfinished answers may take at a stop."""
 DRAIN_POLL_S = 0.05
+MAX_UNREAD_BYTES = 256 * 1024 * 1024
+"""Written for all clients together and not read by them yet. A client that reads has next to none."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -173,3 +175,15 @@ class Server:
         for connection in self.connections:
             if isinstance(connection, HttpProtocol):
                 connection.sweep()
+        self._cut_off_unread()
+
+    def _cut_off_unread(self) -> None:
+        """Answers have megabytes, and many clients that read none would fill the memory: the most unread go first."""
+        transports = [connection.transport for connection in self.connections]
+        unread = sorted(((each.get_write_buffer_size(), index) for index, each in enumerate(transports)), reverse=True)
+        excess_bytes = sum(size_bytes for size_bytes, _ in unread) - MAX_UNREAD_BYTES
+        for size_bytes, index in unread:
+            if excess_bytes <= 0:
+                return
+            transports[index].abort()
+            excess_bytes -= size_bytes

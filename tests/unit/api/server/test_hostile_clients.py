@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.server import http_protocol, websocket_protocol
+from cairn.api.server import http_protocol, websocket_protocol, worker
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.core_fixtures import signed
@@ -157,6 +157,25 @@ def test_empty_lines_instead_of_requests() -> None:
             client.write(b"\r\n" * 100_000)
             answer = await asyncio.wait_for(client.answer(), PATIENCE_S)
             assert (answer.status, answer.json()["code"]) == (400, "MALFORMED_REQUEST")
+
+    run_server(scenario)
+
+
+def test_who_leaves_most_unread_goes_first_when_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as one, unread(server) as other, server.client() as reading:
+            await server.accepted(3)
+            for client in (one, other):
+                client.write(get("/openapi.json"))
+            await wait_until(lambda: all(server.unread_bytes()[1:]))
+            before = server.unread_bytes()
+            server.stand_still(0.1)
+            assert server.unread_bytes() == before
+            monkeypatch.setattr(worker, "MAX_UNREAD_BYTES", sum(before) - 1)
+            server.stand_still(0.1)
+            await server.accepted(2)
+            assert server.unread_bytes() == before[:2]
+            assert (await reading.ask(get("/health"))).status == 200
 
     run_server(scenario)
 
