@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -151,8 +152,7 @@ class Supervisor:
         return self._exit_code
 
     def _start(self, child: Child) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         # Until the child has its own handlers, a signal to it would be written into our pipe as if it were ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         try:
@@ -199,8 +199,7 @@ class Supervisor:
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            flush_output()
             os._exit(code)
 
     def _signals_received(self, numbers: Sequence[int]) -> None:
@@ -290,6 +289,13 @@ def send(number: signal.Signals, children: Sequence[Child]) -> None:
     for child in children:
         if child.pid is not None:
             os.kill(child.pid, number)
+
+
+def flush_output() -> None:
+    """A reader that has gone or stands still ends no process, and keeps no child from ending."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
 
 
 def describe_exit(code: int) -> str:

@@ -157,6 +157,17 @@ def test_a_process_that_fails_again_and_again_is_started_ever_more_slowly(start:
     assert "exit code 1" in errors
 
 
+def test_where_nobody_reads_errors_a_failing_process_is_started_again(start: Callable[[str], Supervised]) -> None:
+    node = start("failing worker")
+    assert node.process.stderr is not None
+    node.process.stderr.close()
+    node.wait_started("worker-0", lives=3)
+    # A failed process that went on as a second supervisor would start it, too.
+    assert len(node.pids("worker-1")) == 1
+    node.process.terminate()
+    assert node.process.wait(PATIENCE_S) == 0
+
+
 @pytest.mark.parametrize("scenario", ["fatal core", "fatal worker"])
 def test_a_fatal_finding_stops_everything(start: Callable[[str], Supervised], scenario: str) -> None:
     node = start(scenario)
