@@ -35,7 +35,7 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.store.discard import discard_journal
-from cairn.store.state_file import check_place, load_state, save_state
+from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
 
 app = typer.Typer(
@@ -113,8 +113,7 @@ def dev(
         if not is_loopback(settings.host):
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all its accounts")
         chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
-        loaded = state_to_load(data_dir, state, load_from)
-        with dev_directory(data_dir) as (path, described):
+        with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
             gate = Gate()
 
             def announce(url: str) -> None:
@@ -130,14 +129,21 @@ def dev(
     raise typer.Exit(code)
 
 
-def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | None) -> Path | None:
-    """Raises `InvalidConfig` for options that contradict each other, or when nothing could be saved to `state`."""
+@contextmanager
+def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | None) -> Iterator[Path | None]:
+    """The file to load the chain from, if any. While it is entered, no other node can save to `state`.
+
+    Raises `InvalidConfig` for options that contradict each other, or when nothing could be saved to `state`.
+    """
     if sum(given is not None for given in (data_dir, state, load_from)) > 1:
         raise InvalidConfig("--data-dir, --state and --load-state each say where the chain comes from: give one")
-    if state is not None:
-        check_place(state)
-        return state if state.exists() else None
-    return load_from
+    if state is None:
+        yield load_from
+        return
+    check_place(state)
+    with hold_state_file(state):
+        # Only now: the node that had it until a moment ago may have saved it.
+        yield state if state.exists() else None
 
 
 def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:

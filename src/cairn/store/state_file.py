@@ -3,12 +3,13 @@
 It has the chain, what is pending and the chain's clock, and says of which genesis it is. Snapshots are not in it.
 """
 
+import fcntl
 import os
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,7 @@ from cairn.store.dev_snapshots import finish_revert, state_without_snapshots
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
+    check_linked,
     format_path,
     journal_path,
     sync_directory,
@@ -38,6 +40,59 @@ def check_place(path: Path) -> None:
         tempfile.NamedTemporaryFile(dir=path.resolve().parent).close()
     except OSError as failure:
         raise _not_saved(path, failure) from None
+
+
+@contextmanager
+def hold_state_file(path: Path) -> Iterator[None]:
+    """Keep other nodes from saving to `path`: the last one to stop would overwrite what the others have saved.
+
+    Raises `InvalidConfig` when another node holds it. The lock is a file beside it, which a node that is killed leaves
+    behind, but does not hold.
+    """
+    target = path.resolve()
+    lock = target.with_name(f"{target.name}.cairn-lock")
+    try:
+        file = _lock(lock, path)
+    except OSError as failure:
+        raise InvalidConfig(f"cannot lock {path} with {lock}: {failure.strerror}") from None
+    try:
+        yield
+    finally:
+        # While it is still held, so that it is not another node's by now.
+        with suppress(OSError):
+            lock.unlink()
+        os.close(file)
+
+
+def _lock(lock: Path, path: Path) -> int:
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            _claim(file, path)
+            check_linked(file)
+            return file
+        except FileNotFoundError:
+            # Its owner removed it just after we had opened it: the next one is another file.
+            os.close(file)
+        except BaseException:
+            os.close(file)
+            raise
+
+
+def _claim(file: int, path: Path) -> None:
+    try:
+        # Not `flock`, which the processes of a node that was killed would hold until the last of them has ended.
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        holder = os.pread(file, 20, 0).decode("ascii", "replace").strip()
+        raise InvalidConfig(
+            f"the node with process id {holder or 'unknown'} saves its chain to {path} when it stops: "
+            "stop it first, give another --state, or only load the file with --load-state"
+        ) from None
+    # The process id is only for the message above: a full disk must not make this fail.
+    with suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
 
 
 def save_state(directory: Path, genesis: Genesis, path: Path) -> None:

@@ -45,3 +45,18 @@ def test_a_chain_of_ones_own_choice_is_saved_and_loaded(tmp_path: Path) -> None:
         public.close()
         assert node.stop() == 0, node.stderr
     assert file.read_bytes() == saved
+
+
+def test_a_second_node_that_would_save_to_the_same_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    with NodeProcess.start_dev("--state", str(file)) as first:
+        with NodeProcess.start(("dev", "--port", "0", "--state", str(file))) as second:
+            assert second.wait_exit() == 2
+            assert second.stdout == ""
+            assert second.stderr.startswith(f"cairn: the node with process id {first.process.pid} saves its chain to")
+            assert len(second.stderr.splitlines()) == 1
+        first.process.kill()
+        first.wait_exit()
+        with NodeProcess.start_dev("--state", str(file)) as third:
+            assert third.stop() == 0, third.stderr
+    assert list(tmp_path.iterdir()) == [file]

@@ -21,6 +21,7 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, dev_genesis, parse_genesis
 from cairn.store.chain import ChainStore
+from tests.support.state_holder import held_by_another
 
 ADDRESS = checksum_address(DEV_KEYS[0][0])
 LOST_FEES = (
@@ -227,9 +228,26 @@ def test_a_chain_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_saved_no_chain_is_started(tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"):
-        state_to_load(None, tmp_path / "nowhere" / "chain.zip", None)
-    assert state_to_load(None, tmp_path / "chain.zip", None) is None
+    with (
+        pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"),
+        state_to_load(None, tmp_path / "nowhere" / "chain.zip", None),
+    ):
+        pytest.fail("it was started")
+    with state_to_load(None, tmp_path / "chain.zip", None) as loaded:
+        assert loaded is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_node_saves_to_is_not_loaded(tmp_path: Path) -> None:
+    state = tmp_path / "chain.zip"
+    with held_by_another(state) as other:
+        result = cli.invoke(app, ["dev", "--port", "0", "--state", str(state)])
+        other.communicate()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"cairn: the node with process id {other.pid} saves its chain to {state} when it stops: "
+        "stop it first, give another --state, or only load the file with --load-state\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,9 +14,10 @@ from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.directory import DirectoryLock, journal_path, watermark_path
 from cairn.store.journal import Journal
-from cairn.store.state_file import GENESIS_NAME, load_state, save_state
+from cairn.store.state_file import GENESIS_NAME, hold_state_file, load_state, save_state
 from tests.support.blocks import extend, store_genesis
 from tests.support.core_fixtures import signed
+from tests.support.state_holder import held_by_another
 from tests.support.transfers import transfer
 
 GENESIS = store_genesis()
@@ -148,3 +150,57 @@ def test_without_a_chain_the_file_is_left_as_it_was(tmp_path: Path) -> None:
     file.write_text("as it was")
     save_state(tmp_path, GENESIS, file)
     assert file.read_text() == "as it was"
+
+
+def test_only_one_node_at_a_time_may_save_to_a_file(tmp_path: Path) -> None:
+    file, link = tmp_path / "chain.zip", tmp_path / "link.zip"
+    link.symlink_to(file)
+    with held_by_another(file) as other:
+        for path in (file, link):
+            refusal = f"process id {other.pid} saves its chain to {path} when it stops"
+            with pytest.raises(InvalidConfig, match=refusal), hold_state_file(path):
+                pytest.fail("it was not refused")
+        with hold_state_file(tmp_path / "other.zip"):
+            pass
+        other.communicate()
+    with hold_state_file(file):
+        pass
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_node_that_was_killed_holds_nothing_even_while_its_processes_end(tmp_path: Path) -> None:
+    file = tmp_path / "chain.zip"
+    with held_by_another(file) as other:
+        other.kill()
+        other.wait()
+        assert list(tmp_path.iterdir()) != []
+        with hold_state_file(file):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("as it was")
+    (tmp_path / "chain.zip.cairn-lock").symlink_to(precious)
+    with pytest.raises(InvalidConfig, match="cannot lock .*chain.zip with"), hold_state_file(tmp_path / "chain.zip"):
+        pytest.fail("it was not refused")
+    assert precious.read_text() == "as it was"
+
+
+def test_a_lock_that_its_owner_has_just_removed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, opened = tmp_path / "chain.zip.cairn-lock", []
+
+    def open_and_remove_once(*args: Any) -> int:
+        file = original(*args)
+        if not opened:
+            lock.unlink()
+        opened.append(file)
+        return file
+
+    original = os.open
+    monkeypatch.setattr(os, "open", open_and_remove_once)
+    with hold_state_file(tmp_path / "chain.zip"):
+        monkeypatch.undo()
+        assert len(opened) == 2
+        assert lock.read_text() == f"{os.getpid()}\n"
