@@ -10,7 +10,7 @@ from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.screen import Line, drop_output, print_json, print_lines
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import GWEI, Genesis
+from cairn.domain.genesis import DEV_MNEMONIC, GWEI, Genesis
 
 
 def print_dev_banner(chain: DevChain, settings: Settings, data_dir: str, url: str) -> None:
@@ -23,7 +23,7 @@ def print_dev_banner(chain: DevChain, settings: Settings, data_dir: str, url: st
         Text(f"Accounts (each began with {format_amount(balance)})", "bold"),
         *(f"({index}) {account}" for index, account in enumerate(accounts)),
         "",
-        Text("Private keys (public knowledge: never use them anywhere else)", "bold"),
+        Text(f"Private keys ({_who_knows_the_keys_of(chain)})", "bold"),
         *(f"({index}) 0x{key.hex()}" for index, key in enumerate(chain.keys.values())),
         "",
         f"Mnemonic    {chain.mnemonic}",
@@ -67,6 +67,12 @@ def print_run_banner(genesis: Genesis, data_dir: Path, url: str) -> None:
     ]
     print_lines(lines)
     print_listening(url)
+
+
+def _who_knows_the_keys_of(chain: DevChain) -> str:
+    if chain.mnemonic == DEV_MNEMONIC:
+        return "public knowledge: never use them anywhere else"
+    return "of your mnemonic: whoever sees them here can use them"
 
 
 def _cadence(settings: Settings) -> str:

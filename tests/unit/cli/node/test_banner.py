@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
-from cairn.cli.node.dev_chain import DevChain
+from cairn.cli.node.dev_chain import DevChain, build_dev_chain
 from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis
@@ -18,8 +18,8 @@ URL = "http://127.0.0.1:8645"
 DEV_CHAIN = DevChain(dev_genesis(), DEV_MNEMONIC, dict(DEV_KEYS))
 
 
-def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings) -> list[str]:
-    print_dev_banner(DEV_CHAIN, settings, "/data (kept)", URL)
+def dev_banner(capsys: pytest.CaptureFixture[str], settings: Settings, chain: DevChain = DEV_CHAIN) -> list[str]:
+    print_dev_banner(chain, settings, "/data (kept)", URL)
     return capsys.readouterr().out.splitlines()
 
 
@@ -41,6 +41,15 @@ def test_the_dev_banner_has_all_that_a_newcomer_needs(
     assert f"API         {URL}/docs" in lines
     assert "Events      ws://127.0.0.1:8645/events" in lines
     assert lines[-1] == f"Listening on {URL}"
+
+
+def test_only_the_keys_that_everybody_has_are_called_public(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "Private keys (public knowledge: never use them anywhere else)"
+    assert warning in dev_banner(capsys, Settings())
+    assert warning in dev_banner(capsys, Settings(), build_dev_chain(1337, 20, "1", DEV_MNEMONIC, 1))
+    own = dev_banner(capsys, Settings(), build_dev_chain(1337, 2, "1", "abandon " * 11 + "about", 1))
+    assert "Private keys (of your mnemonic: whoever sees them here can use them)" in own
+    assert not any("public" in line for line in own)
 
 
 @pytest.mark.parametrize(
