@@ -214,3 +214,7 @@ class NodeProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def await_printed(node: NodeProcess, text: str) -> None:
+    wait_until(lambda: text in node.stdout, PATIENCE_S, f"{text!r} in {node.stdout!r}")

@@ -120,7 +120,7 @@ def dev(
                 print_start(chain, settings, described, quiet, url)
                 gate.open()
 
-            watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings), gate)
+            watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings, chain), gate)
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
             code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch)
@@ -163,8 +163,8 @@ def print_start(chain: DevChain, settings: Settings, data_dir: str, quiet: bool,
         print_dev_banner(chain, settings, data_dir, url)
 
 
-def narration_of(settings: Settings) -> Wording:
-    return Json() if settings.log_format == "json" else Text(has_colour())
+def narration_of(settings: Settings, chain: DevChain) -> Wording:
+    return Json() if settings.log_format == "json" else Text(has_colour(), chain.keys)
 
 
 @app.command(rich_help_panel=NODE)

@@ -6,7 +6,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from cairn.domain.genesis import COIN
-from tests.support.node_process import NodeProcess
+from tests.support.node_process import NodeProcess, await_printed
 from tests.support.public import PublicNode
 from tests.support.rpc import rpc
 
@@ -26,6 +26,7 @@ def test_a_chain_of_ones_own_choice_is_saved_and_loaded(tmp_path: Path) -> None:
         assert (len(accounts), accounts[0]) == (2, FIRST.lower())
         paid = rpc(node.url, "eth_sendTransaction", {"from": FIRST, "to": STRANGER, "value": hex(COIN)})
         public.await_confirmed(paid)
+        await_printed(node, f"  dev0 → 0x1000…0001  1 coin  {paid}\n")
         # Whatever signs, signs with the keys of these words.
         signed = rpc(node.url, "eth_signTransaction", {"from": FIRST, "to": STRANGER, "value": "0x1"})
         assert signed["tx"]["from"] == FIRST.lower()

@@ -18,7 +18,6 @@ import typer
 
 from cairn.cli.shared.amounts import format_amount
 from cairn.domain.crypto import checksum_address
-from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address, Block, BlockHash, DropReason, Tx, TxHash
 from cairn.feed.onlooker import Onlooker
 
@@ -171,9 +170,10 @@ class Narrator(Onlooker):
 class Text:
     """For people: short, with the hash that the other commands ask for."""
 
-    def __init__(self, has_colour: bool) -> None:
+    def __init__(self, has_colour: bool, accounts: Iterable[Address]) -> None:
+        """`accounts` are those of this chain, in order: dev0, dev1 and so on."""
         self._has_colour = has_colour
-        self._names = {address: f"dev{index}" for index, (address, _) in enumerate(DEV_KEYS)}
+        self._names = {address: f"dev{index}" for index, address in enumerate(accounts)}
 
     def __call__(self, interval: Interval) -> Iterable[str]:
         moment = self._in("bright_black", time.strftime("%H:%M:%S"))

@@ -10,8 +10,11 @@ import msgspec
 import pytest
 
 from cairn.cli.node import narration
+from cairn.cli.main import narration_of
+from cairn.cli.node.dev_chain import DevChain, build_dev_chain
 from cairn.cli.node.narration import MOST_THINGS, MOST_TXS, Gate, Interval, Json, Narrator, Text
-from cairn.domain.genesis import DEV_KEYS, dev_genesis, genesis_outcome
+from cairn.config import Settings
+from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Block, Draft, Tx, TxHash
 from tests.support.node_process import wait_until
@@ -21,6 +24,7 @@ STRANGER = Address(bytes.fromhex("c0ffee254729296a45a3885639ac7e10f9d54979"))
 HASH = TxHash(b"\xab" * 32)
 GENESIS = genesis_outcome(dev_genesis()).block
 
+USUAL = dict(DEV_KEYS)
 
 def payment(to: Address, value: int) -> Tx:
     sender, key = DEV_KEYS[0]
@@ -44,7 +48,7 @@ def interval_with(*blocks: Block) -> Interval:
 
 def text_of(interval: Interval) -> list[str]:
     """Without the time in front."""
-    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in Text(has_colour=False)(interval)]
+    return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in Text(False, USUAL)(interval)]
 
 
 def test_a_block_is_told_with_each_of_its_transfers() -> None:
@@ -59,6 +63,23 @@ def test_a_block_is_told_with_each_of_its_transfers() -> None:
 
 
 def test_drops_and_reverts_are_told() -> None:
+def told_on(chain: DevChain, tx: Tx) -> str:
+    """What `cairn dev` tells of the transfer, without the time in front."""
+    block = msgspec.structs.replace(block_of(0), txs=(tx,))
+    _, told = narration_of(Settings(), chain)(interval_with(block))
+    return told[10:]
+
+
+def test_accounts_have_the_names_of_this_chain() -> None:
+    chain = build_dev_chain(1337, 12, "1", DEV_MNEMONIC, 1)
+    to_last = payment(list(chain.keys)[-1], 10**18)
+    assert told_on(chain, to_last) == f"  dev0 → dev11  1 coin  0x{to_last.hash.hex()}"
+
+    other_words = build_dev_chain(1337, 1, "1", "abandon " * 11 + "about", 1)
+    to_it = payment(next(iter(other_words.keys)), 10**18)
+    assert told_on(other_words, to_it) == f"  0xf39F…2266 → dev0  1 coin  0x{to_it.hash.hex()}"
+
+
     interval = Interval()
     interval.add_drop(HASH, "replaced")
     interval.add_revert(4)
@@ -67,8 +88,8 @@ def test_drops_and_reverts_are_told() -> None:
 
 def test_colour_is_only_for_terminals() -> None:
     interval = interval_with(block_of(1))
-    assert not any("\x1b" in line for line in Text(has_colour=False)(interval))
-    coloured = list(Text(has_colour=True)(interval))
+    assert not any("\x1b" in line for line in Text(False, USUAL)(interval))
+    coloured = list(Text(True, USUAL)(interval))
     assert all("\x1b[" in line for line in coloured)
     assert [re.sub(r"\x1b\[\d+m", "", line)[10:] for line in coloured] == text_of(interval)
 
