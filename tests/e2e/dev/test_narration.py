@@ -2,15 +2,15 @@
 
 import json
 
-from tests.support.node_process import LISTENING, NodeProcess, wait_until
+import httpx
+import pytest
+
+from tests.support.node_process import LISTENING, NodeProcess, await_printed, command, wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.ports import free_ports
 from tests.support.public import PublicNode
 from tests.support.rpc import rpc
 from tests.support.wallet import dev_account, sign_transfer
-
-
-def await_printed(node: NodeProcess, text: str) -> None:
-    wait_until(lambda: text in node.stdout, PATIENCE_S, f"{text!r} in {node.stdout!r}")
 
 
 def test_it_tells_of_blocks_transfers_and_reverts_after_the_banner() -> None:
@@ -48,3 +48,26 @@ def test_it_can_be_quiet() -> None:
         rpc(node.url, "evm_mine")
         assert node.stop() == 0
         assert node.stdout == f"{LISTENING}{node.url}\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_it_runs_without_streams_that_are_closed_at_its_start(closed: str) -> None:
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    without = ("sh", "-c", f'exec "$0" "$@" {closed}', *command(()))
+    with NodeProcess(("dev", "--port", str(port), "--block-time", "0"), program=without) as node:
+        wait_until(lambda: is_ready(url) or not node.is_running, PATIENCE_S, f"/ready: {node.stderr}")
+        rpc(url, "evm_mine")
+        if closed == "2>&-":
+            await_printed(node, "block 1  0 transactions")
+        assert node.stop() == 0, node.stderr
+        assert ("Listening on" in node.stdout) is (closed == "2>&-")
+        # A stop is all that a node without trouble says there.
+        assert ["stopping" in line for line in node.stderr.splitlines()] == ([True] if closed == ">&-" else [])
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready", timeout=PATIENCE_S).status_code == 200
+    except httpx.TransportError:
+        return False

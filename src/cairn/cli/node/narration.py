@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from cairn.cli.shared.amounts import format_amount
+from cairn.cli.shared.streams import PatientFile
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Block, BlockHash, DropReason, Tx, TxHash
 from cairn.feed.onlooker import Onlooker
@@ -111,7 +112,7 @@ class Narrator(Onlooker):
         """`out` is a file's number: the lock of `sys.stdout` could not be had while a reader stands still."""
         self._wording = wording
         self._gate = gate
-        self._out = out
+        self._out = PatientFile(out, "w", closefd=False)
         self._interval = Interval()
         self._lock = threading.Lock()
         self._woken = threading.Event()
@@ -164,7 +165,7 @@ class Narrator(Onlooker):
             interval, self._interval = self._interval, Interval()
         rest = memoryview("".join(f"{line}\n" for line in self._wording(interval)).encode())
         while rest:
-            rest = rest[os.write(self._out, rest) :]
+            rest = rest[self._out.write(rest) :]
 
 
 class Text:

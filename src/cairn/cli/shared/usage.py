@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cairn.cli.shared.report import ExitCode, print_problem
+from cairn.cli.shared.streams import prepare_streams
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The exception for every usage error; its name depends on the version."""
@@ -27,6 +28,7 @@ class Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        prepare_streams()
         given = sys.argv[1:] if args is None else list(args)
         for_script = standalone_mode and "--json" in given
         try:

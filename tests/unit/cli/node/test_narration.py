@@ -3,16 +3,17 @@
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
 import pytest
 
-from cairn.cli.node import narration
 from cairn.cli.main import narration_of
+from cairn.cli.node import narration
 from cairn.cli.node.dev_chain import DevChain, build_dev_chain
-from cairn.cli.node.narration import MOST_THINGS, MOST_TXS, Gate, Interval, Json, Narrator, Text
+from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Json, Narrator, Text
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
 from cairn.domain.txs import sign_draft
@@ -23,8 +24,8 @@ from tests.support.pace import PATIENCE_S
 STRANGER = Address(bytes.fromhex("c0ffee254729296a45a3885639ac7e10f9d54979"))
 HASH = TxHash(b"\xab" * 32)
 GENESIS = genesis_outcome(dev_genesis()).block
-
 USUAL = dict(DEV_KEYS)
+
 
 def payment(to: Address, value: int) -> Tx:
     sender, key = DEV_KEYS[0]
@@ -62,7 +63,6 @@ def test_a_block_is_told_with_each_of_its_transfers() -> None:
     ]
 
 
-def test_drops_and_reverts_are_told() -> None:
 def told_on(chain: DevChain, tx: Tx) -> str:
     """What `cairn dev` tells of the transfer, without the time in front."""
     block = msgspec.structs.replace(block_of(0), txs=(tx,))
@@ -80,6 +80,7 @@ def test_accounts_have_the_names_of_this_chain() -> None:
     assert told_on(other_words, to_it) == f"  0xf39F…2266 → dev0  1 coin  0x{to_it.hash.hex()}"
 
 
+def test_drops_and_reverts_are_told() -> None:
     interval = Interval()
     interval.add_drop(HASH, "replaced")
     interval.add_revert(4)
@@ -136,6 +137,16 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
+def fill(writer: int) -> int:
+    """Make the pipe non-blocking, and write until it takes no more. Returns how much it has."""
+    os.set_blocking(writer, False)
+    filled = 0
+    with suppress(BlockingIOError):
+        while True:
+            filled += os.write(writer, b"#" * 4096)
+    return filled
+
+
 def test_nothing_is_told_before_the_banner(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
@@ -163,11 +174,8 @@ def test_what_is_seen_last_is_still_told(pipe: tuple[int, int]) -> None:
 def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told what fits, and the number of the rest."""
     monkeypatch.setattr(narration, "INTERVAL_S", 0)
-    reader, writer = pipe
-    os.set_blocking(writer, False)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"#" * 4096)
+    _, writer = pipe
+    fill(writer)
     os.set_blocking(writer, True)
     gate = Gate()
     gate.open()
@@ -180,6 +188,25 @@ def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monke
             narrator.saw_block(block_of(3, height))
         assert len(narrator._interval.seen) == MOST_THINGS
         assert narrator._interval.skipped == {"blocks": 1_000 - MOST_THINGS, "transactions": 3 * (1_000 - MOST_THINGS)}
+
+
+def test_what_a_non_blocking_output_does_not_take_is_told_later(pipe: tuple[int, int]) -> None:
+    """As of a terminal that is shared with a program which has made it non-blocking."""
+    reader, writer = pipe
+    filled = fill(writer)
+    gate = Gate()
+    gate.open()
+    with Narrator(Json(), gate, writer) as narrator:
+        narrator.saw_block(block_of(0, height=1))
+        wait_until(lambda: not narrator._interval.seen, PATIENCE_S, "the first to be taken")
+        # Long enough to have tried.
+        time.sleep(INTERVAL_S)
+        assert narrator._thread.is_alive()
+        with os.fdopen(reader, closefd=False) as lines:
+            assert lines.read(filled) == "#" * filled
+            assert json.loads(lines.readline())["blockHeight"] == 1
+            narrator.saw_block(block_of(0, height=2))
+            assert json.loads(lines.readline())["blockHeight"] == 2
 
 
 def test_a_reader_that_has_gone_ends_nothing(pipe: tuple[int, int]) -> None:
