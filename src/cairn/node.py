@@ -63,6 +63,8 @@ class Node:
     """What makes the blocks, unless this node does so alone or the operator runs it."""
     watch: Watch = UNWATCHED
     """Who is told of blocks and transactions."""
+    parent_pipe: int | None = None
+    """The file at whose end the node stops: a pipe that the program which started the node holds open."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -84,6 +86,7 @@ class Node:
                 # While any process holds the socket, new clients would queue in it and never be answered.
                 on_stop=listener.close,
                 engine=self._engine(runtime_dir),
+                parent_pipe=self.parent_pipe,
             )
             endpoint = Endpoint.of(listener, self.settings)
             supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))

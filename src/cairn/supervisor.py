@@ -109,14 +109,16 @@ class Supervisor:
         drain_delay_s: float,
         on_stop: Callable[[], None],
         engine: EngineChild | None = None,
+        parent_pipe: int | None = None,
     ) -> None:
+        """With `parent_pipe`, the node also stops when the program that holds the other end of it is gone."""
         self._engine = engine
         self._core = Child("cairn-core", core)
         self._workers = [Child(f"cairn-api-{index}", entry) for index, entry in enumerate(workers)]
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
         self._timers = Timers()
-        self._signals = SignalPipe()
+        self._signals = SignalPipe(parent_pipe)
         # Only this process holds the write end: however it ends, its children see the end of file and leave too.
         self._lifeline, self._lifeline_writer = os.pipe()
         self._stopped_at: float | None = None
@@ -359,6 +361,10 @@ class Timers:
 class SignalPipe:
     """Signals as bytes in a pipe, in the order in which they came, so that one call waits for them and for a time."""
 
+    def __init__(self, parent_pipe: int | None = None) -> None:
+        """The end of `parent_pipe` counts as a hang-up."""
+        self._parent_pipe = parent_pipe
+
     def __enter__(self) -> "SignalPipe":
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
@@ -379,8 +385,14 @@ class SignalPipe:
 
     def wait(self, timeout_s: float | None) -> bytes:
         """The numbers of the signals that came; empty when none did in time."""
-        if select.select([self._reader], [], [], timeout_s)[0]:
+        pipe = self._parent_pipe
+        ready = select.select([self._reader] if pipe is None else [self._reader, pipe], [], [], timeout_s)[0]
+        if self._reader in ready:
             return os.read(self._reader, 1024)
+        if pipe is not None and pipe in ready and not os.read(pipe, 1024):
+            log.info("the pipe of the parent process has ended")
+            self._parent_pipe = None
+            return bytes([signal.SIGHUP])
         return b""
 
     def forget(self) -> None:

@@ -76,11 +76,14 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
     workers: list[Callable[[int], int]] = [partial(wait_for_end, f"worker-{index}") for index in range(2)]
     drain_delay_s = listen_delay_s = 0.0
     engine: Callable[[int], int] = partial(wait_for_end, "engine")
+    parent_pipe = None
     supervisor.STABLE_AFTER_S = NEVER_S
     supervisor.STOP_LIMIT_S = supervisor.ENGINE_STOP_LIMIT_S = PATIENCE_S
     match scenario:
         case "steady":
             pass
+        case "with a parent":
+            parent_pipe = sys.stdin.fileno()
         case "drain":
             drain_delay_s = 0.2
         case "drain without end":
@@ -114,7 +117,12 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
         core = partial(listen, "core", socket, listen_delay_s)
     child = None if socket is None else EngineChild("engine", engine, socket=socket)
     return Supervisor(
-        core, workers, drain_delay_s, on_stop=lambda: say(f"listener closed {time.monotonic()}"), engine=child
+        core,
+        workers,
+        drain_delay_s,
+        on_stop=lambda: say(f"listener closed {time.monotonic()}"),
+        engine=child,
+        parent_pipe=parent_pipe,
     )
 
 

@@ -25,6 +25,7 @@ class Supervised:
     def __init__(self, scenario: str, *socket: Path) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.supervised", scenario, *map(str, socket)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -67,7 +68,7 @@ class Supervised:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
 
@@ -104,6 +105,23 @@ def test_a_stop_ends_every_process_in_order_and_exits_0(
     assert {f"{name} ended by SIGTERM" for name in ("core", "worker-0", "worker-1")} <= set(said.splitlines())
     assert said.index("listener closed") < said.index("worker-0 ended")
     assert number.name in errors
+
+
+def test_the_end_of_the_parents_pipe_is_a_stop_and_what_comes_before_it_is_not(
+    start: Callable[[str], Supervised],
+) -> None:
+    node = start_steady(start, "with a parent")
+    node.wait_said("waiting for a signal")
+    assert node.process.stdin is not None
+    node.process.stdin.write(b"not the end")
+    node.process.stdin.flush()
+    # It wakes up for that, and waits again.
+    node.wait_said("waiting for a signal", times=2)
+    node.process.stdin.close()
+    code, errors = node.wait()
+    assert code == 0, errors
+    assert node.said().count("ended by SIGTERM") == 3
+    assert "the pipe of the parent process has ended" in errors
 
 
 def test_ctrl_c_to_the_whole_group_reaches_only_the_supervisor(start: Callable[[str], Supervised]) -> None:
@@ -296,6 +314,20 @@ def test_signals_come_out_of_the_pipe_and_the_old_handlers_come_back() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.wait(PATIENCE_S) == bytes([signal.SIGTERM])
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_end_of_the_parents_pipe_is_told_once_as_a_hang_up() -> None:
+    reader, writer = os.pipe()
+    try:
+        with SignalPipe(reader) as signals:
+            assert signals.wait(0.0) == b""
+            os.write(writer, b"dropped")
+            assert signals.wait(PATIENCE_S) == b""
+            os.close(writer)
+            assert signals.wait(PATIENCE_S) == bytes([signal.SIGHUP])
+            assert signals.wait(0.0) == b""
+    finally:
+        os.close(reader)
 
 
 def test_a_hang_up_that_nohup_ignores_stays_ignored() -> None:

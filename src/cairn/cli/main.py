@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -102,6 +103,14 @@ def dev(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only where the node listens.")] = False,
+    until_stdin_ends: Annotated[
+        bool,
+        typer.Option(
+            "--until-stdin-ends",
+            help="Stop when standard input ends: given a pipe, the node ends with the program that started it.",
+            rich_help_panel=MORE_SETTINGS,
+        ),
+    ] = False,
     **flags: Any,
 ) -> None:
     """Run a dev chain: funded accounts that the node signs for."""
@@ -113,6 +122,8 @@ def dev(
         if not is_loopback(settings.host):
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all its accounts")
         chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
+        # A standard input that was closed from the start has ended.
+        parent_pipe = sys.stdin.fileno() if until_stdin_ends else None
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
             gate = Gate()
 
@@ -123,7 +134,7 @@ def dev(
             watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings, chain), gate)
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
-            code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch)
+            code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch, parent_pipe=parent_pipe)
             if state is not None and code != EXIT_FATAL:
                 save_or_keep(path, chain.genesis, state)
     raise typer.Exit(code)
@@ -259,11 +270,12 @@ def run_node(
     banner: Callable[[str], None],
     cometbft: CometBFT | None = None,
     watch: Watch = UNWATCHED,
+    parent_pipe: int | None = None,
 ) -> int:
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
     from cairn.node import Node  # noqa: PLC0415
 
-    return Node(genesis, data_dir, settings, keys, cometbft, watch).run(on_ready=banner)
+    return Node(genesis, data_dir, settings, keys, cometbft, watch, parent_pipe).run(on_ready=banner)
 
 
 @contextmanager
