@@ -17,6 +17,7 @@ from cairn.core.gateway import (
     CoreGateway,
     DevCalls,
     DroppedTx,
+    MiningMode,
     PendingTx,
 )
 from cairn.core.link import LinkClient
@@ -179,6 +180,23 @@ def test_a_snapshot_brings_back_chain_mempool_and_clock(tmp_path: Path) -> None:
     assert len(header_times(tmp_path)) == 3
 
 
+def test_a_mining_mode_that_was_told_can_be_set_again(tmp_path: Path) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        first = await core.mining_mode()
+        assert first == MiningMode(automine=3_600.0, interval=None)
+        snapshot = await core.snapshot()
+        await core.set_automine(False, False)
+        await core.set_mining_interval(1_800.0, False)
+        changed = MiningMode(automine=None, interval=1_800.0)
+        assert await core.mining_mode() == changed
+        assert await core.revert(snapshot)
+        assert await core.mining_mode() == changed, "not part of a snapshot"
+        await core.set_mining_mode(first)
+        assert await core.mining_mode() == first
+
+    run(tmp_path, scenario, block_time_s=3_600.0)
+
+
 def test_snapshots_outlive_the_node(tmp_path: Path) -> None:
     async def before(core: LinkClient, heard: Heard) -> None:
         assert await core.snapshot() == 1
@@ -287,6 +305,8 @@ CALLS: list[Callable[[DevCalls], Awaitable[object]]] = [
     lambda core: core.set_next_timestamp(YEAR_10000 - 1),
     lambda core: core.set_automine(True, False),
     lambda core: core.set_mining_interval(1.0, False),
+    lambda core: core.mining_mode(),
+    lambda core: core.set_mining_mode(MiningMode(0.0, None)),
     lambda core: core.faucet(STRANGER, 1),
 ]
 

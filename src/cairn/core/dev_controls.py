@@ -9,7 +9,15 @@ import msgspec
 
 from cairn.core.admission import Admissions
 from cairn.core.calls import Method
-from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST, MOST_BLOCKS_AT_ONCE, Admission, DevCalls, not_dev_chain
+from cairn.core.gateway import (
+    FAUCET_DEFAULT,
+    FAUCET_MOST,
+    MOST_BLOCKS_AT_ONCE,
+    Admission,
+    DevCalls,
+    MiningMode,
+    not_dev_chain,
+)
 from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
 from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
@@ -145,6 +153,14 @@ class DevControls(DevCalls):
     async def set_mining_interval(self, seconds: float, alone: bool) -> None:
         self._admissions.check_alive()
         self._pace.set_interval(seconds, alone=alone)
+
+    async def mining_mode(self) -> MiningMode:
+        self._admissions.check_alive()
+        return MiningMode(self._pace.automine_s, self._pace.interval_s)
+
+    async def set_mining_mode(self, mode: MiningMode) -> None:
+        self._admissions.check_alive()
+        self._pace.set(mode.automine, mode.interval)
 
     async def faucet(self, address: Address, amount: int | None) -> Admission:
         self._admissions.check_alive()

@@ -120,6 +120,15 @@ class Checks(msgspec.Struct, frozen=True):
     mempool: str
 
 
+class MiningMode(msgspec.Struct, frozen=True):
+    """When a dev chain makes blocks, in seconds between two of them; None means never."""
+
+    automine: float | None
+    """For transactions; 0 means at once."""
+    interval: float | None
+    """In any case, empty or not."""
+
+
 class ValidatorSet(msgspec.Struct, frozen=True):
     """The validators of a network, and who may change them."""
 
@@ -232,6 +241,14 @@ class DevCalls(Calls):
     @call("ready")
     async def set_mining_interval(self, seconds: float, alone: bool) -> None:
         """Make a block, empty or not, at this interval; 0 means never. With `alone`, it also ends automine."""
+
+    @call("ready", is_question=True)
+    async def mining_mode(self) -> MiningMode:
+        """When blocks are made now."""
+
+    @call("ready")
+    async def set_mining_mode(self, mode: MiningMode) -> None:
+        """Make blocks again as when `mining_mode` told this."""
 
     @call("ready")
     async def faucet(self, address: Address, amount: int | None) -> Admission:

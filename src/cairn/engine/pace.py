@@ -35,6 +35,11 @@ class Pace:
             self.automine_s = None
         self.on_change()
 
+    def set(self, automine_s: float | None, interval_s: float | None) -> None:
+        """Both at once, as they were at some time."""
+        self.automine_s, self.interval_s = automine_s, interval_s or None
+        self.on_change()
+
 
 class Ticks:
     """Multiples of a period, counted from when it was set, so that a slow block delays no later one."""

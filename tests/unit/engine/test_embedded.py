@@ -150,6 +150,24 @@ def test_an_interval_makes_empty_blocks_beside_those_made_at_once(chain: ChainSt
     run_virtual(main())
 
 
+def test_an_earlier_pace_is_set_as_a_whole(chain: ChainStore) -> None:
+    async def main() -> None:
+        rig = Rig(chain, block_time_s=2.0)
+        async with rig.running():
+            rig.pace.set_automine(False)
+            rig.pace.set_interval(5.0)
+            await asyncio.sleep(6)
+            rig.pace.set(2.0, None)
+            rig.submit(transfer(1, 0))
+            await asyncio.sleep(50)
+            rig.pace.set(None, 0.0)
+            rig.submit(transfer(1, 1))
+            await asyncio.sleep(50)
+        assert rig.made == [(5.0, []), (8.0, [transfer(1, 0)])], "0 is no interval"
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize(("empty_blocks", "made_at"), [(False, []), (True, [1.0, 2.0, 3.0])])
 def test_without_automine_transactions_call_for_no_block(
     chain: ChainStore, empty_blocks: bool, made_at: list[float]

@@ -1,11 +1,14 @@
 """The development methods of anvil, hardhat and ganache, under the names that their tools use. On dev chains only."""
 
+from collections.abc import Mapping
+
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import InvalidParams, refusal
 from cairn.api.rpc.objects import Json
-from cairn.api.rpc.values import data, parse_account, parse_flag, parse_number, quantity
+from cairn.api.rpc.values import data, parse_account, parse_fields, parse_flag, parse_number, quantity
+from cairn.core.gateway import MiningMode
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT256, BlockHash, Header
@@ -45,6 +48,8 @@ class DevMethods:
             "anvil_setAutomine": self.set_automine_alone,
             "evm_setIntervalMining": self.set_interval,
             "anvil_setIntervalMining": self.set_interval_alone,
+            "cairn_getMiningMode": self.get_mining_mode,
+            "cairn_setMiningMode": self.set_mining_mode,
             "anvil_impersonateAccount": self.impersonate,
             "hardhat_impersonateAccount": self.impersonate,
             "anvil_stopImpersonatingAccount": self.stop_impersonating,
@@ -126,6 +131,19 @@ class DevMethods:
         await self._gateway.set_mining_interval(seconds, alone)
         return True
 
+    async def get_mining_mode(self) -> Json:
+        """Automine and the interval, in seconds between two blocks."""
+        mode = await self._gateway.mining_mode()
+        return {"automine": mode.automine, "interval": mode.interval}
+
+    async def set_mining_mode(self, mode: object) -> bool:
+        """Back to an earlier mode. The methods of other tools cannot set automine to the period of `--block-time`."""
+        fields = parse_fields(mode, "mining mode", ("automine", "interval"))
+        await self._gateway.set_mining_mode(
+            MiningMode(_parse_period(fields, "automine"), _parse_period(fields, "interval"))
+        )
+        return True
+
     async def impersonate(self, account: object) -> None:
         """The node signs for its own accounts anyway, and nobody can for others: a block holds signatures only."""
         address = parse_account(account, "address")
@@ -171,3 +189,13 @@ class DevMethods:
 
     async def _newest(self) -> tuple[BlockHash, Header]:
         return self._chain.view.get_header(await self._chain.view.reach_head())
+
+
+def _parse_period(fields: Mapping[str, object], name: str) -> float | None:
+    """Seconds between two blocks; None when there are none to be made."""
+    period = fields.get(name)
+    if period is None:
+        return None
+    if isinstance(period, bool) or not isinstance(period, int | float) or not 0 <= period <= MOST_INTERVAL_S:
+        raise InvalidParams(f"{name}: expected null, or seconds from 0 to {MOST_INTERVAL_S}")
+    return period

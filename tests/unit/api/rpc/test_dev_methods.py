@@ -11,6 +11,7 @@ from cairn.api.chain_view import ChainView
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 from cairn.api.rpc.methods import make_methods
+from cairn.core.gateway import MiningMode
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 from tests.support.scripted_gateway import INFO, ScriptedGateway
@@ -31,6 +32,8 @@ DEV_METHODS = [
     "anvil_increaseTime",
     "evm_setNextBlockTimestamp",
     "anvil_setNextBlockTimestamp",
+    "cairn_getMiningMode",
+    "cairn_setMiningMode",
 ]
 
 
@@ -65,6 +68,12 @@ class DevCore(ScriptedGateway):
 
     async def set_mining_interval(self, seconds: float, alone: bool) -> None:
         self.asked.append(("set_mining_interval", seconds, alone))
+
+    async def mining_mode(self) -> MiningMode:
+        return MiningMode(automine=0.5, interval=None)
+
+    async def set_mining_mode(self, mode: MiningMode) -> None:
+        self.asked.append(("set_mining_mode", mode.automine, mode.interval))
 
     async def set_next_timestamp(self, timestamp: int) -> None:
         self.asked.append(("set_next_timestamp", timestamp))
@@ -156,6 +165,20 @@ def test_switches_have_the_unit_and_the_rule_of_whose_name_is_called() -> None:
     ]
 
 
+def test_a_mining_mode_is_told_and_taken_in_the_same_form() -> None:
+    core = DevCore()
+    told = result(core, "cairn_getMiningMode")
+    assert told == {"automine": 0.5, "interval": None}
+    for mode in (told, {"automine": None, "interval": 86_400}, {"automine": 0}, {}):
+        assert result(core, "cairn_setMiningMode", mode) is True
+    assert core.asked == [
+        ("set_mining_mode", 0.5, None),
+        ("set_mining_mode", None, 86_400),
+        ("set_mining_mode", 0, None),
+        ("set_mining_mode", None, None),
+    ]
+
+
 def test_time() -> None:
     core = DevCore()
     assert result(core, "evm_increaseTime", 60) == 1_060
@@ -182,6 +205,13 @@ def test_time() -> None:
         ("anvil_setBalance", ("nobody", 1)),
         ("evm_increaseTime", (1.5,)),
         ("evm_increaseTime", (2**64,)),
+        ("cairn_setMiningMode", ()),
+        ("cairn_setMiningMode", (True,)),
+        ("cairn_setMiningMode", ({"automine": True},)),
+        ("cairn_setMiningMode", ({"automine": "0x0"},)),
+        ("cairn_setMiningMode", ({"automine": -0.1},)),
+        ("cairn_setMiningMode", ({"interval": 86_401},)),
+        ("cairn_setMiningMode", ({"automine": 0, "blockTime": 1},)),
     ],
 )
 def test_what_does_not_fit_is_refused(method: str, params: tuple[object, ...]) -> None:
