@@ -1,13 +1,13 @@
 """Fixtures for pytest: an app is tested against a real dev chain, which every test finds as the first one did.
 
 A `conftest.py` brings them in with `pytest_plugins = ["cairn.testing"]`. The node is started once for the whole
-session; a snapshot before each test, and a revert after it, undo what the test did, except for how blocks are made
-(`evm_setAutomine`, `evm_setIntervalMining`). It takes a `cairn` that can run nodes: in the same environment
-(`cairn-node`), or on the PATH.
+session; a snapshot before each test, and a revert after it, undo what the test did. It takes a `cairn` that can run
+nodes: in the same environment (`cairn-node`), or on the PATH.
 """
 
 import importlib.util
 import json
+import os
 import select
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -25,6 +25,9 @@ from cairn.client import Account, Client
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 60.0
+
+_held_pipes: set[IO[str]] = set()
+"""The standard input of each node that runs. When nobody holds it any more, the node stops."""
 
 
 class NodeNotStarted(Exception):
@@ -53,7 +56,10 @@ class DevChain:
         self.rpc("anvil_setBalance", address, hex(wei))
 
     def snapshot(self) -> str:
-        """Remember the chain as it is; `revert` with what this returns goes back to it, once."""
+        """Remember the chain as it is; `revert` with what this returns goes back to it, once.
+
+        When blocks are made (`evm_setAutomine`, `evm_setIntervalMining`) is not part of it.
+        """
         return str(self.rpc("evm_snapshot"))
 
     def revert(self, snapshot: str) -> None:
@@ -64,8 +70,11 @@ class DevChain:
     def rpc(self, method: str, *params: object) -> Any:
         """Call any method of JSON-RPC. Raises `ValueError` when the node refuses."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        # A proxy from the environment does not reach this machine's nodes.
-        answer = httpx.post(f"{self.url}/rpc", json=call, timeout=ANSWER_TIMEOUT_S, trust_env=False).json()
+        # A proxy from the environment does not reach this machine's nodes, and to load the certificates that the
+        # system trusts would take longer than the call.
+        answer = httpx.post(
+            f"{self.url}/rpc", json=call, timeout=ANSWER_TIMEOUT_S, trust_env=False, verify=False
+        ).json()
         if "error" in answer:
             raise ValueError(f"{method}: {answer['error']['message']}")
         return answer["result"]
@@ -75,15 +84,21 @@ class DevChain:
 def running_node(options: Sequence[str] = ()) -> Iterator[DevChain]:
     """Run `cairn dev` on a free port, with these options besides. Raises `NodeNotStarted`.
 
-    Every submission is mined at once, unless the options say otherwise (`--block-time`).
+    Every submission is mined at once, unless the options say otherwise (`--block-time`). However this process ends, the
+    node ends with it.
     """
-    usual = ["dev", "--quiet", "--log-format", "json", "--port", "0", "--block-time", "0"]
+    usual = ["dev", "--quiet", "--until-stdin-ends", "--log-format", "json", "--port", "0", "--block-time", "0"]
     command = [*find_program(), *usual, *options]
     with (
         tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as node,
+        # In a process group of its own: Ctrl-C is for the tests, which still need the node to clean up.
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, process_group=0
+        ) as node,
     ):
+        assert node.stdin is not None
         assert node.stdout is not None
+        _held_pipes.add(node.stdin)
         try:
             in_time = select.select([node.stdout], [], [], START_TIMEOUT_S)[0]
             started = node.stdout.readline() if in_time else ""
@@ -94,7 +109,17 @@ def running_node(options: Sequence[str] = ()) -> Iterator[DevChain]:
             told = json.loads(started)
             yield DevChain(told["url"], [Account.from_key(each["privateKey"]) for each in told["accounts"]])
         finally:
+            _held_pipes.discard(node.stdin)
             _stop(node)
+
+
+def _let_go_of_pipes() -> None:
+    """In a forked process, which may outlive the one that started the nodes."""
+    for pipe in _held_pipes:
+        pipe.close()
+
+
+os.register_at_fork(after_in_child=_let_go_of_pipes)
 
 
 def find_program() -> list[str]:
@@ -130,9 +155,12 @@ def cairn_node(cairn_options: Sequence[str]) -> Iterator[DevChain]:
 
 @pytest.fixture
 def cairn_chain(cairn_node: DevChain) -> Iterator[DevChain]:
-    """The chain for one test, which leaves no trace in it. A test that switched automine off switches it on again."""
+    """The chain for one test, which leaves no trace in it."""
+    mining_mode = cairn_node.rpc("cairn_getMiningMode")
     before = cairn_node.snapshot()
     yield cairn_node
+    # Before the revert: an interval of the test would make blocks after it.
+    cairn_node.rpc("cairn_setMiningMode", mining_mode)
     cairn_node.revert(before)
 
 
