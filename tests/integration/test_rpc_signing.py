@@ -1,11 +1,17 @@
 """The methods that sign on a dev chain, held against a wallet that knows nothing of ours."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from threading import Event
+from types import ModuleType
 from typing import Any
 
+import eth_account
 import msgspec
 import pytest
 from eth_account import Account
@@ -107,10 +113,14 @@ def test_typed_data_has_all_its_parts(tmp_path: Path) -> None:
 def test_whoever_signs_typed_data_cannot_end_the_process_with_nested_input() -> None:
     """In a process of its own: here other tests have imported what raises the limit."""
     program = f"""
+import sys
 import msgspec
 from cairn.api.rpc.signing_methods import typed_data_digest
 from cairn.api.rpc.errors import InvalidParams
+limits = set()
+sys.addaudithook(lambda event, _: limits.add(sys.getrecursionlimit()) if event == "import" else None)
 typed_data_digest({TYPED!r})
+print(len(limits), "limit")
 for nested in ("[" * 120_000, '{{"a":' * 100_000):
     try:
         typed_data_digest(nested)
@@ -122,7 +132,45 @@ for nested in ("[" * 120_000, '{{"a":' * 100_000):
         print("refused")
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout.split()) == (0, ["refused"] * 4), ended.stderr
+    # The limit is the same during the import, too: the event loop goes on reading input.
+    assert (ended.returncode, ended.stdout.splitlines()) == (0, ["1 limit", *["refused"] * 4]), ended.stderr
+
+
+class PausedImport(MetaPathFinder, Loader):
+    """Holds the import of the library for typed data until `goes_on` is set, or ten seconds have passed."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = Event(), Event()
+        self.was_released: list[bool] = []
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "eth_account.messages" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.begun.set()
+        self.was_released.append(self.goes_on.wait(10))
+        vars(module)["encode_typed_data"] = encode_typed_data
+
+
+def test_others_are_served_while_the_library_for_typed_data_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = PausedImport()
+
+    async def check(node: RestNode) -> None:
+        signing = asyncio.ensure_future(call(node, "eth_signTypedData_v4", ALICE, TYPED))
+        while not paused.begun.is_set() and not signing.done():
+            await asyncio.sleep(0.001)
+        assert await call(node, "eth_blockNumber") == "0x0"
+        paused.goes_on.set()
+        assert len(await signing) == 2 + 2 * 65
+        assert paused.was_released == [True], "the event loop stood still until the import went on by itself"
+
+    # As in a process that has not signed typed data yet.
+    monkeypatch.setattr(eth_account, "messages", sys.modules["eth_account.messages"])
+    monkeypatch.delitem(sys.modules, "eth_account.messages")
+    monkeypatch.setattr(sys, "meta_path", [paused, *sys.meta_path])
+    run_on_node(tmp_path, check)
 
 
 def test_a_transaction_is_signed_and_not_sent(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Signatures by the accounts of a dev chain. On any other chain no node holds keys, and these methods do not exist."""
 
+import asyncio
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
@@ -23,6 +25,7 @@ MOST_ITEMS = 5_000
 """Of arrays: each costs the library up to 35 µs."""
 TYPED_PARTS = ("types", "primaryType", "domain", "message")
 _ARRAY = re.compile(r"(.+)\[([0-9]*)\]")
+_importing = Lock()
 
 
 class SigningMethods:
@@ -56,6 +59,8 @@ class SigningMethods:
         return await self._sign(account, message_digest(parse_data(message, "data")))
 
     async def sign_typed_data(self, account: object, typed_data: object) -> str:
+        # The first import takes seconds on a busy core. In a thread, so that other requests are served meanwhile.
+        await asyncio.to_thread(import_encoder)
         return await self._sign(account, typed_data_digest(typed_data))
 
     async def sign_transaction(self, transfer: object) -> Json:
@@ -95,14 +100,22 @@ def typed_data_digest(value: object) -> bytes:
 
 
 def _digest_of(content: dict[str, Any]) -> bytes:
-    # The library brings a hundred modules, which only whoever signs typed data on a dev chain needs. One of them lets
-    # Python recurse so deep that input which is nested far enough overflows the C stack and ends the process.
-    limit = sys.getrecursionlimit()
-    from eth_account.messages import encode_typed_data  # noqa: PLC0415
-
-    sys.setrecursionlimit(limit)
-    typed = encode_typed_data(full_message=content)
+    typed = import_encoder()(full_message=content)
     return keccak256(b"\x19" + typed.version + typed.header + typed.body)
+
+
+def import_encoder() -> Callable[..., Any]:
+    """The library's `encode_typed_data`. It brings a hundred modules, which only signing typed data needs."""
+    with _importing:
+        # One of the modules lets Python recurse so deep that input which is nested far enough overflows the C stack and
+        # ends the process. The event loop may be reading such input right now, so the limit must never change.
+        set_limit = sys.setrecursionlimit
+        sys.setrecursionlimit = lambda limit, /: None
+        try:
+            from eth_account.messages import encode_typed_data  # noqa: PLC0415
+        finally:
+            sys.setrecursionlimit = set_limit
+    return encode_typed_data
 
 
 def _check_cost(content: dict[str, Any]) -> None:
