@@ -1,14 +1,19 @@
 """Transfers that are only tried, on a node in process."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
 from eth_utils.crypto import keccak
 
-from tests.support.core_fixtures import ACCOUNTS, GWEI
+from cairn.api.chain_view import ChainView
+from cairn.api.rpc import simulation_methods
+from cairn.domain.types import Address
+from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings
 from tests.support.rest_node import RestNode, run_on_node
 from tests.support.rpc_node import answer_of, call, refusal
 
@@ -199,3 +204,62 @@ def test_without_validation_a_nonce_is_not_looked_at(tmp_path: Path) -> None:
         assert answer["result"][0]["calls"][0]["status"] == "0x1"
 
     run_on_node(tmp_path, scenario)
+
+
+class PausedTurns:
+    """Like `in_turns`, but it pauses before the second item until `goes_on` is set."""
+
+    def __init__(self) -> None:
+        self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, items: Iterable[Any], at_once: int) -> AsyncIterator[Any]:
+        for number, item in enumerate(items):
+            if number:
+                self.reached.set()
+                await self.goes_on.wait()
+            yield item
+
+
+DAVE_PAYS = {"from": DAVE, "to": BOB, "value": "0x1"}
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while files are moved", "when another chain is open"])
+@pytest.mark.parametrize(
+    "tried",
+    [
+        payload(paid(PAYMENT), paid(DAVE_PAYS)),
+        payload(paid(PAYMENT, DAVE_PAYS)),
+        payload(paid(PAYMENT), paid(PAYMENT)),
+    ],
+    ids=["between blocks", "between transfers", "when every account was read"],
+)
+def test_a_revert_meanwhile_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: dict[str, Any], is_over: bool
+) -> None:
+    """Dave has coins only in the block that the revert removes."""
+
+    async def main() -> None:
+        turns = PausedTurns()
+        monkeypatch.setattr(simulation_methods, "in_turns", turns)
+        view = ChainView(tmp_path / "scratch")
+        async with opened_core(tmp_path / "data") as core:
+            snapshot = await core.snapshot()
+            await core.set_balance(Address(bytes.fromhex(DAVE[2:])), 10**18)
+            view.on_info(core.info())
+            view.on_phase("ready", "")
+            node = RestNode(core, view, settings())
+            answering = asyncio.ensure_future(refusal(node, "eth_simulateV1", tried))
+            await turns.reached.wait()
+            await core.revert(snapshot)
+            view.on_info(core.info())
+        async with opened_core(tmp_path / "data") as core:
+            if is_over:
+                await core.mine()
+                view.on_info(core.info())
+                assert view.height == 1, "the height that it starts from exists again"
+            turns.goes_on.set()
+            assert await answering == (-32002, "resource unavailable: the chain was reverted meanwhile: ask again")
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    asyncio.run(main())

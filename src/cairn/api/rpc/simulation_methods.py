@@ -2,6 +2,7 @@
 
 import msgspec
 
+from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dispatch import Method
@@ -82,6 +83,7 @@ class SimulationMethods:
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
         async for asked_block in in_turns(blocks, 1):
+            state.check_chain()
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
             txs = await state.try_calls(asked_block, header, is_strict)
@@ -124,12 +126,18 @@ class TriedState:
     """The accounts as of a block, but for what was overridden and what the tried transfers did."""
 
     def __init__(self, chain: RpcChain, height: int) -> None:
-        self._chain = chain
+        self._view = chain.view
         self._height = height
+        self._reverts = chain.view.reverts
         self._accounts: dict[Address, Account] = {}
 
     def account(self, address: Address) -> Account:
-        return self._accounts.get(address) or self._chain.view.account_at(address, self._height)
+        return self._accounts.get(address) or self._view.account_at(address, self._height)
+
+    def check_chain(self) -> None:
+        """Raises `Reverting` when a dev chain was reverted: the accounts that were read are of the old one."""
+        if self._view.reverts != self._reverts:
+            raise reverted_meanwhile()
 
     def override(self, block: Json) -> None:
         for name, value in parse_fields(block.get("stateOverrides"), "state overrides").items():
@@ -143,6 +151,7 @@ class TriedState:
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
         async for call in in_turns(parse_list(block, "calls"), TURN_ITEMS):
+            self.check_chain()
             if ledger.is_full:
                 raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}")
             tx = transfer_of(call, ledger, header, is_strict)
