@@ -1,10 +1,12 @@
 """Transfers that are only tried, on a node in process."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import rlp  # type: ignore[import-untyped]
 from eth_account import Account as Wallet
@@ -12,8 +14,11 @@ from eth_utils.crypto import keccak
 
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc import simulation_methods
+from cairn.api.server.websocket_session import EXTENSION
+from cairn.config import Settings
 from cairn.domain.types import Address
 from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings
+from tests.support.recording_socket import RecordingSocket
 from tests.support.rest_node import RestNode, run_on_node
 from tests.support.rpc_node import answer_of, call, refusal
 
@@ -204,6 +209,75 @@ def test_without_validation_a_nonce_is_not_looked_at(tmp_path: Path) -> None:
         assert answer["result"][0]["calls"][0]["status"] == "0x1"
 
     run_on_node(tmp_path, scenario)
+
+
+def test_each_transfer_and_override_counts_against_the_rate_limit(tmp_path: Path) -> None:
+    """As the calls of a batch do."""
+
+    async def scenario(node: RestNode) -> None:
+        far = httpx.ASGITransport(node.app, client=("192.0.2.1", 5))
+        async with httpx.AsyncClient(transport=far, base_url="http://localhost") as client:
+
+            async def errors_of(*simulations: dict[str, Any]) -> list[Any]:
+                """The errors of a batch; None for each simulation that was done."""
+                call = {"jsonrpc": "2.0", "id": 1, "method": "eth_simulateV1"}
+                answers = await client.post("/rpc", json=[call | {"params": [each]} for each in simulations])
+                return [answer.get("error") for answer in answers.json()]
+
+            # Ten requests may be made. One is counted for what is refused, and then nine are left.
+            (refused,) = await errors_of(payload(paid(*[PAYMENT] * 250)))
+            assert (refused["code"], refused["message"].split(";")[0]) == (
+                -32005, "limit exceeded: this simulation counts as 250 calls",
+            )  # fmt: skip
+            four = payload(paid(PAYMENT, PAYMENT, stateOverrides={BOB: {}}), paid(PAYMENT))
+            *done, last = await errors_of(four, four, payload({}), payload({}))
+            assert (done, last["code"]) == ([None, None, None], -32005)
+        # Loopback is never limited.
+        assert len(await calls_of(node, payload(paid(*[PAYMENT] * 250)))) == 1
+
+    run_on_node(tmp_path, scenario, settings(rate_limit_per_s=0.001, rate_limit_burst=10))
+
+
+class FarSocket(RecordingSocket):
+    """The connection of a client that sends `messages` and leaves."""
+
+    refusal = None
+
+    def __init__(self, messages: Sequence[object]) -> None:
+        super().__init__()
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self._events: list[dict[str, Any]] = [{"type": "websocket.connect"}]
+        self._events += ({"type": "websocket.receive", "text": json.dumps(each)} for each in messages)
+        self._events.append({"type": "websocket.disconnect"})
+
+    def limit(self, node_settings: Settings) -> None:
+        pass
+
+    async def is_gone(self) -> bool:
+        return False
+
+    async def receive(self) -> dict[str, Any]:
+        return self._events.pop(0)
+
+    async def send(self, event: object) -> None:
+        pass
+
+
+def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        nine = {"jsonrpc": "2.0", "id": 1, "method": "eth_simulateV1", "params": [payload(paid(*[PAYMENT] * 9))]}
+        socket = FarSocket([nine, nine])
+        scope = {
+            "type": "websocket", "path": "/rpc", "headers": [(b"host", b"localhost")], "client": ("192.0.2.1", 5),
+            "extensions": {EXTENSION: {"connection": socket}},
+        }  # fmt: skip
+        await node.app(scope, socket.receive, socket.send)
+        # Ten requests may be made, and one of them was to connect.
+        done, refused = socket.messages
+        assert ("result" in done, refused["error"]["code"]) == (True, -32005)
+
+    run_on_node(tmp_path, scenario, settings(rate_limit_per_s=0.001, rate_limit_burst=10))
 
 
 class PausedTurns:

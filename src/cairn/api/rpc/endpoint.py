@@ -8,6 +8,7 @@ from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.send_methods import is_caller_gone
+from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.schemas import described
 from cairn.api.server.access import CallCounter, RateLimiter, client_of
 from cairn.config import Settings
@@ -37,5 +38,7 @@ class RpcEndpoint:
         client = request.client.host if request.client else ""
         asking_client.set(client_of(client))
         is_caller_gone.set(request.is_disconnected)
-        answer = await self._dispatcher.answer(body, CallCounter(self._limiter, client, already_counted=1))
+        counter = CallCounter(self._limiter, client, already_counted=1)
+        may_ask_more.set(counter.take)
+        answer = await self._dispatcher.answer(body, counter)
         return Response(status_code=204) if answer is None else Response(answer, media_type=JSON_MEDIA_TYPE)

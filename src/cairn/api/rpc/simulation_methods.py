@@ -1,12 +1,15 @@
 """`eth_simulateV1`: transfers in blocks that are only tried, on top of one that there is. Nothing of it is kept."""
 
+from collections.abc import Callable
+from contextvars import ContextVar
+
 import msgspec
 
 from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.errors import InvalidParams, RpcError, rpc_error_of
+from cairn.api.rpc.errors import LIMIT_EXCEEDED, InvalidParams, RpcError, rpc_error_of
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
 from cairn.api.rpc.values import (
     data,
@@ -58,6 +61,9 @@ CODES: dict[type[NodeError], int] = {
 """geth's, of this method alone; the others follow."""
 BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
+may_ask_more: ContextVar[Callable[[int], bool]] = ContextVar("may_ask_more", default=lambda requests: True)
+"""Counts further requests for this call, and says whether its client may make them."""
+
 
 class SimulationMethods:
     def __init__(self, chain: RpcChain) -> None:
@@ -74,8 +80,13 @@ class SimulationMethods:
             raise InvalidParams("empty input")
         if len(blocks) > MOST_BLOCKS:
             raise RpcError(TOO_MANY, "too many blocks")
-        if sum(map(count_items, blocks)) > MOST_ITEMS:
+        items = sum(map(count_items, blocks))
+        if items > MOST_ITEMS:
             raise RpcError(TOO_MANY, "too many transfers or overridden accounts")
+        # The call itself is counted already.
+        if items > 1 and not may_ask_more.get()(items - 1):
+            message = f"limit exceeded: this simulation counts as {items} calls; slow down, or try fewer transfers"
+            raise RpcError(LIMIT_EXCEEDED, message)
         height = await self._chain.state_height(parse_block(block, "block"))
         state = TriedState(self._chain, height)
         parent_hash, parent = self._chain.view.get_header(height)

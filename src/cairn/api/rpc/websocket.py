@@ -16,6 +16,7 @@ from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.send_methods import is_caller_gone
+from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
 from cairn.api.server.websocket_protocol import EventsProtocol
@@ -61,6 +62,7 @@ class RpcSocketEndpoint:
         is_caller_gone.set(connection.is_gone)
         subscriptions = Subscriptions(connection, client_of(address), self._hub, self._heads, self._arrivals)
         counter = CallCounter(self._limiter, address)
+        may_ask_more.set(counter.take)
         try:
             await self._listen(connection, subscriptions, counter, receive)
         except Exception:

@@ -130,14 +130,15 @@ class RateLimiter:
         """Whether the client may make a request now; counts none."""
         return self._tokens(client_of(client), self._clock()) >= 1
 
-    def take(self, client: str) -> bool:
-        """Count one request; False when the client has none left."""
+    def take(self, client: str, requests: int = 1) -> bool:
+        """Count so many requests; False, and none is counted, when the client has fewer left."""
         key, now = client_of(client), self._clock()
         tokens = self._tokens(key, now)
         if key not in self._buckets and len(self._buckets) >= MAX_BUCKETS:
             self._forget_rested(now)
-        self._buckets[key] = (max(0.0, tokens - 1), now) if tokens >= 1 else (tokens, now)
-        return tokens >= 1
+        has_enough = tokens >= requests
+        self._buckets[key] = (tokens - requests if has_enough else tokens, now)
+        return has_enough
 
     def _tokens(self, key: str, now: float) -> float:
         tokens, at = self._buckets.get(key, (self._burst, now))
@@ -167,7 +168,11 @@ class CallCounter:
         if self._free:
             self._free -= 1
             return True
-        return not self._limiter.limits(self._client) or self._limiter.take(self._client)
+        return self.take(1)
+
+    def take(self, requests: int) -> bool:
+        """Count further requests for a call that does the work of several. False when the client has fewer left."""
+        return not self._limiter.limits(self._client) or self._limiter.take(self._client, requests)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

@@ -131,6 +131,17 @@ def test_burst_then_rate() -> None:
     assert [limited.take("10.0.0.1") for _ in range(4)] == [True, True, True, False]
 
 
+def test_several_requests_at_once_are_counted_together_or_not_at_all() -> None:
+    limited, clock = limiter()
+    assert not limited.take("10.0.0.1", 4)
+    assert limited.take("10.0.0.1", 2)
+    assert not limited.take("10.0.0.1", 2)
+    assert limited.take("10.0.0.1"), "what was refused was not counted"
+    clock.now += 0.2
+    assert limited.take("10.0.0.1", 2)
+    assert not limited.take("10.0.0.1")
+
+
 def test_who_is_limited() -> None:
     limited, _ = limiter()
     assert limited.limits("10.0.0.1")

@@ -24,6 +24,13 @@ def test_every_message_of_a_socket_counts() -> None:
     assert [counter() for _ in range(4)] == [True, True, True, False]
 
 
+def test_a_call_can_count_as_several() -> None:
+    counter = CallCounter(limiter(), FAR, already_counted=1)
+    assert counter()
+    assert [counter.take(2), counter.take(2), counter.take(1), counter()] == [True, False, True, False]
+
+
 def test_loopback_is_never_limited() -> None:
     counter = CallCounter(limiter(), NEAR)
     assert all(counter() for _ in range(100))
+    assert counter.take(1_000)
