@@ -20,12 +20,12 @@ CACHED_BLOCK_HASHES = 4_096
 
 
 class ChainReads(ABC):
-    """The owner opens the store, keeps it up to date with the core, and raises `height`."""
+    """The subclass opens the store, keeps it up to date with the core, and increases `height`."""
 
     def __init__(self) -> None:
         self._store: FollowerStore | None = None
         self.height = -1
-        """The newest height that reads show; -1 until the store is open."""
+        """The latest height that reads show; -1 until the store is open."""
         self._forget_answers()
 
     def _forget_answers(self) -> None:
@@ -57,9 +57,9 @@ class ChainReads(ABC):
         return store
 
     def _shown_reader_at(self, height: int) -> FollowerStore:
-        """The same, also for a height that a revert has removed."""
+        """The same reader. Raises `BlockNotFound` also for a height that a revert has removed."""
         if height > self.height:
-            raise BlockNotFound(f"there is no block {height} any more; the newest is {self.height}")
+            raise BlockNotFound(f"there is no block {height} any more; the latest is {self.height}")
         return self.reader_at(height)
 
     def get_header(self, height: int) -> tuple[BlockHash, Header]:
@@ -122,7 +122,7 @@ class ChainReads(ABC):
         """Height and position of the account's transactions, newest first."""
         return self._reader().history(address, before, limit)
 
-    # Ready answers.
+    # Answers in JSON.
 
     def find_confirmed(self, tx_hash: TxHash) -> bytes | None:
         """The public JSON of a confirmed transaction."""

@@ -1,4 +1,4 @@
-"""The accounts: balances, nonces, and the answers of a chain that has no contracts."""
+"""Balances and nonces of accounts, and the methods for contracts, of which this chain has none."""
 
 import re
 
@@ -66,7 +66,7 @@ class StateMethods:
         raise RpcError(SERVER_ERROR, NO_PROOFS)
 
     async def call(self, transfer: object, block: object = None, state: object = None, header: object = None) -> str:
-        """A transfer that is only tried returns nothing, if its sender could pay it."""
+        """Returns no data when the sender could pay for the transfer."""
         await self._check(transfer, block, state, header)
         return "0x"
 
@@ -88,7 +88,7 @@ class StateMethods:
 
 
 def without_data(refused: RpcError) -> RpcError:
-    """An error without data: for these two methods web3.py would read it as a contract's revert."""
+    """The error without `data`, which web3.py would read as a contract's revert."""
     return RpcError(refused.code, refused.message)
 
 

@@ -162,7 +162,7 @@ class ReadingMethods:
         return self._view.tx_at(*found) if isinstance(found, tuple) else found
 
     async def _find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
-        """A transaction of the pending block itself, or height and position of a confirmed one."""
+        """In the pending block, the transaction itself; in any other, its height and position."""
         position = parse_quantity(index, "index")
         if named.tag == "pending":
             txs, _ = await self._next_txs()

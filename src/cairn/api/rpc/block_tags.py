@@ -1,4 +1,4 @@
-"""The block that a call names, and the chain at it."""
+"""Finds the block that a call names, the state after it, and transactions."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ class RpcChain:
             self.view.get_info()
             return self.view.base
         if block.height is None:
-            # Every block is final, so latest, safe and finalized are the same; pending starts from its state.
+            # Every block is final, so latest, safe and finalized are the same; pending has their state, too.
             return await self.view.reach_head()
         if block.height > self.view.height:
             await self.view.reach_head()
@@ -72,5 +72,5 @@ class RpcChain:
         if not isinstance(standing, ConfirmedTx):
             return standing
         await self.view.reach(standing.height)
-        # None again when the block is not kept any more.
+        # None when the block has been pruned meanwhile.
         return self.view.find_location(tx_hash)

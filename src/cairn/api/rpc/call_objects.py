@@ -41,7 +41,7 @@ class CallObject(msgspec.Struct, frozen=True):
 
 
 def parse_call(given: object, chain_id: int) -> CallObject:
-    """Raises `RpcError` with the reason when it is no plain transfer."""
+    """Raises `RpcError` with the reason when it is not a plain transfer."""
     fields = parse_fields(given, "transaction", KNOWN)
     _refuse_data(fields)
 
@@ -121,7 +121,7 @@ def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -
 
 
 async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
-    """Raises `RpcError` when it is no plain transfer, or its sender could not pay for it."""
+    """Raises `RpcError` when it is not a plain transfer, or its sender could not pay for it."""
     call = parse_call(given, chain.info.chain_id)
     if call.gas is not None and call.gas < TRANSFER_GAS:
         raise refusal(f"intrinsic gas too low: have {call.gas}, want {TRANSFER_GAS}", GasTooLow.code)

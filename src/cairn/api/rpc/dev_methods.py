@@ -14,9 +14,9 @@ from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT256, BlockHash, Header
 
 MOST_MINED = 10_000
-"""Blocks that one request makes, in several calls of the core."""
+"""Blocks that one request may make, in several calls of the core."""
 MINED_AT_ONCE = 50
-"""Blocks in one call of the core, which may take some milliseconds for each."""
+"""Blocks in one call of the core. Each may take some milliseconds."""
 
 MOST_INTERVAL_S = 86_400
 _MINED = "0x0"
@@ -59,7 +59,7 @@ class DevMethods:
         }
 
     async def mine(self, options: object = None) -> str:
-        """One block; at a time that is given, or as many as an object says."""
+        """Make one block. The option is its timestamp, or an object with `timestamp` and `blocks`, how many to make."""
         named = options if isinstance(options, dict) else {"timestamp": options}
         unknown = named.keys() - {"timestamp", "blocks"}
         if unknown:
@@ -99,18 +99,18 @@ class DevMethods:
         return True
 
     async def increase_time(self, seconds: object) -> int:
-        """Answers with a plain number, as anvil and ganache do: how far ahead the clock is in all."""
+        """Returns by how many seconds the clock is ahead in all; a plain number, as in anvil and ganache."""
         return await self._gateway.increase_time(parse_number(seconds, "seconds"))
 
     async def set_next_timestamp(self, timestamp: object) -> None:
         await self._gateway.set_next_timestamp(parse_number(timestamp, "timestamp"))
 
     async def set_automine(self, on: object) -> bool:
-        """As hardhat has it: intervals go on."""
+        """As in hardhat: interval mining continues."""
         return await self._set_automine(on, alone=False)
 
     async def set_automine_alone(self, on: object) -> bool:
-        """As anvil has it: there is one way of mining at a time."""
+        """As in anvil: switching automine on ends interval mining."""
         return await self._set_automine(on, alone=True)
 
     async def _set_automine(self, on: object, alone: bool) -> bool:
@@ -118,11 +118,11 @@ class DevMethods:
         return True
 
     async def set_interval(self, interval: object) -> bool:
-        """As hardhat has it: in milliseconds, and automine goes on."""
+        """As in hardhat: the interval is in milliseconds, and automine continues."""
         return await self._set_interval(parse_number(interval, "interval") / 1000, alone=False)
 
     async def set_interval_alone(self, interval: object) -> bool:
-        """As anvil has it: in seconds, and instead of automine."""
+        """As in anvil: the interval is in seconds, and automine ends."""
         return await self._set_interval(parse_number(interval, "interval"), alone=True)
 
     async def _set_interval(self, seconds: float, alone: bool) -> bool:
@@ -145,7 +145,7 @@ class DevMethods:
         return True
 
     async def impersonate(self, account: object) -> None:
-        """The node signs for its own accounts anyway, and nobody can for others: a block holds signatures only."""
+        """Does nothing for accounts that the node signs for. Others are refused: the node does not have their keys."""
         address = parse_account(account, "address")
         if address not in self._chain.info.signs_for:
             raise refusal(
@@ -158,7 +158,7 @@ class DevMethods:
         parse_account(account, "address")
 
     async def node_info(self) -> Json:
-        """In anvil's words, by which tools know a node that they may drive."""
+        """The fields of anvil, by which tools recognise a dev chain."""
         info, (block_hash, header) = self._chain.info, await self._newest()
         return {
             "currentBlockNumber": quantity(header.height),
@@ -176,7 +176,7 @@ class DevMethods:
         }
 
     async def metadata(self) -> Json:
-        """In hardhat's words; another instance is another chain, or the same one after a revert."""
+        """The fields of hardhat. `instanceId` differs for every chain, and changes with a revert."""
         info, (block_hash, header) = self._chain.info, await self._newest()
         genesis = self._chain.view.block_hash(self._chain.view.base)
         return {

@@ -27,7 +27,7 @@ MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
 """The most bytes in the answers of a batch, as in geth; further calls are refused."""
 AT_ONCE = 8
-"""Calls of a batch that run together, so that submissions share a sync, before other requests are served."""
+"""Calls of a batch that run together before other requests are served. Submissions among them share a sync."""
 
 Params = Sequence[Any]
 """The arguments of a call, by position."""
@@ -128,7 +128,7 @@ class Dispatcher:
 
 
 def handler_of(method: Method) -> Handler:
-    """`method`, for a call with any number of arguments: too many or too few are refused in geth's words."""
+    """A handler that refuses too many or too few arguments in geth's words, and otherwise calls `method`."""
     parameters = inspect.signature(method).parameters.values()
     most = len(parameters)
     required = sum(each.default is inspect.Parameter.empty for each in parameters)
@@ -160,7 +160,7 @@ def parse_request(content: object) -> Request:
 
 
 def expects_answer(content: Any) -> bool:
-    """Whether it gets an answer: everything but a notification does, also a malformed call."""
+    """Whether the call gets an answer. Only a notification gets none; a malformed call does get one."""
     return (
         not (isinstance(content, dict) and content.get("jsonrpc") == "2.0" and "method" in content) or "id" in content
     )

@@ -4,7 +4,7 @@ from cairn.api.rpc.dispatch import MAX_BATCH
 from cairn.api.rpc.objects import Json
 from cairn.api.schemas import ref
 
-VERSION: Json = {"type": "string", "enum": ["2.0"], "description": "Of JSON-RPC."}
+VERSION: Json = {"type": "string", "enum": ["2.0"], "description": "The version of JSON-RPC."}
 
 
 def rpc_schemas() -> Json:
@@ -22,7 +22,7 @@ def rpc_schemas() -> Json:
             "required": ["jsonrpc", "method"],
             "examples": [{"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}],
         },
-        # Generators cannot take one name for both a choice and the items of another choice of it.
+        # A name of its own: generators fail when a schema is both a choice of `oneOf` and the item of another choice.
         "RpcBatchRequest": {"allOf": [ref("RpcRequest")], "description": "A call in a batch."},
         "RpcBatch": {"type": "array", "items": ref("RpcBatchRequest"), "minItems": 1, "maxItems": MAX_BATCH},
         "RpcMessage": {"oneOf": [ref("RpcRequest"), ref("RpcBatch")]},

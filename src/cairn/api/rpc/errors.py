@@ -1,4 +1,4 @@
-"""Errors of JSON-RPC: geth's codes and wording, for which wallets and libraries search the text."""
+"""Errors of JSON-RPC, with geth's codes and wording: wallets and libraries search the text for it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a transfer costs: the base fee, which is the same in every block, and whatever tip it adds."""
+"""What a transfer costs: the base fee, which is the same in every block, and its tip."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from cairn.domain.codec import decode_record
 
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
-"""Fewer, because every transaction is read. The answer has its first block, so it may be shorter."""
+"""The limit with reward percentiles, for which every transaction is read. The answer names its first block."""
 MAX_PERCENTILES = 100
 MAX_SHOWN = 80
-"""Digits of what is quoted back: numbers have any size."""
+"""Characters of an invalid percentile that the error quotes: a number may have any length."""
 TURN_ITEMS = 200
 """Headers that are read before other requests are served."""
 
@@ -36,7 +36,7 @@ class FeeMethods:
         return quantity(self._chain.info.gas_price)
 
     async def max_priority_fee_per_gas(self) -> str:
-        """None is needed: the base fee does not rise, and who tips comes first, not alone."""
+        """No tip is needed: the base fee never rises, and a tip only moves a transfer ahead in the mining order."""
         return "0x0"
 
     async def blob_base_fee(self) -> str:

@@ -1,4 +1,4 @@
-"""Filters that are polled, and logs, of which this chain has none."""
+"""Filters, which clients poll, and logs, of which this chain has none."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -12,7 +12,7 @@ from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import FilterChanges, FilterKind
 
 MAX_BLOCKS = 10_000
-"""The most hashes in one answer; after more, a client gets the newest."""
+"""The most block hashes in one answer. If there are more, the oldest are left out."""
 TURN_ITEMS = 200
 """Headers that are read before other requests are served."""
 
@@ -39,7 +39,7 @@ class FilterMethods:
         }
 
     async def get_logs(self, wanted: object) -> list[str]:
-        """None: a transfer logs nothing."""
+        """Always an empty list: a transfer logs nothing."""
         last = last_named(wanted)
         if last is not None and last > self._chain.view.height and last > await self._chain.view.reach_head():
             raise InvalidParams("block range extends beyond current head block")
@@ -86,7 +86,7 @@ class FilterMethods:
 
     async def _changes(self, name: object) -> FilterChanges:
         filter_name = parse_name(name)
-        # Before the filter moves on, and no further than this: what cannot be read here would be lost.
+        # The filter must not advance past what this worker can read: the client would miss the blocks after that.
         shown = await self._chain.view.reach_head()
         changes = await self._gateway.find_changes(filter_name, shown)
         if changes is None:
@@ -108,7 +108,7 @@ def filter_not_found() -> RpcError:
 
 
 def last_named(wanted: object) -> int | None:
-    """The highest number that a filter of logs names. Raises `InvalidParams` for blocks that cannot be meant.
+    """The highest block number that a log filter names. Raises `InvalidParams` for a range that is not valid.
 
     The rest of the filter does not matter, since there are no logs.
     """

@@ -49,7 +49,7 @@ def handlers_of(*groups: MethodGroup) -> dict[str, Handler]:
 
 
 def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
-    """The same method, which on any chain but a dev chain is as if it were not there."""
+    """The same method, for dev chains only: on any other chain it does not exist."""
 
     async def guarded(params: Params) -> object:
         if not chain.info.signs_for:
@@ -60,5 +60,5 @@ def guard(name: str, handler: Handler, chain: RpcChain) -> Handler:
 
 
 async def need_socket(params: Params) -> object:
-    """The answer over HTTP; a socket has its own methods for these."""
+    """The answer over HTTP. On a WebSocket, `Subscriptions` has these methods."""
     raise RpcError(METHOD_NOT_FOUND, "notifications not supported")

@@ -31,7 +31,7 @@ class NamingMethods:
         return quantity(self._chain.info.chain_id)
 
     async def syncing(self) -> bool:
-        """What is served is final and on this node's disk: there is nothing that it would be behind of."""
+        """Always false: every block that a node shows is final and on its disk."""
         return False
 
     async def version(self) -> str:
@@ -41,14 +41,14 @@ class NamingMethods:
         return True
 
     async def peer_count(self) -> str:
-        """Peers are the engine's; none speaks this protocol."""
+        """Always 0: only CometBFT connects to peers, and none of them speaks Ethereum's protocol."""
         return "0x0"
 
     async def client_version(self) -> str:
         return f"Cairn/v{cairn.__version__}"
 
     async def coinbase(self) -> str:
-        """Who made the newest block, and got its fees."""
+        """The proposer of the latest block."""
         return data(self._chain.view.get_header(await self._chain.view.reach_head())[1].proposer)
 
     async def modules(self) -> dict[str, str]:

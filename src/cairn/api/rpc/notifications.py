@@ -16,7 +16,7 @@ _NO_HASH = b"0x" + b"0" * 64
 
 
 def text_frame(payload: bytes) -> bytes:
-    """Unmasked and never compressed, as every frame of the node."""
+    """Unmasked and not compressed, like every frame that a node sends."""
     return Frame(Opcode.TEXT, payload).serialize(mask=False)
 
 
@@ -28,7 +28,7 @@ def notification(subscription: str, result: bytes) -> bytes:
 
 
 class HeadTexts:
-    """The JSON of the newest headers, which many sockets get at about the same time."""
+    """A cache of the latest headers in JSON: many sockets get them at about the same time."""
 
     def __init__(self, view: ChainView) -> None:
         self._view = view

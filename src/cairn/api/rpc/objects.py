@@ -22,15 +22,15 @@ _NO_UNCLES = data(NO_UNCLES)
 _NO_NONCE = data(NO_NONCE)
 _NO_MIX = data(NO_MIX)
 TRANSFER_DATA_BYTES = 110
-"""About what a signed transfer takes."""
+"""The approximate size of a signed transfer."""
 OF_LATER_FORKS = ("withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot", "requestsHash")
-"""Fields that headers have since London; ours have not."""
+"""Header fields that Ethereum added after London; ours do not have them."""
 _COIN = data(b"\xee" * 20)
 _TRANSFER = data(keccak256(b"Transfer(address,address,uint256)"))
 
 
 class BlockPlace:
-    """Where a confirmed transaction is."""
+    """The block of a confirmed transaction, and its position there."""
 
     __slots__ = ("block_hash", "height", "position", "timestamp")
 
@@ -94,7 +94,7 @@ def receipt_object(tx: Tx, place: BlockPlace) -> Json:
 
 
 def transfer_log(tx: Tx, place: BlockPlace, index: int) -> Json:
-    """How geth tells of coins that move in a simulation: as if a token had logged it."""
+    """How geth shows a transfer of coins in a simulation: as the log of a token contract."""
     return {
         "address": _COIN,
         "topics": [_TRANSFER, data(bytes(12) + tx.sender), data(bytes(12) + tx.to)],
@@ -110,7 +110,7 @@ def transfer_log(tx: Tx, place: BlockPlace, index: int) -> Json:
 
 
 def header_object(block_hash: BlockHash, header: Header) -> Json:
-    """What a block has besides its transactions."""
+    """The fields of a block that come from its header."""
     return {
         "number": quantity(header.height),
         "hash": data(block_hash),
@@ -133,7 +133,7 @@ def header_object(block_hash: BlockHash, header: Header) -> Json:
 
 
 def head_object(block_hash: BlockHash, header: Header) -> Json:
-    """What `newHeads` tells: as from geth, with null for what the header could have and has not."""
+    """What `newHeads` sends. As in geth, header fields that a chain does not have are null."""
     return header_object(block_hash, header) | dict.fromkeys(OF_LATER_FORKS)
 
 

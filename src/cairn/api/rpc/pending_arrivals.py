@@ -1,4 +1,4 @@
-"""New pending transactions, for the sockets of a worker that subscribe; the core announces them only then."""
+"""New pending transactions, for the sockets that subscribed. Without any, the core does not announce them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from cairn.domain.types import Tx
 AT_ONCE = 128
 """Transactions that a socket gets in one write, before it is checked whether its buffer is full."""
 MAX_PLACES = 256
-"""Subscriptions of all the sockets of a worker, shared by its clients: each costs a frame for every transaction."""
+"""Subscriptions on all sockets of a worker, shared by its clients: each gets a frame for every transaction."""
 
 Listener = Callable[[ArrivedTxs], None]
 

@@ -12,7 +12,7 @@ from cairn.domain.types import LEGACY, Tx, TxHash
 
 NO_UNCLES_ITEM = encode_list(b"")
 UNKNOWN = "0x"
-"""geth's answer for something unknown; for a block only if it was named by its number."""
+"""geth's answer for an unknown transaction or block number. An unknown block hash is an error."""
 
 
 class RawMethods:
@@ -44,7 +44,7 @@ class RawMethods:
             return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
 
     async def _find_height(self, block: object, what: str) -> int | None:
-        """None for a number that is not there. Raises `RpcError` for a hash, and for a block that has no bytes yet."""
+        """None for an unknown number. Raises `RpcError` for an unknown hash and for the pending block."""
         named = parse_block(block, "block")
         if named.tag == "pending":
             raise RpcError(SERVER_ERROR, "pending block is not available")
@@ -68,6 +68,6 @@ class RawMethods:
 
 
 def _item_of(tx: Tx, chain_id: int) -> bytes:
-    """How a block holds a transaction: a legacy one is a list itself, a typed one a string."""
+    """The RLP item of a transaction in a block: a legacy one is a list, a typed one a string."""
     raw = encode_tx(tx, chain_id)
     return raw if tx.kind == LEGACY else encode_string(raw)

@@ -1,4 +1,4 @@
-"""Submissions: the same path, mempool and promise as POST /tx. The answer comes once the transaction is on disk."""
+"""Submissions, handled like POST /tx: the answer comes once the transaction is in the mempool and on disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,9 +27,9 @@ DEFAULT_WAIT_MS = 20_000
 MAX_WAIT_MS = 60_000
 """How long to wait for a receipt, as in geth: by default, and at most."""
 NOT_IN_TIME = 4
-"""EIP-7966: it is in the mempool, and not in a block in time."""
+"""EIP-7966: the transaction is still pending when the time-out is over."""
 NOT_POSSIBLE = 5
-"""EIP-7966: it was in the mempool, and will not be in a block."""
+"""EIP-7966: the transaction was dropped from the mempool."""
 ADDED = "The transaction was added to the transaction pool"
 
 
@@ -56,14 +56,14 @@ class SendingMethods:
         }
 
     async def accounts(self) -> list[str]:
-        """Those whose keys the node holds: the ten of a dev chain, none elsewhere."""
+        """The accounts whose keys the node holds: ten on a dev chain, none on any other chain."""
         return [data(address) for address in self._chain.info.signs_for]
 
     async def send_raw_transaction(self, raw: object) -> str:
         return _hash_of(await self._admit_raw(raw))
 
     async def send_raw_transaction_sync(self, raw: object, limit_ms: object = None) -> Json:
-        """EIP-7966: the receipt, once there is one; also of a transaction that was sent before."""
+        """EIP-7966: submit, and wait for the receipt; also for a transaction that was sent before."""
         wait_ms = receipt_wait_ms(limit_ms)
         tx_hash = (await self._admit_raw(raw)).tx_hash
         found = await self._await_end(tx_hash, wait_ms / 1000)
@@ -79,7 +79,7 @@ class SendingMethods:
         raise RpcError(NOT_POSSIBLE, f"{ADDED} but was dropped from it: {why}", data(tx_hash))
 
     async def _await_end(self, tx_hash: TxHash, wait_s: float) -> PendingTx | DroppedTx | tuple[int, int] | None:
-        """Its status once it is not pending any more, the time is over, the client has gone, or the node stops."""
+        """The status once it is not pending any more, the time is over, the client has gone, or the node stops."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
@@ -122,7 +122,7 @@ def _hash_of(admission: Admission) -> str:
 
 
 def receipt_wait_ms(limit_ms: object) -> int:
-    """Plain numbers as in geth, where 0 means the default; also quantities."""
+    """The time-out: a plain number as in geth, or a quantity. 0 means the default."""
     asked = 0 if limit_ms is None else parse_number(limit_ms, "timeout")
     return min(asked, MAX_WAIT_MS) or DEFAULT_WAIT_MS
 

@@ -20,9 +20,9 @@ from cairn.domain.errors import InvalidField
 from cairn.domain.types import Address
 
 MOST_FIELDS_READ = 50_000
-"""About a quarter of a second: the library reads all types anew for each object of typed data."""
+"""The library reads all types again for each object of typed data; so many fields take about a quarter of a second."""
 MOST_ITEMS = 5_000
-"""Of arrays: each costs the library up to 35 µs."""
+"""Items in arrays. Each takes the library up to 35 µs."""
 TYPED_PARTS = ("types", "primaryType", "domain", "message")
 _ARRAY = re.compile(r"(.+)\[([0-9]*)\]")
 _importing = Lock()
@@ -55,7 +55,7 @@ class SigningMethods:
         return await self._sign(account, message_digest(parse_data(message, "data")))
 
     async def personal_sign(self, message: object, account: object, password: object = None) -> str:
-        """The other order of arguments, and a password that nothing here needs."""
+        """Like `sign`, with the arguments in the other order. The password is ignored."""
         return await self._sign(account, message_digest(parse_data(message, "data")))
 
     async def sign_typed_data(self, account: object, typed_data: object) -> str:
@@ -64,7 +64,7 @@ class SigningMethods:
         return await self._sign(account, typed_data_digest(typed_data))
 
     async def sign_transaction(self, transfer: object) -> Json:
-        """What is left out means the same as when it is sent."""
+        """Fields that are left out get the same values as in `eth_sendTransaction`."""
         kind = type_to_sign(transfer)
         info = self._chain.info
         call = parse_call(transfer, info.chain_id)
@@ -77,12 +77,12 @@ class SigningMethods:
 
 
 def message_digest(message: bytes) -> bytes:
-    """EIP-191, version E. Because of its prefix, a message is never a transaction."""
+    """EIP-191, version E. Because of the prefix, a signed message can never be used as a signed transaction."""
     return keccak256(b"\x19Ethereum Signed Message:\n%d" % len(message) + message)
 
 
 def typed_data_digest(value: object) -> bytes:
-    """EIP-712, from an object or its text. Raises `InvalidParams`."""
+    """The EIP-712 digest of typed data, which is an object or its JSON in a string. Raises `InvalidParams`."""
     try:
         content = json.loads(value) if isinstance(value, str) else value
         if not isinstance(content, dict):
@@ -119,7 +119,7 @@ def import_encoder() -> Callable[..., Any]:
 
 
 def _check_cost(content: dict[str, Any]) -> None:
-    """Raises `InvalidParams` for what would keep this worker from everything else."""
+    """Raises `InvalidParams` for typed data that would keep this worker busy for too long."""
     types = content["types"]
     objects, items = _count(types, content["primaryType"], content["message"])
     if objects * sum(1 + len(fields) for fields in types.values()) > MOST_FIELDS_READ:
@@ -131,7 +131,7 @@ def _check_cost(content: dict[str, Any]) -> None:
 def _count(types: Mapping[str, Any], kind: str, value: object) -> tuple[int, int]:
     """How many objects there are, and how many items in arrays.
 
-    Raises `InvalidParams` for an array of another size than its type says, which the library does not look at.
+    Raises `InvalidParams` for an array of another size than its type says: the library does not check that.
     """
     array = _ARRAY.fullmatch(kind)
     if array is not None and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`eth_simulateV1`: transfers in blocks that are only tried, on top of one that there is. Nothing of it is kept."""
+"""`eth_simulateV1`: tries transfers in blocks on top of an existing one. Nothing is stored."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -44,9 +44,9 @@ from cairn.domain.types import (
 
 MOST_BLOCKS = 16
 MOST_ITEMS = 250
-"""Transfers and overridden accounts of all blocks together: one call may not cost more than some others."""
+"""Transfers and overridden accounts in all blocks of a simulation together."""
 TURN_ITEMS = 20
-"""Transfers that are tried before other requests get their turn."""
+"""Transfers that are tried before other requests are served."""
 FLAGS = ("validation", "traceTransfers", "returnFullTransactions")
 PARTS = ("blockOverrides", "stateOverrides", "calls")
 BLOCK_FIELDS = ("time", "gasLimit", "feeRecipient", "baseFeePerGas")
@@ -58,7 +58,7 @@ CODES: dict[type[NodeError], int] = {
     errors.InsufficientFunds: -38014,
     errors.GasTooHigh: -38015,
 }
-"""geth's, of this method alone; the others follow."""
+"""geth's codes for refused transfers, in this method only. Its other codes follow."""
 BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
 may_ask_more: ContextVar[Callable[[int], bool]] = ContextVar("may_ask_more", default=lambda requests: True)
@@ -90,7 +90,7 @@ class SimulationMethods:
         height = await self._chain.state_height(parse_block(block, "block"))
         state = TriedState(self._chain, height)
         parent_hash, parent = self._chain.view.get_header(height)
-        # Without validation geth lets everybody send for nothing, unless the caller names a base fee.
+        # As in geth: without validation a transfer costs no fee, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
         async for asked_block in in_turns(blocks, 1):
@@ -114,7 +114,7 @@ def named_number(fields: Json, name: str, otherwise: int, maximum: int = MAX_UIN
 
 
 def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: int) -> Header:
-    """Without what follows from its transactions; a state root is only computed for blocks that are made."""
+    """The header before its transactions are known. Its state root stays zero: only real blocks have one."""
     named = parse_fields(block.get("blockOverrides"), "block override", BLOCK_FIELDS)
     timestamp = named_number(named, "time", parent.timestamp + 1)
     if not parent.timestamp < timestamp <= MAX_UINT64:
@@ -134,7 +134,7 @@ def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: i
 
 
 class TriedState:
-    """The accounts as of a block, but for what was overridden and what the tried transfers did."""
+    """The accounts after a block, with the overrides and the tried transfers applied."""
 
     def __init__(self, chain: RpcChain, height: int) -> None:
         self._view = chain.view
@@ -158,7 +158,7 @@ class TriedState:
             self._accounts[address] = Account(balance, named_number(fields, "nonce", before.nonce))
 
     async def try_calls(self, block: Json, header: Header, is_strict: bool) -> list[Tx]:
-        """The transfers that the block would hold. Raises `RpcError` when one of them could not be in it."""
+        """Try the block's transfers in order. Raises `RpcError` for one that the block could not include."""
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
         async for call in in_turns(parse_list(block, "calls"), TURN_ITEMS):
@@ -176,7 +176,7 @@ class TriedState:
 
 
 def transfer_of(given: object, ledger: Ledger, header: Header, is_strict: bool) -> Tx:
-    """A call without a price pays the base fee, and only validation looks at a nonce."""
+    """The transaction of a call. Without a price it pays the base fee. Without validation, a given nonce is ignored."""
     kind, call = type_to_sign(given), parse_call(given, header.chain_id)
     sender = call.sender or ZERO_ADDRESS
     draft = draft_to_sign(call, sender, kind, header.base_fee)

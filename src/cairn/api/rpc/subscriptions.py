@@ -34,7 +34,7 @@ class Subscriptions:
         self._arrivals = arrivals
         self._subscriber = hub.attach(connection, client, self._head_frames)
         self._new: dict[str, tuple[str, bool]] = {}
-        """Kind and detail of subscriptions whose ids are not written to the socket yet."""
+        """Subscriptions whose ids are not written to the socket yet: kind, and whether with whole transactions."""
         self._heads: set[str] = set()
         """They share the socket's cursor: a later subscription begins where the others are."""
         self._pending: dict[str, bool] = {}

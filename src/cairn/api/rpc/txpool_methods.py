@@ -14,7 +14,7 @@ from cairn.domain.types import Address, Tx
 
 PAGE = 1_000
 MAX_SHOWN = 5_000
-"""Transactions in one answer, the first to be mined: a full mempool would take some fifty megabytes."""
+"""Transactions in one answer, the first in mining order: a full mempool would take some fifty megabytes."""
 
 TURN_ITEMS = 100
 """Transactions that are written out before other requests are served."""

@@ -21,7 +21,7 @@ TAGS = frozenset({"latest", "earliest", "pending", "safe", "finalized"})
 
 
 class BlockName(msgspec.Struct, frozen=True):
-    """The named block; exactly one of the three is set."""
+    """How a call names a block; exactly one of the three is set."""
 
     tag: str | None = None
     height: int | None = None
@@ -31,10 +31,10 @@ class BlockName(msgspec.Struct, frozen=True):
 LATEST = BlockName(tag="latest")
 
 quantity = hex
-"""A number as the specification demands: 0x and hexadecimal digits without leading zeros."""
+"""A number as the specification demands it: 0x and hexadecimal digits without leading zeros."""
 
 data = hex_text
-"""Bytes, as it demands them."""
+"""Bytes as the specification demands them: 0x and two hexadecimal digits for each."""
 
 
 def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
@@ -51,7 +51,7 @@ def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
 
 
 def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:
-    """A quantity, for methods whose callers also write plain numbers, and decimal digits in a string."""
+    """For methods whose callers write a quantity, a plain number, or decimal digits in a string."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(maximum)):
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -95,7 +95,7 @@ def parse_flag(value: object, what: str) -> bool:
 
 
 def parse_fields(value: object, what: str, known: Collection[str] | None = None) -> dict[str, Any]:
-    """The members of an object, or of none, but for those that are null."""
+    """The fields of an object without those that are null. A missing object has none."""
     if not isinstance(value, dict | None):
         raise InvalidParams(f"{what}: expected an object")
     fields = {name: member for name, member in (value or {}).items() if member is not None}
@@ -121,7 +121,7 @@ def parse_block_number(value: object, what: str) -> BlockName:
 
 
 def parse_block(value: object, what: str) -> BlockName:
-    """A number, a tag, a hash, or an object that names one of them (EIP-1898). Left out, it is the latest."""
+    """A number, a tag, a hash, or an object that names one of them (EIP-1898). None means the latest."""
     if value is None:
         return LATEST
     if isinstance(value, str) and len(value) == len("0x") + 64:

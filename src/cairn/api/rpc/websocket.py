@@ -72,7 +72,7 @@ class RpcSocketEndpoint:
             subscriptions.close()
 
     def _admit(self, scope: Scope, connection: EventsProtocol) -> None:
-        """Raises the refusal of this client."""
+        """Raises the error with which this client is refused."""
         if connection.refusal is not None:
             raise connection.refusal
         check_page(scope, self._origins, for_wallets=True)

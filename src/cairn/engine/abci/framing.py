@@ -8,20 +8,20 @@ _MAX_LENGTH_BYTES = 5
 
 
 class MalformedFrame(Exception):
-    """CometBFT sent what is no request that we know; the connection cannot go on."""
+    """CometBFT sent something that is not a valid request. The connection must be closed."""
 
 
 class FrameReader:
-    """Cuts a byte stream into messages, wherever the pieces that arrive were cut."""
+    """Splits a byte stream into messages. The stream may arrive in pieces of any size."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._rest = bytearray()
         self._needed = 0
-        """No message is complete before the buffer holds so many bytes: spares copying a long one at every piece."""
+        """Bytes that the buffer must hold before it is read again: a long message is not copied for every piece."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The messages that `data` completes. Raises `MalformedRequest` in place of one that is too long."""
+        """The messages that `data` completes. Raises `MalformedFrame` for one that is too long."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -76,5 +76,5 @@ def _encode_length(length: int) -> bytes:
 
 
 def proposed_size_bytes(tx: bytes) -> int:
-    """What `tx` counts against `max_tx_bytes`: a proposal that comes to more stops the proposer's CometBFT."""
+    """The bytes that `tx` counts in a proposal. A proposal above `max_tx_bytes` stops the proposer's CometBFT."""
     return 1 + len(_encode_length(len(tx))) + len(tx)

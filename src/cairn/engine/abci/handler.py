@@ -1,4 +1,4 @@
-"""What an application must be for CometBFT to drive it."""
+"""The interface of an application that CometBFT drives."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
@@ -25,14 +25,14 @@ from cairn.engine.abci.requests import (
 class AbciHandler(Protocol):
     """The application. The server answers Echo and Flush itself; any exception raised here stops CometBFT.
 
-    A method is called by the name that the definition has for its request.
+    A method has the name that its request has in the wire definition.
 
-    The methods that may return an awaitable can leave the event loop while they compute. The server awaits it when
-    everything before it on its connection is answered; a coroutine does not start earlier. So what may overlap (sender
-    recovery) is started before returning, and what must keep order (nonces) goes into the coroutine.
+    Some methods may return an awaitable, so that the event loop can do other work meanwhile. The server awaits it when
+    everything before it on its connection is answered; a coroutine does not start earlier. So start work that may run
+    in parallel (sender recovery) before returning, and do work that needs the order (nonces) in the coroutine.
 
-    `check_tx` alone is called as soon as its request is read, even while earlier ones are unfinished: an application
-    that returns awaitables and cares about order must return one for each transaction that follows an unfinished one.
+    Only `check_tx` is called as soon as its request is read, even while earlier ones are unfinished. If the order
+    matters, it must return an awaitable for each transaction that follows an unfinished one.
     """
 
     def info(self) -> InfoResponse: ...
@@ -48,7 +48,7 @@ class AbciHandler(Protocol):
         """The transactions to propose, in order."""
 
     def process_proposal(self, request: ProcessProposalRequest) -> bool | Awaitable[bool]:
-        """Whether the proposed block is acceptable: the same answer on every node, from committed state alone."""
+        """Whether the proposed block is valid. Only committed state may decide, so that every node answers the same."""
 
     def extend_vote(self) -> bytes: ...
 
@@ -58,7 +58,7 @@ class AbciHandler(Protocol):
         """The block's outcome, held in memory; nothing is written before `commit`."""
 
     def commit(self) -> int:
-        """Make the finalized block durable. Returns the lowest height that CometBFT must keep; 0 keeps all."""
+        """Write the finalized block to disk. Returns the lowest height that CometBFT must keep; 0 keeps all."""
 
     def list_snapshots(self) -> Sequence[Snapshot]: ...
 

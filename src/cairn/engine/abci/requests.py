@@ -1,8 +1,8 @@
-"""What CometBFT asks and what it is answered, as plain values; `wire` turns them into bytes and back.
+"""CometBFT's requests and the node's answers as plain values; `wire` converts them from and to bytes.
 
-They hold what this node reads and writes, of all that the wire definition has. Fields bear its names, except where it
-nests what we do not. Plain values are also cheaper than the generated classes on the way of a transaction: those make
-a new `bytes` at every reading of one, and the results of a block cost six times as much.
+They have only the fields of the wire definition that this node uses, under the same names. Some that are nested there
+are not nested here. Plain values are also faster than the generated classes: those make a new `bytes` whenever a
+transaction is read, and with them the results of a block take six times as long.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 class InfoResponse(msgspec.Struct, frozen=True):
     last_block_height: int
-    """Only what is committed: CometBFT replays from here, and stops when it is ahead of its own blocks."""
+    """The last height that is committed. CometBFT replays from here, and stops when it is above its own last block."""
     last_block_app_hash: bytes
     app_version: int = 0
     version: str = ""
@@ -56,9 +56,9 @@ class CheckTxRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class TxResult(msgspec.Struct, frozen=True, gc=False):
-    """The answer for one transaction, by CheckTx and in a finalized block. Code 0 means good.
+    """The result of one transaction, in CheckTx and in a finalized block. Code 0 means valid.
 
-    `code`, `gas_wanted` and `gas_used` of a finalized block are part of consensus: equal on every node.
+    `code`, `gas_wanted` and `gas_used` of a finalized block are part of consensus: they must be equal on every node.
     """
 
     code: int = 0
@@ -79,7 +79,7 @@ class BlockRequest(msgspec.Struct, frozen=True):
 
 class PrepareProposalRequest(BlockRequest, frozen=True):
     max_tx_bytes: int
-    """What the answer may come to at most, each transaction counted with `framing.proposed_size_bytes`."""
+    """The most bytes that the answer may have. Each transaction counts as `framing.proposed_size_bytes` says."""
 
 
 class ProcessProposalRequest(BlockRequest, frozen=True):
@@ -95,7 +95,7 @@ class FinalizeBlockResponse(msgspec.Struct, frozen=True):
     """Exactly one for each transaction of the block, in its order."""
     app_hash: bytes
     validator_updates: Sequence[ValidatorUpdate] = ()
-    """They act two heights later."""
+    """They take effect two heights later."""
 
 
 class OfferSnapshotRequest(msgspec.Struct, frozen=True):

@@ -16,15 +16,15 @@ from cairn.engine.abci.handler import AbciHandler
 from cairn.engine.abci.requests import CheckTxRequest, TxResult
 
 MAX_WAITING = 4_096
-"""Requests read ahead of an unfinished one on the same connection; then reading pauses."""
+"""Requests that may wait for an unfinished one on the same connection; then reading pauses."""
 MAX_WAITING_BYTES = 16 * 1024 * 1024
-"""The same in bytes, as requests differ in size; but one larger request is always taken in."""
+"""The same limit in bytes. A single request may be larger."""
 
 log = structlog.get_logger("cairn.abci")
 
 
 class AbciServer:
-    """Listens for one CometBFT. Its connections carry no labels: a request goes to the handler by its type."""
+    """Listens for one CometBFT. Its connections have no names: the type of a request says which method answers it."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class AbciServer:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         on_connected: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_connected` is called when CometBFT connects after it was away, before its first request is read."""
+        """`on_connected` is called when CometBFT opens the first of its connections, before a request is read."""
         self._handler = handler
         self._on_connected = on_connected
         self._max_frame_bytes = max_frame_bytes
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        """Done with the first exception that the handler raised. CometBFT was told and stops."""
+        """The first exception that the handler raised. It was sent to CometBFT, which stops."""
 
     @property
     def connected(self) -> int:
@@ -48,7 +48,10 @@ class AbciServer:
         return len(self._connections)
 
     async def listen(self, path: Path) -> None:
-        """Take over `path`, also from a server that died. Listen before CometBFT starts: it redials only every 3 s."""
+        """Listen at `path`, even if a server that died has left its socket there.
+
+        Do it before CometBFT starts: that tries to connect only every 3 s.
+        """
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._connection, str(path))
         os.chmod(path, 0o600)
@@ -81,13 +84,13 @@ class AbciServer:
         if isinstance(error, MalformedFrame):
             log.error("refused what CometBFT sent", reason=str(error))
             return
-        log.error("the application failed CometBFT", exc_info=error)
+        log.error("the application could not answer CometBFT", exc_info=error)
         if not self.failed.done():
             self.failed.set_result(error)
 
 
 class _Later:
-    """An answer in the making."""
+    """An answer that is not ready yet."""
 
     __slots__ = ("_encode", "_result")
 
@@ -106,7 +109,7 @@ class _Later:
 
 
 class _Connection(asyncio.Protocol):
-    """Answers at once while nothing is unfinished; behind an unfinished answer everything waits its turn."""
+    """Answers at once if it can. While an answer is unfinished, later ones wait, so that they keep their order."""
 
     def __init__(self, server: AbciServer, handler: AbciHandler, frames: FrameReader) -> None:
         self._server = server
@@ -117,7 +120,7 @@ class _Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._waiting: deque[bytes | _Later | wire.Call | Exception] = deque()
         self._waiting_bytes = 0
-        """What was read since something first had to wait."""
+        """Bytes that were read since a request first had to wait."""
         self._draining: asyncio.Task[None] | None = None
         self._unread = False
         """CometBFT does not read our answers fast enough."""
@@ -156,7 +159,7 @@ class _Connection(asyncio.Protocol):
             for payload in self._frames.feed(data):
                 self._take(wire.decode_request(payload))
         except Exception as error:
-            # Nothing after this can be trusted, but what came before it still gets its answers.
+            # What follows cannot be trusted and is ignored. Earlier requests still get their answers.
             self._refusing = True
             if self._draining is None:
                 self._refuse(error)
@@ -181,7 +184,7 @@ class _Connection(asyncio.Protocol):
             self._waiting.append(request)
 
     async def _drain(self) -> None:
-        """Answer what waits, oldest first, until nothing does."""
+        """Answer the waiting requests, oldest first, until there are none."""
         try:
             while self._waiting:
                 item = self._waiting.popleft()
@@ -191,7 +194,7 @@ class _Connection(asyncio.Protocol):
                 if isinstance(answer, _Later):
                     answer = await answer.answer()
                 if not self._out:
-                    # Not now: what else is ready goes out with it in one write.
+                    # Not now: other answers may be ready in a moment, and go out in the same write.
                     self._loop.call_soon(self._write)
                 self._out.append(answer)
             self._draining = None
@@ -203,7 +206,7 @@ class _Connection(asyncio.Protocol):
         self._balance()
 
     def _refuse(self, error: Exception) -> None:
-        """As the specification asks: an Exception answer, then the end of the connection. CometBFT stops on it."""
+        """Send an Exception answer and close the connection, as the specification asks. CometBFT then stops."""
         self._out.append(wire.encode_answer("exception", f"{type(error).__name__}: {error}"))
         self._write()
         self._transport.close()
@@ -223,7 +226,7 @@ class _Connection(asyncio.Protocol):
         self._balance()
 
     def _balance(self) -> None:
-        """Read no more than can be answered, so that memory stays bounded."""
+        """Pause reading while too much is unanswered, so that memory stays bounded."""
         full = self._unread or len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES
         if full == self._paused or self._transport.is_closing():
             return
@@ -244,7 +247,7 @@ class _Connection(asyncio.Protocol):
         return self._perform_traced(request)
 
     def _perform_traced(self, call: wire.Call) -> bytes | _Later:
-        """Each call leaves a line in the debug log, so that a run can be held against the specification's grammar."""
+        """Write each call to the debug log, so that a run can be compared with the specification's grammar."""
         if call.kind == "info":
             info = self._handler.info()
             log.debug("ABCI call", call=call.name, height=info.last_block_height)

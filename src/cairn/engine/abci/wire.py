@@ -1,4 +1,4 @@
-"""Requests out of the bytes of their messages, answers into whole frames: the only user of protobuf."""
+"""Decodes requests, and encodes answers as whole frames. Only this module uses protobuf."""
 
 import itertools
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Call(NamedTuple):
     """Any request but CheckTx."""
 
     kind: str
-    """Its name in the definition, which is also that of the handler's method."""
+    """The request's name in the wire definition. The handler's method has the same name."""
     arguments: tuple[Any, ...] = ()
     height: int | None = None
 
@@ -40,7 +40,7 @@ FLUSH = Call("flush")
 
 
 def decode_request(payload: bytes) -> m.CheckTxRequest | Call:
-    """Raises `MalformedRequest`."""
+    """Raises `MalformedFrame`."""
     try:
         request = pb.Request.FromString(payload)
     except DecodeError as error:
@@ -84,7 +84,7 @@ def _decode_prepare(prepare: pb.RequestPrepareProposal) -> m.PrepareProposalRequ
 
 
 def _decode_fields(kind: type[_Value], message: object) -> _Value:
-    """A value whose fields bear the names of those of `message`."""
+    """A value of type `kind`, with the fields of `message` that have the same names."""
     return kind(*attrgetter(*kind.__struct_fields__)(message))
 
 
@@ -100,7 +100,7 @@ _ARGUMENTS: dict[str, Callable[[Any], object]] = {
     "verify_vote_extension": attrgetter("vote_extension"),
     "finalize_block": partial(_decode_block, m.FinalizeBlockRequest),
 }
-"""What the handler is given of a request, if anything."""
+"""How the argument of the handler's method is made from a request. Other methods have none."""
 
 _HEIGHTS: dict[str, Callable[[Any], int]] = {
     "init_chain": attrgetter("initial_height"),
@@ -117,7 +117,7 @@ _HEIGHTS: dict[str, Callable[[Any], int]] = {
 
 
 def encode_answer(kind: str, answer: object) -> bytes:
-    """What the handler answered to a `Call` of this kind."""
+    """The frame with the handler's answer to a `Call` of this kind."""
     if kind == "finalize_block":
         return _encode_finalize_block(cast(m.FinalizeBlockResponse, answer))
     if isinstance(answer, bool):
@@ -130,7 +130,7 @@ def encode_answer(kind: str, answer: object) -> bytes:
 def encode_check_tx(result: m.TxResult) -> bytes:
     response = pb.Response()
     _fill(response.check_tx, result)
-    # An answer whose every field is the default would otherwise be no answer.
+    # Otherwise protobuf would leave out an answer in which every field has its default.
     response.check_tx.SetInParent()
     return _framed(response)
 
@@ -138,7 +138,7 @@ def encode_check_tx(result: m.TxResult) -> bytes:
 def _encode_finalize_block(outcome: m.FinalizeBlockResponse) -> bytes:
     response = pb.Response()
     finalized = response.finalize_block
-    # Most have the same result: each run of equal ones is made once.
+    # Most results are equal. Of equal ones in a row, only the first is made.
     for result, equal in itertools.groupby(outcome.tx_results):
         filled = pb.ExecTxResult()
         _fill(filled, result)
@@ -151,7 +151,7 @@ def _encode_finalize_block(outcome: m.FinalizeBlockResponse) -> bytes:
 
 
 def _fill(target: pb.ResponseCheckTx | pb.ExecTxResult, result: m.TxResult) -> None:
-    """Sets only what differs from the default: most answers are short, and each field set costs."""
+    """Set only the fields that differ from the default. These are few, and setting a field takes time."""
     if result.code:
         target.code = result.code
     if result.log:
@@ -181,6 +181,6 @@ _ONLY_FIELDS = {
     "extend_vote": "vote_extension",
     "verify_vote_extension": "status",
 }
-"""The field that is answered where it is only one, or where we leave the others out."""
+"""The field that holds the answer, for responses in which we set only one."""
 
 FLUSHED = _framed(pb.Response(flush=pb.ResponseFlush()))
