@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from cairn.domain.headers import block_hash
-from cairn.domain.merkle import verify_inclusion
+from cairn.domain.merkle import tree_nodes, verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
@@ -337,6 +338,24 @@ def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) ->
                 )
             )
         await refused(node, f"/tx/{UNKNOWN}/proof", 404, "TX_NOT_FOUND")
+
+    run_on_node(tmp_path, scenario)
+
+
+def test_the_proofs_of_a_block_are_taken_from_one_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+
+    def counted(hashes: Sequence[bytes]) -> bytes:
+        built.append(len(hashes))
+        return tree_nodes(hashes)
+
+    async def scenario(node: RestNode) -> None:
+        monkeypatch.setattr("cairn.api.chain_reads.tree_nodes", counted)
+        hashes = await submit(node, 0, 1, 2)
+        node.mine()
+        for tx_hash in hashes * 2:
+            await read(node, f"/tx/{tx_hash}/proof")
+        assert built == [3]
 
     run_on_node(tmp_path, scenario)
 
