@@ -64,6 +64,18 @@ def test_a_node_says_its_url_serves_and_leaves_nothing_behind(start: Start, tmp_
     assert not runtime_dir.exists()
 
 
+def test_what_a_killed_node_left_is_removed_by_the_next(start: Start, tmp_path: Path) -> None:
+    killed = start()
+    read_url(killed)
+    left = Path((tmp_path / "core.sock.path").read_text()).parent
+    os.killpg(killed.pid, signal.SIGKILL)
+    # Ends with the last of its processes: each has the pipes open.
+    killed.communicate(timeout=PATIENCE_S)
+    assert left.is_dir()
+    read_url(start())
+    assert not left.exists()
+
+
 def test_the_core_does_not_hold_the_listening_socket(start: Start, tmp_path: Path) -> None:
     read_url(start())
     assert (tmp_path / "core.sockets").read_text() == ""
