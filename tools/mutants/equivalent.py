@@ -154,13 +154,6 @@ EQUIVALENTS = (
         "LANES * 2",
         HIGHER_LANES,
     ),
-    Equivalent(
-        LATTICE,
-        "self.add_vector(_recent_vector(data) if account.nonce else _vector(data))",
-        "_recent_vector(data) if account.nonce else _vector(data)",
-        "_recent_vector(data) if not account.nonce else _vector(data)",
-        "which vectors are cached",
-    ),
     Equivalent(ORDER, "self._arrivals = 0", "0", "1", ONLY_COMPARED),
     Equivalent(ORDER, "self._arrivals += 1", "1", "2", ONLY_COMPARED),
     Equivalent(ORDER, "break", "break", "continue", "leads only grow along a lane: no later one is of this run"),

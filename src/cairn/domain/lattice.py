@@ -7,8 +7,8 @@ validators their record is one more element, hashed in BLAKE3's mode of its own,
 it.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -55,10 +55,13 @@ class Lattice(msgspec.Struct, frozen=True):
         """The hash of the state after `changes`; each must start from the value that this state holds."""
         added, removed = _Lanes(), _Lanes()
         for address, old, new in changes:
-            if new.balance or new.nonce:
-                added.add(address, new)
             if old.balance or old.nonce:
-                removed.add(address, old)
+                data = _encode(address, old)
+                removed.add_vector(_recent_vectors.get(data) or _vector(data))
+            if new.balance or new.nonce:
+                data = _encode(address, new)
+                # An account that has sent will send again, and a later block subtracts what this one adds.
+                added.add_vector(_kept_vector(data) if new.nonce else _vector(data))
         return self._plus(added, removed)
 
     def with_accounts(self, accounts: Iterable[tuple[Address, Account]]) -> "Lattice":
@@ -100,7 +103,17 @@ def _record_vector(record: bytes) -> int:
     return int.from_bytes(blake3(record, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE), "little")
 
 
-_recent_vector = lru_cache(maxsize=RECENT_VECTORS)(_vector)
+_recent_vectors: OrderedDict[bytes, int] = OrderedDict()
+"""By what was hashed. The oldest goes first even if it was just used: what was subtracted is not needed again."""
+
+
+def _kept_vector(data: bytes) -> int:
+    vector = _recent_vectors.get(data)
+    if vector is None:
+        vector = _recent_vectors[data] = _vector(data)
+        if len(_recent_vectors) > RECENT_VECTORS:
+            _recent_vectors.popitem(last=False)
+    return vector
 
 
 class _Lanes:
@@ -110,11 +123,6 @@ class _Lanes:
         self._count = 0
         self._even = 0
         self._total = 0
-
-    def add(self, address: Address, account: Account) -> None:
-        data = _encode(address, account)
-        # Cached, because an account that has sent will send again, and a later block subtracts what this one adds.
-        self.add_vector(_recent_vector(data) if account.nonce else _vector(data))
 
     def add_vector(self, vector: int) -> None:
         # The odd lanes are what is left of the total, so one mask a vector is enough.

@@ -5,8 +5,9 @@ from array import array
 import pytest
 from blake3 import blake3
 
+from cairn.domain import lattice as lattices
 from cairn.domain.crypto import keccak256
-from cairn.domain.lattice import SUM_SIZE, Lattice
+from cairn.domain.lattice import RECENT_VECTORS, SUM_SIZE, Lattice
 from cairn.domain.types import EMPTY_ACCOUNT, MAX_UINT64, MAX_UINT256, Account, Address
 
 ALICE, BOB = Address(b"\x01" * 20), Address(b"\x02" * 20)
@@ -81,3 +82,20 @@ def test_a_whole_state_is_summed_like_its_changes() -> None:
     changes = [(address, EMPTY_ACCOUNT, account) for address, account in accounts]
     halves = Lattice.empty().with_accounts(accounts[:2]).with_accounts(accounts[2:])
     assert halves == Lattice.empty().updated(changes)
+
+
+def test_accounts_that_change_again_and_again_are_hashed_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+
+    def counting(data: bytes) -> object:
+        hashed.append(data)
+        return blake3(data)
+
+    monkeypatch.setattr(lattices, "blake3", counting)
+    addresses = [Address(number.to_bytes(20, "big")) for number in range(RECENT_VECTORS)]
+    lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, Account(7, 1)) for address in addresses)
+    for nonce in (2, 3):
+        hashed.clear()
+        lattice = lattice.updated((address, Account(7, nonce - 1), Account(7, nonce)) for address in addresses)
+        assert len(hashed) == RECENT_VECTORS
+    assert len(lattices._recent_vectors) == RECENT_VECTORS
