@@ -30,7 +30,6 @@ CRYPTO = "src/cairn/domain/crypto.py"
 HEADERS = "src/cairn/domain/headers.py"
 LATTICE = "src/cairn/domain/lattice.py"
 RLP = "src/cairn/domain/rlp.py"
-TXS = "src/cairn/domain/txs.py"
 ENTRY = "src/cairn/mempool/entry.py"
 ORDER = "src/cairn/mempool/order.py"
 POOL = "src/cairn/mempool/pool.py"
@@ -41,7 +40,6 @@ AMOUNTS_CHECKED = "if len(to) != 20 or data or len(items[1]) > 32 or len(items[4
 CACHE_SIZE = "the size of a cache"
 CHECKED_AGAIN = "what is looked at closer is refused only there"
 NO_BOUND = "nobody can send as much"
-NO_LEGACY = "legacy transactions do not come here"
 UNUSED_ROW = "a row of the table that nobody looks up"
 GENERAL_ZERO = "the general way writes 0 as well"
 NO_DIGIT = "x is no hexadecimal digit"
@@ -66,19 +64,12 @@ EQUIVALENTS = (
     Equivalent(RLP, "elif first <= 0xB7:", "first <= 183", "first < 183", "the general way reads 55 bytes as well"),
     Equivalent(CODEC, "_ANY_SIZE = 2**64", "2", "3", NO_BOUND),
     Equivalent(CODEC, "_ANY_SIZE = 2**64", "64", "65", NO_BOUND),
+    Equivalent(CODEC, "_encode_common = lru_cache(maxsize=1_024)(encode_uint)", "1024", "1025", CACHE_SIZE),
     Equivalent(CODEC, "_NO_CAP = bytes(32)", "32", "33", "the record takes 32 bytes of it"),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[1]) > 32", "len(items[1]) >= 32", CHECKED_AGAIN),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[4]) > 32", "len(items[4]) >= 32", CHECKED_AGAIN),
     Equivalent(HEADERS, "tx_root=items[4],", "4", "5", "the two are the same in every header that is read"),
     Equivalent(HEADERS, "HEADERS_KEPT = 1_024", "1024", "1025", CACHE_SIZE),
-    Equivalent(TXS, "if not 0 <= draft.kind <= DYNAMIC_FEE:", "0", "1", NO_LEGACY),
-    Equivalent(
-        TXS,
-        "if not 0 <= draft.kind <= DYNAMIC_FEE:",
-        "0 <= draft.kind <= DYNAMIC_FEE",
-        "0 < draft.kind <= DYNAMIC_FEE",
-        NO_LEGACY,
-    ),
     Equivalent(
         CRYPTO,
         '_CASE_BIT_OF_LETTERS = bytes(0x20 * (chr(code) in "abcdef") for code in range(256))',

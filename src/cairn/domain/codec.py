@@ -53,6 +53,11 @@ _TYPED_SHAPES = {
 _ANY_SIZE = 2**64
 """Of an integer that is read first and looked at then, as geth does with what it takes for a big one."""
 
+_TYPE_BYTE = (b"", b"\x01", b"\x02")
+"""What comes before the list, by type."""
+_encode_common = lru_cache(maxsize=1_024)(encode_uint)
+"""For the chain id, prices and gas limits: most transactions have the same."""
+
 
 def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
     """The items that the signed and the unsigned transaction share."""
@@ -60,21 +65,22 @@ def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
         return b"".join(
             (
                 encode_uint(nonce),
-                encode_uint(tx.gas_price),
-                encode_uint(tx.gas),
+                _encode_common(tx.gas_price),
+                _encode_common(tx.gas),
                 b"\x94",
                 tx.to,
                 encode_uint(tx.value),
                 b"\x80",
             )
         )
-    prices = encode_uint(tx.gas_price) if tx.kind == ACCESS_LIST else encode_uint(tx.max_tip) + encode_uint(tx.max_fee)
+    is_dynamic = tx.kind == DYNAMIC_FEE
     return b"".join(
         (
-            encode_uint(chain_id),
+            _encode_common(chain_id),
             encode_uint(nonce),
-            prices,
-            encode_uint(tx.gas),
+            _encode_common(tx.max_tip) if is_dynamic else b"",
+            _encode_common(tx.max_fee if is_dynamic else tx.gas_price),
+            _encode_common(tx.gas),
             b"\x94",
             tx.to,
             encode_uint(tx.value),
@@ -94,13 +100,13 @@ def signing_bytes(kind: int, unsigned: bytes, chain_id: int) -> bytes:
     """What is hashed and signed, from the shared items."""
     if kind == LEGACY:
         return encode_list(unsigned + _chain_items(chain_id)[0])
-    return bytes((kind,)) + encode_list(unsigned)
+    return _TYPE_BYTE[kind] + encode_list(unsigned)
 
 
 def signed_bytes(kind: int, unsigned: bytes, signature: bytes, chain_id: int) -> bytes:
     """The raw transaction, from the shared items."""
     r, s, parity = signature[:32], signature[32:64], signature[64]
-    body = encode_list(
+    return _TYPE_BYTE[kind] + encode_list(
         b"".join(
             (
                 unsigned,
@@ -111,7 +117,6 @@ def signed_bytes(kind: int, unsigned: bytes, signature: bytes, chain_id: int) ->
             )
         )
     )
-    return bytes((kind,)) + body if kind else body
 
 
 def encode_tx(tx: Tx, chain_id: int) -> bytes:
@@ -254,12 +259,12 @@ def decode_record(record: bytes | memoryview) -> Tx:
     except StructError:
         raise Corrupt(f"a transaction record has {len(record)} bytes, expected {TX_RECORD_SIZE}") from None
     price, amount = int.from_bytes(gas_price, "big"), int.from_bytes(value, "big")
-    if kind == LEGACY:
-        return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature)
+    if kind < DYNAMIC_FEE:
+        return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind)
     if kind > DYNAMIC_FEE:
         raise Corrupt(f"a transaction record is of type {kind}, and there is none")
-    caps = int.from_bytes(max_fee, "big"), int.from_bytes(max_tip, "big")
-    return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind, *caps)
+    fee_cap, tip_cap = int.from_bytes(max_fee, "big"), int.from_bytes(max_tip, "big")
+    return Tx(tx_hash, sender, to, nonce, gas, price, amount, signature, kind, fee_cap, tip_cap)
 
 
 def decode_records(records: bytes) -> Iterator[Tx]:

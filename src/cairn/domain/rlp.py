@@ -12,6 +12,7 @@ _SMALL = [b"\x80"] + [bytes([number]) for number in range(1, 128)]
 
 LIST = 0xC0
 """The first byte of a list, at least."""
+_LIST_PREFIX = [bytes([LIST + length]) for length in range(56)] + [bytes([0xF8, length]) for length in range(56, 256)]
 CANON_SIZE = "non-canonical size information"
 
 
@@ -43,9 +44,7 @@ def encode_uint(number: int) -> bytes:
 def encode_list(body: bytes) -> bytes:
     """A list, from its items."""
     size = len(body)
-    if size < 56:
-        return bytes((LIST + size,)) + body
-    return bytes((0xF8, size)) + body if size < 256 else _encode_long(LIST, body)
+    return _LIST_PREFIX[size] + body if size < 256 else _encode_long(LIST, body)
 
 
 def encode_string(content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from cairn.domain.codec import encode_unsigned, recover_tx_sender, signed_bytes,
 from cairn.domain.crypto import address_of_key, keccak256, sign_digest
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.rules import check_caps, effective_price
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Draft, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Draft, Tx, TxHash
 
 
 def build_tx(draft: Draft, signature: bytes, chain_id: int) -> Tx:
@@ -74,16 +74,17 @@ def _validate(draft: Draft) -> int:
     nonce = draft.nonce
     if nonce is None:
         raise InvalidField("nonce", "a draft is signed once its nonce is known")
-    if draft.kind:
-        _validate_caps(draft)
     if (
         len(draft.to) == 20
         and 0 <= draft.value <= MAX_UINT256
         and 0 <= draft.gas_price <= MAX_UINT256
         and 0 <= draft.gas <= MAX_UINT64
         and 0 <= nonce <= MAX_UINT64
+        and LEGACY <= draft.kind <= DYNAMIC_FEE
+        and 0 <= draft.max_tip <= draft.max_fee <= MAX_UINT256
     ):
         return nonce
+    _validate_caps(draft)
     raise _out_of_range(draft)
 
 
@@ -100,7 +101,7 @@ def _out_of_range(draft: Draft) -> InvalidField:
 
 
 def _validate_caps(draft: Draft) -> None:
-    if not 0 <= draft.kind <= DYNAMIC_FEE:
+    if not LEGACY <= draft.kind <= DYNAMIC_FEE:
         raise InvalidField("type", "not 0, 1 or 2")
     if not 0 <= draft.max_fee <= MAX_UINT256:
         raise InvalidField("maxFeePerGas", "not between 0 and 2^256-1")

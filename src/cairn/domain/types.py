@@ -67,7 +67,7 @@ class Tx(msgspec.Struct, frozen=True, gc=False):
         return self.value + TRANSFER_GAS * self.gas_price
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """A transfer before its signature. Without a nonce it means the sender's next one."""
 
     sender: Address

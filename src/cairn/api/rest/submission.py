@@ -13,8 +13,8 @@ from msgspec import UNSET
 from cairn.api.schemas import MAX_BATCH, SubmissionJson
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.rules import price_terms
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, MAX_UINT256, Address, Draft
+from cairn.domain.rules import effective_price, price_terms
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
 
 SIGNATURE_BYTES = 65
 MAX_EXACT_DOUBLE = 2**53
@@ -52,29 +52,52 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
         plain = _decode_plain(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _read_slowly(body, base_fee)
-    if not (plain.type is plain.maxFeePerGas is plain.maxPriorityFeePerGas is UNSET):
-        return _read_typed(plain, body, base_fee)
-    value, nonce, price, signature = plain.value, plain.nonce, plain.gasPrice, plain.signature
+    return _read_plain(plain, body, base_fee) or _read_slowly(body, base_fee)
+
+
+def _read_plain(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission | None:
+    """The common case: numbers as digits, and the price fields that wallets give for the type. None for any other."""
+    value, nonce, signature = plain.value, plain.nonce, plain.signature
+    kind, price, max_fee, max_tip = plain.type, plain.gasPrice, plain.maxFeePerGas, plain.maxPriorityFeePerGas
     # Each field has two quotes and each string two more. Any other number means that a field is given twice.
     quotes = 12
     if signature is not UNSET:
         quotes += 4
     if nonce is not UNSET:
         quotes += 2
-    if price is UNSET:
-        price = base_fee
+    if kind is UNSET:
+        kind = LEGACY if max_fee is UNSET else DYNAMIC_FEE
     else:
         quotes += 2
+    if kind == DYNAMIC_FEE:
+        if max_tip is UNSET:
+            max_tip = 0
+        else:
+            quotes += 2
+        if price is not UNSET or max_fee.__class__ is not int or max_tip.__class__ is not int:
+            return None
+        quotes += 2
+        price = effective_price(max_fee, max_tip, base_fee)
+    else:
+        if not (LEGACY <= kind <= ACCESS_LIST and max_fee is UNSET and max_tip is UNSET):
+            return None
+        max_fee = max_tip = 0
+        if price is UNSET:
+            price = base_fee
+        else:
+            quotes += 2
     if (
         body.count(b'"') != quotes
         or value.__class__ is not int
         or price.__class__ is not int
         or not 0 <= value <= MAX_UINT256
         or not 0 <= price <= MAX_UINT256
+        or not 0 <= max_fee <= MAX_UINT256
+        or not 0 <= max_tip <= MAX_UINT256
         or not 0 <= plain.gas <= MAX_UINT64
         or (nonce is not UNSET and not 0 <= nonce <= MAX_UINT64)
     ):
-        return _read_slowly(body, base_fee)
+        return None
     return Submission(
         _known_addresses.get(plain.sender) or _address("from", plain.sender),
         _known_addresses.get(plain.to) or _address("to", plain.to),
@@ -82,58 +105,10 @@ def parse_submission(body: bytes, base_fee: int) -> Submission:
         plain.gas,
         price,
         None if nonce is UNSET else nonce,
-        signature=None if signature is UNSET else _signature(signature),
-    )
-
-
-def _read_typed(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission:
-    """The common case with `type`, or with a field that only one type has."""
-    value, signature = plain.value, plain.signature
-    kind, nonce, price, max_fee, max_tip = (
-        plain.type,
-        plain.nonce,
-        plain.gasPrice,
-        plain.maxFeePerGas,
-        plain.maxPriorityFeePerGas,
-    )
-    # As above. An amount in a string, or beyond 64 bits, is read slowly.
-    quotes = 12 if signature is UNSET else 16
-    for number in (kind, nonce, price, max_fee, max_tip):
-        if number is UNSET:
-            continue
-        if number.__class__ is not int or not 0 <= number <= MAX_UINT64:
-            return _read_slowly(body, base_fee)
-        quotes += 2
-    if (
-        body.count(b'"') != quotes
-        or value.__class__ is not int
-        or not 0 <= value <= MAX_UINT256
-        or not 0 <= plain.gas <= MAX_UINT64
-        or (kind is not UNSET and kind > DYNAMIC_FEE)
-    ):
-        return _read_slowly(body, base_fee)
-    sender = _known_addresses.get(plain.sender) or _address("from", plain.sender)
-    to = _known_addresses.get(plain.to) or _address("to", plain.to)
-    signed = None if signature is UNSET else _signature(signature)
-    terms = price_terms(
-        None if kind is UNSET else kind,
-        # They are integers: checked above.
-        None if price is UNSET else price,  # type: ignore[arg-type]
-        None if max_fee is UNSET else max_fee,  # type: ignore[arg-type]
-        None if max_tip is UNSET else max_tip,  # type: ignore[arg-type]
-        base_fee,
-    )
-    return Submission(
-        sender,
-        to,
-        value,
-        plain.gas,
-        terms.gas_price,
-        None if nonce is UNSET else nonce,
-        terms.kind,
-        terms.max_fee,
-        terms.max_tip,
-        signature=signed,
+        kind,
+        max_fee,
+        max_tip,
+        None if signature is UNSET else _signature(signature),
     )
 
 
