@@ -207,6 +207,89 @@ def test_amounts_that_people_read(modules: Modules) -> None:
     ]
 
 
+HISTORY = """
+const [step, count] = given;
+const txHash = (height) => "0x" + BigInt(height).toString(16).padStart(64, "0");
+const time = (height) => 1_700_000_000 + Number(height);
+const [from, to] = ["1", "2"].map((digit) => "0x" + digit.repeat(40));
+const transfer = { from, to, value: 1, nonce: 0, gas: 21000, gasPrice: 1, fee: 1 };
+const heights = Array.from({ length: count }, (_, index) => (count - index) * step);
+const answers = {
+  "/account": (query) => {
+    const first = Number(query.get("after") ?? 0);
+    const last = Math.min(count, first + Number(query.get("limit")));
+    const link = last < count ? `</account/x/txs?after=${last}>; rel="next"` : "";
+    const listed = (blockHeight) => ({ ...transfer, txHash: txHash(blockHeight), blockHeight });
+    return [heights.slice(first, last).map(listed), { link }];
+  },
+  "/blocks": (query) => {
+    const top = Number(query.get("after")) - 1;
+    const items = Array.from({ length: Number(query.get("limit")) }, (_, index) => top - index);
+    return [items.map((blockHeight) => ({ blockHeight, timestamp: time(blockHeight) })), {}];
+  },
+  "/rpc": (_, body) => {
+    const items = JSON.parse(body).map(({ id, params: [hash] }) => {
+      const blockTimestamp = "0x" + time(BigInt(hash)).toString(16);
+      return { id, result: { blockNumber: "0x" + BigInt(hash).toString(16), blockTimestamp } };
+    });
+    return [items, {}];
+  },
+};
+const real = window.fetch;
+let asked = 0;
+window.fetch = async (path, { body } = {}) => {
+  const url = new URL(path, location.origin);
+  asked += 1;
+  const [items, headers] = answers["/" + url.pathname.split("/")[1]](url.searchParams, body);
+  return new Response(JSON.stringify(items), { headers: { "content-type": "application/json", ...headers } });
+};
+try {
+  const { text, rows } = await it.historyFile(from, { blocks: [] }, new AbortController().signal);
+  const shown = text.trim().split("\\r\\n").slice(1).map((line) => line.split(","));
+  const areRight = shown.every(([made, height]) => Date.parse(made) === 1000 * time(height));
+  return [rows, areRight, asked];
+} finally {
+  window.fetch = real;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "requests"),
+    [
+        # Pages of the history, and lists of blocks.
+        pytest.param(1, 2_500, 3 + 3, id="in every block"),
+        # Pages of the history, and calls by the hundred.
+        pytest.param(5_000, 1_000, 1 + 10, id="far apart"),
+        pytest.param(400, 2_000, 2 + 20, id="a few within reach of each other"),
+        pytest.param(7, 0, 1, id="none"),
+    ],
+)
+def test_a_history_is_saved_with_few_requests(modules: Modules, step: int, count: int, requests: int) -> None:
+    assert modules.run("history", HISTORY, [step, count]) == [count, True, requests]
+
+
+def test_calls_that_were_too_many_are_made_again(modules: Modules) -> None:
+    body = """
+    const real = window.fetch;
+    const batches = [];
+    window.fetch = async (path, { body }) => {
+      const calls = JSON.parse(body);
+      batches.push(calls.map(({ id }) => id));
+      const tooMany = { code: -32005, message: "limit exceeded" };
+      const answers = calls.map(({ id, params: [wanted] }, index) =>
+        index < 2 ? { id, result: wanted || null } : { id, error: tooMany },
+      );
+      return new Response(JSON.stringify(answers), { headers: { "content-type": "application/json" } });
+    };
+    try {
+      return [await it.rpc("eth_any", given.map((each) => [each])), batches];
+    } finally {
+      window.fetch = real;
+    }"""
+    wanted = ["a", "", "c", "d", "e"]
+    assert modules.run("api", body, wanted) == [["a", None, "c", "d", "e"], [[0, 1, 2, 3, 4], [2, 3, 4], [4]]]
+
+
 QR_SIZE = 29
 QR_FORMAT_L_MASK_0 = [1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
 

@@ -109,7 +109,9 @@ import { queryOf } from "./routes.js";
 const RETRIES = 3;
 const RETRY_MS = 400;
 /** What the node takes in one batch. */
-const MOST_CALLS = 100;
+export const MOST_CALLS = 100;
+/** The error of a call that came too soon after others. */
+const LIMIT_EXCEEDED = -32_005;
 const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
 
 /** A refusal of the node, in its own words (application/problem+json). */
@@ -201,20 +203,27 @@ async function ask(path, options) {
 }
 
 /**
- * GET, once more when the node is busy for a moment: nothing changes by asking again.
- * @param {string} path
+ * A request, once more when the node is busy for a moment: for those that change nothing.
+ * @template T
+ * @param {() => Promise<T>} request
  * @param {AbortSignal} [signal]
  */
-async function get(path, signal) {
+async function patiently(request, signal) {
     for (let attempt = 1; ; attempt += 1) {
         try {
-            return await ask(path, { signal });
+            return await request();
         } catch (failure) {
             if (!isProblem(failure, 429, 503) || attempt > RETRIES) throw failure;
             await pause(RETRY_MS * attempt, signal);
         }
     }
 }
+
+/**
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ */
+const get = (path, signal) => patiently(() => ask(path, { signal }), signal);
 
 /**
  * @param {string} path
@@ -334,7 +343,7 @@ export async function probe(path, signal) {
 }
 
 /**
- * The results of JSON-RPC calls of one method, in their order; null where the node has none, or an error.
+ * The results of JSON-RPC calls of one method that reads, in their order; null where the node has none, or an error.
  * @param {string} method
  * @param {unknown[][]} calls
  * @param {AbortSignal} [signal]
@@ -349,18 +358,28 @@ export async function rpc(method, calls, signal) {
 }
 
 /**
+ * Each call counts for the limit of requests, so those that were too many are made again a moment later.
  * @param {string} method
  * @param {unknown[][]} calls
  * @param {AbortSignal} [signal]
  */
 async function rpcBatch(method, calls, signal) {
-    const batch = calls.map((params, id) => ({ jsonrpc: "2.0", id, method, params }));
-    /** @type {{ id: bigint, result?: unknown }[] | { error?: { message: string } }} */
-    const answers = await post("/rpc", batch, signal);
-    // A batch that is refused as a whole has one answer.
-    if (!Array.isArray(answers)) throw new Problem({ detail: answers.error?.message }, 200);
-    const results = new Map(answers.map(({ id, result }) => [Number(id), result ?? null]));
-    return calls.map((_, id) => results.get(id) ?? null);
+    /** @type {Map<number, unknown>} */
+    const results = new Map();
+    let batch = calls.map((params, id) => ({ jsonrpc: "2.0", id, method, params }));
+    for (let attempt = 1; ; attempt += 1) {
+        const asked = batch;
+        /** @type {{ id: bigint, result?: unknown, error?: { code: bigint } }[] | { error?: { message: string } }} */
+        const answers = await patiently(() => post("/rpc", asked, signal), signal);
+        // A batch that is refused as a whole has one answer.
+        if (!Array.isArray(answers)) throw new Problem({ detail: answers.error?.message }, 200);
+        for (const { id, result, error } of answers) {
+            if (Number(error?.code) !== LIMIT_EXCEEDED) results.set(Number(id), result ?? null);
+        }
+        batch = asked.filter(({ id }) => !results.has(id));
+        if (batch.length === 0 || attempt > RETRIES) return calls.map((_, id) => results.get(id) ?? null);
+        await pause(RETRY_MS * attempt, signal);
+    }
 }
 
 /** @type {{ info: { version: string }, components: { schemas: Schemas } } | null} */

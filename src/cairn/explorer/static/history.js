@@ -2,7 +2,7 @@
 
 import { checksummed } from "./addresses.js";
 import { formatAmount } from "./amounts.js";
-import { listBlocks, listHistory } from "./api.js";
+import { listBlocks, listHistory, MOST_CALLS, rpc } from "./api.js";
 import { h } from "./dom.js";
 import { dateOf } from "./widgets.js";
 
@@ -14,23 +14,34 @@ export const MOST_ROWS = 20_000;
 const SAVED_MS = 60_000;
 
 /**
- * When the blocks of these transactions were made, by height; a node may have removed some of them.
+ * When the blocks of these transactions were made, by height; a node may have removed some of them. Blocks that lie
+ * close together are read as a list, others a hundred at a time.
  * @param {Confirmed[]} transactions
  * @param {Live} live
  * @param {AbortSignal} signal
  */
 export async function blockTimes(transactions, live, signal) {
     const times = new Map(live.blocks.map((block) => [block.blockHeight, block.timestamp]));
-    const unknown = new Set(transactions.map((tx) => tx.blockHeight).filter((height) => !times.has(height)));
-    const heights = [...unknown].sort((one, other) => Number(other - one));
+    // One transaction of each block: to ask for it brings the block's time, and little else.
+    const unknown = new Map(transactions.map((tx) => [tx.blockHeight, tx.txHash]));
+    for (const height of times.keys()) unknown.delete(height);
+    const heights = [...unknown.keys()].sort((one, other) => Number(other - one));
+    const scattered = [];
     while (heights.length) {
         const [top] = heights;
-        const near = heights.filter((height) => top - height < BigInt(PAGE));
+        const others = heights.findIndex((height) => top - height >= BigInt(PAGE));
+        const near = heights.splice(0, others < 0 ? heights.length : others);
+        if (near.length <= MOST_CALLS) {
+            scattered.push(...near);
+            continue;
+        }
         const lowest = near[near.length - 1];
         const { items } = await listBlocks({ after: top + 1n, limit: top - lowest + 1n }, signal);
         for (const block of items) times.set(block.blockHeight, block.timestamp);
-        heights.splice(0, near.length);
     }
+    const calls = scattered.map((height) => [unknown.get(height)]);
+    const found = await rpc("eth_getTransactionByHash", calls, signal);
+    for (const tx of found.filter(Boolean)) times.set(BigInt(tx.blockNumber), BigInt(tx.blockTimestamp));
     return times;
 }
 
