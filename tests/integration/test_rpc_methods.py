@@ -9,7 +9,7 @@ import pytest
 from eth_account import Account as Wallet
 from eth_utils.address import to_checksum_address
 
-from cairn.api.rpc import block_methods
+from cairn.api.rpc import block_methods, node_methods
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import LARGE_AT_ONCE
 from cairn.core import filters
@@ -54,6 +54,27 @@ def test_the_chain_names_itself(tmp_path: Path) -> None:
         assert (await call(node, "web3_clientVersion")).startswith("Cairn/v")
         empty = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
         assert await call(node, "web3_sha3", "0x") == empty
+
+    run(tmp_path, scenario)
+
+
+def test_the_node_tells_what_it_occupies_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(node: RestNode) -> None:
+        data = tmp_path / "data"
+        size = int(await call(node, "cairn_dataSize"), 16)
+        assert size > 0
+        (data / "large").write_bytes(bytes(range(256)) * 4_096)
+        # Not measured again for a while: everybody may ask.
+        assert int(await call(node, "cairn_dataSize"), 16) == size
+        monkeypatch.setattr(node_methods, "SIZE_LIFETIME_S", 0.0)
+        assert int(await call(node, "cairn_dataSize"), 16) >= size + (1 << 20)
+
+    run(tmp_path, scenario)
+
+
+def test_a_chain_of_one_node_has_no_peers(tmp_path: Path) -> None:
+    async def scenario(node: RestNode) -> None:
+        assert await call(node, "net_peerCount") == "0x0"
 
     run(tmp_path, scenario)
 

@@ -113,6 +113,9 @@ class Rpc:
     async def highest_peer(self) -> int:
         return self._comet.highest_peer()
 
+    async def count_peers(self) -> int:
+        return self._comet.count_peers()
+
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         return await self._comet.rpc_broadcast(raw)
 
@@ -328,6 +331,11 @@ class Comet:
         if not self.is_running:
             raise RpcAway("simulated")
         return len(self._blocks) - 1 if self.is_online else 0
+
+    def count_peers(self) -> int:
+        if not self.is_running:
+            raise RpcAway("simulated")
+        return int(self.is_online)
 
     async def rpc_broadcast(self, raw: bytes) -> CometBftRefusal | None:
         if not self.is_running:

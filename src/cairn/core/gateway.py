@@ -111,6 +111,8 @@ class Status(msgspec.Struct, frozen=True):
     limit: int
     now: int
     """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
+    peers: int = 0
+    """Nodes of the network that this one is connected to."""
 
 
 class Checks(msgspec.Struct, frozen=True):

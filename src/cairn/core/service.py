@@ -254,6 +254,7 @@ class Core(CoreGateway):
             queued=self._pool.queued_count,
             limit=self._settings.mempool_size,
             now=int(time.time() if self._dev_clock is None else self._dev_clock.now),
+            peers=self.engine.peers,
         )
 
     async def validators(self) -> ValidatorSet:

@@ -21,6 +21,7 @@ class EmbeddedEngine:
     """
 
     name = "embedded"
+    peers = 0
 
     def __init__(
         self,

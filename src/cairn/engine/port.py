@@ -13,6 +13,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """The name in `GET /chain`."""
 
+    @property
+    def peers(self) -> int:
+        """How many nodes of the network this one is connected to."""
+
     async def run(self) -> None:
         """Work until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
 

@@ -20,6 +20,8 @@ from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 
 FORMAT_VERSION = 3
 LEAST_FREE_BYTES = 16 << 20
+BLOCK_BYTES = 512
+"""The unit of `st_blocks`, whatever the disk's own blocks are."""
 _FORMAT_PREFIX = "cairn data format "
 
 
@@ -89,6 +91,23 @@ def check_room(directory: Path, more_bytes: int = 0) -> None:
     needed_bytes = LEAST_FREE_BYTES + more_bytes
     if free_bytes < needed_bytes:
         raise StoreUnavailable(f"the disk has {free_bytes:,} bytes left; at least {needed_bytes:,} are needed")
+
+
+def size_on_disk(directory: Path) -> int:
+    """Bytes that the files of a data directory occupy, as `du` counts them. Raises `StoreUnavailable`."""
+    check_present(directory)
+    # By file: snapshots of a dev chain are further names of the same files.
+    blocks: dict[tuple[int, int], int] = {}
+    try:
+        for parent, _, names in os.walk(directory):
+            for name in names:
+                # The store removes files at any time.
+                with contextlib.suppress(FileNotFoundError):
+                    file = os.lstat(os.path.join(parent, name))
+                    blocks[file.st_dev, file.st_ino] = file.st_blocks
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot look at {directory}: {failure}") from failure
+    return BLOCK_BYTES * sum(blocks.values())
 
 
 def check_present(directory: Path) -> None:

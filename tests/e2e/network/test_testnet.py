@@ -90,6 +90,15 @@ def test_a_transfer_through_one_is_in_the_same_block_of_all(nodes: list[NodeProc
     assert len(blocks_with(tx_hash, nodes)) == 1
 
 
+def test_each_counts_the_others_as_its_peers(nodes: list[NodeProcess]) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "net_peerCount", "params": []}
+
+    def is_connected(node: NodeProcess) -> bool:
+        return bool(post_anew(f"{node.url}/rpc", call).json().get("result") == hex(VALIDATORS - 1))
+
+    wait_until(lambda: all(map(is_connected, nodes)), PATIENCE_S, "every node to see all others")
+
+
 @pytest.mark.parametrize(("name", "index"), [("cometbft", 1), ("cairn-core", 2)])
 def test_a_killed_process_comes_back_and_its_node_catches_up(nodes: list[NodeProcess], name: str, index: int) -> None:
     node = nodes[index]

@@ -37,7 +37,7 @@ def test_the_page_works_as_it_stands(node: NodeProcess, js_packages: Path, tmp_p
 
 
 def test_every_method_is_listed_and_no_other() -> None:
-    listed = set(re.findall(r"\b(?:debug|eth|net|personal|rpc|txpool|web3)_\w+", PAGE.section("Methods").text))
+    listed = set(re.findall(r"\b(?:cairn|debug|eth|net|personal|rpc|txpool|web3)_\w+", PAGE.section("Methods").text))
     served = set(make_methods(ScriptedGateway(), ChainView(Path("unused"))))
     assert listed == {name for name in served if not name.startswith(("evm_", "anvil_", "hardhat_"))}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
-from cairn.store.directory import DirectoryLock, check_format, claim_format, write_file
+from cairn.store.directory import DirectoryLock, check_format, claim_format, size_on_disk, write_file
 from tests.support.disk import no_file_beyond
 
 HOLD = """
@@ -95,3 +95,23 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     write_file(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_size_is_what_the_files_occupy(tmp_path: Path) -> None:
+    claim_format(tmp_path)
+    empty = size_on_disk(tmp_path)
+    (tmp_path / "chain").mkdir()
+    write_file(tmp_path / "chain" / "table", bytes(range(256)) * 4_096)
+    full = size_on_disk(tmp_path)
+    assert empty + (1 << 20) <= full < empty + (2 << 20)
+    # A further name of the same file, as in a snapshot, takes no further space.
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "table").hardlink_to(tmp_path / "chain" / "table")
+    # Nor do bytes that were never written.
+    os.truncate(tmp_path / "FORMAT", 1 << 30)
+    assert size_on_disk(tmp_path) < full + (1 << 20)
+
+
+def test_a_directory_that_is_gone_has_no_size(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="is gone"):
+        size_on_disk(tmp_path / "data")

@@ -1,18 +1,26 @@
-"""Information about the node: `net_` and `web3_`, the chain id, `eth_syncing`."""
+"""Information about the node: `net_` and `web3_`, the chain id, `eth_syncing`, its size on disk."""
+
+import asyncio
+from pathlib import Path
 
 import cairn
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.values import data, parse_data, quantity
 from cairn.domain.crypto import keccak256
+from cairn.store.directory import size_on_disk
 
-MODULES = ("debug", "eth", "net", "rpc", "txpool", "web3")
+SIZE_LIFETIME_S = 5.0
+"""How long a measured size is repeated: measuring looks at every file."""
+MODULES = ("cairn", "debug", "eth", "net", "rpc", "txpool", "web3")
 DEV_MODULES = ("anvil", "evm", "hardhat", "personal")
 
 
 class NamingMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
+        self._measuring: asyncio.Task[int] | None = None
+        self._measured_at = 0.0
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -25,6 +33,7 @@ class NamingMethods:
             "web3_sha3": self.sha3,
             "eth_coinbase": self.coinbase,
             "rpc_modules": self.modules,
+            "cairn_dataSize": self.data_size,
         }
 
     async def chain_id(self) -> str:
@@ -41,8 +50,22 @@ class NamingMethods:
         return True
 
     async def peer_count(self) -> str:
-        """Always 0: only CometBFT connects to peers, and none of them speaks Ethereum's protocol."""
-        return "0x0"
+        """The nodes of the network that CometBFT is connected to."""
+        if self._chain.info.engine == "embedded":
+            return "0x0"
+        return quantity((await self._chain.gateway.status()).peers)
+
+    async def data_size(self) -> str:
+        """Bytes that the data directory occupies, as of a few seconds ago."""
+        path = self._chain.info.store_path
+        if not path:
+            raise self._chain.view.why_unavailable()
+        now = asyncio.get_running_loop().time()
+        if self._measuring is None or (self._measuring.done() and now - self._measured_at >= SIZE_LIFETIME_S):
+            self._measured_at = now
+            # In a thread: a slow disk must not keep other requests waiting.
+            self._measuring = asyncio.create_task(asyncio.to_thread(size_on_disk, Path(path)))
+        return quantity(await asyncio.shield(self._measuring))
 
     async def client_version(self) -> str:
         return f"Cairn/v{cairn.__version__}"

@@ -130,6 +130,10 @@ class NetworkEngine:
         self._broadcaster.stop()
         self._stopped.set()
 
+    @property
+    def peers(self) -> int:
+        return self._watch.peers
+
     def condition(self) -> str:
         return self._watch.condition()
 

@@ -110,15 +110,26 @@ class _ConsensusAnswer(msgspec.Struct, frozen=True):
     error: CometBftRefusal | None = None
 
 
+class _NetInfo(msgspec.Struct, frozen=True):
+    n_peers: str
+
+
+class _NetInfoAnswer(msgspec.Struct, frozen=True):
+    result: _NetInfo | None = None
+    error: CometBftRefusal | None = None
+
+
 class _RpcAnswer(msgspec.Struct, frozen=True):
     error: CometBftRefusal | None = None
 
 
 _STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
 _CONSENSUS = b'{"jsonrpc":"2.0","id":1,"method":"dump_consensus_state"}'
+_NET_INFO = b'{"jsonrpc":"2.0","id":1,"method":"net_info"}'
 _decode_status = msgspec.json.Decoder(_StatusAnswer).decode
 _decode_answer = msgspec.json.Decoder(_RpcAnswer).decode
 _decode_consensus = msgspec.json.Decoder(_ConsensusAnswer).decode
+_decode_net_info = msgspec.json.Decoder(_NetInfoAnswer).decode
 
 
 class Rpc:
@@ -151,6 +162,16 @@ class Rpc:
             return max((int(state.round_state.height) - 1 for state in states if state is not None), default=0)
         except (msgspec.MsgspecError, ValueError) as error:
             raise RpcAway(f"not an answer to dump_consensus_state: {error}") from None
+
+    async def count_peers(self) -> int:
+        """How many peers are connected. Raises `RpcAway`."""
+        try:
+            answer = _decode_net_info(await self._call(_NET_INFO))
+            if answer.result is None:
+                raise RpcAway(str(answer.error))
+            return int(answer.result.n_peers)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise RpcAway(f"not an answer to net_info: {error}") from None
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""

@@ -44,6 +44,8 @@ class Watch:
         self._standstills = 0
         self.is_validator = True
         """Whether this node is a validator, as CometBFT says; assumed until it has answered."""
+        self.peers = 0
+        """How many nodes CometBFT is connected to; 0 while it is away."""
 
     def committed(self) -> None:
         if self._seen == OK and self._silent_s() > self._halt_after_s:
@@ -90,6 +92,7 @@ class Watch:
             status = await self._rpc.status()
             self._starts = 0
             self.is_validator = status.is_validator
+            self.peers = await self._count_peers()
             if status.catching_up or await self._is_behind():
                 return self._catching_up()
             if self._is_unknown(status):
@@ -98,8 +101,16 @@ class Watch:
                     "vote of this node: put its priv_validator_key.json back, or change the validators"
                 )
         except (RpcAway, TimeoutError):
+            self.peers = 0
             return AWAY
         return OK
+
+    async def _count_peers(self) -> int:
+        """Only for people to see: without this answer the node is as ready as with it."""
+        try:
+            return await self._rpc.count_peers()
+        except (RpcAway, TimeoutError):
+            return 0
 
     def _is_unknown(self, status: NodeStatus) -> bool:
         """Whether a validator has this node's name, but another key."""

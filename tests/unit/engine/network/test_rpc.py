@@ -113,6 +113,17 @@ def test_the_highest_block_of_any_peer(heights: list[str | None], highest: int) 
     run(scenario())
 
 
+def test_how_many_peers_there_are() -> None:
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"listening": True, "n_peers": "3", "peers": []}}
+
+    async def scenario() -> None:
+        async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
+            assert await rpc.count_peers() == 3
+            assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "net_info"}]
+
+    run(scenario())
+
+
 def test_what_is_broadcast_is_taken_or_refused_with_cometbfts_words() -> None:
     full = {"code": -32603, "message": "Internal error", "data": "mempool is full"}
     answers = iter([{"id": 1, "result": {"code": 0}}, {"id": 1, "error": full}])
@@ -151,7 +162,7 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
 def test_what_is_no_answer_is_away(answer: bytes) -> None:
     async def scenario() -> None:
         async with serving(lambda request: answer) as (_, rpc):
-            for call in (rpc.status, rpc.highest_peer):
+            for call in (rpc.status, rpc.highest_peer, rpc.count_peers):
                 with pytest.raises(RpcAway):
                     await call()
 

@@ -17,6 +17,7 @@ class ScriptedRpc(Rpc):
         self.catching_up: bool | None = None
         self.voting_power = 0
         self.highest = 0
+        self.peers: int | None = 0
         self.asked = 0
         self.name = "node1"
         self.public_key = bytes([1]) * 32
@@ -29,6 +30,11 @@ class ScriptedRpc(Rpc):
 
     async def highest_peer(self) -> int:
         return self.highest
+
+    async def count_peers(self) -> int:
+        if self.peers is None:
+            raise RpcAway("no answer to this")
+        return self.peers
 
 
 class Scene:
@@ -61,6 +67,20 @@ def test_says_whether_cometbft_answers_and_has_caught_up() -> None:
     assert scene.look(True) == "catching up, height 7"
     assert scene.look(False) == "ok"
     assert scene.look(None) == AWAY
+
+
+def test_counts_the_peers_of_a_cometbft_that_answers() -> None:
+    scene = Scene()
+    assert scene.watch.peers == 0
+    scene.rpc.peers = 3
+    scene.look(False)
+    assert scene.watch.peers == 3
+    scene.look(None)
+    assert scene.watch.peers == 0
+    # They are only for people to see.
+    scene.rpc.peers = None
+    assert scene.look(False) == "ok"
+    assert scene.watch.peers == 0
 
 
 def test_looks_more_often_while_something_is_wrong() -> None:
