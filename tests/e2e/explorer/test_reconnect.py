@@ -92,7 +92,7 @@ def test_other_dev_accounts_after_a_restart_are_learnt(tmp_path: Path, browser: 
     with start(port, tmp_path / "first") as node:
         visitor = Visitor(browser, node.url)
         page = visitor.open("/accounts")
-        accounts = page.get_by_role("table", name="Dev accounts").get_by_role("row")
+        accounts = page.get_by_role("table", name="Accounts, largest balance first").get_by_role("row")
         expect(accounts).to_have_count(11)
     with start(port, tmp_path / "second", "--accounts", "2"):
         expect(accounts).to_have_count(3)

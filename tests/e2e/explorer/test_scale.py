@@ -116,7 +116,8 @@ def fill_mempool(node: PublicNode, count: int) -> None:
 def test_long_chain(reader: Reader, node: PublicNode) -> None:
     head = node.read("/chain")["head"]["blockHeight"]
     assert head >= BLOCKS
-    for route in ("/", "/blocks", f"/blocks?after={head // 2}", "/blocks?after=25", f"/block/{head // 2}"):
+    routes = ("/", "/blocks", f"/blocks?after={head // 2}", "/blocks?after=25", f"/block/{head // 2}")
+    for route in (*routes, "/accounts", "/status"):
         reader.measure(route)
     page = reader.page
     page.get_by_role("searchbox").fill(f"{head - 7:,}")
@@ -152,6 +153,7 @@ def test_full_mempool_and_then_a_full_block(reader: Reader, node: PublicNode) ->
     reader.measure(f"/block/{head}")
     expect(reader.page.get_by_text("Transaction hashes verified")).to_be_visible()
     reader.measure(f"/account/{SENDERS[0]}")
+    reader.measure("/accounts")
     tx_hash = node.read(f"/block/{head}")["transactions"][PENDING // 2]
     reader.measure(f"/tx/{tx_hash}")
     expect(reader.page.get_by_text("Verified in this page")).to_be_visible()

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -15,6 +16,7 @@ from tests.support.wallet import COIN, dev_account, new_account
 
 RICH = dev_account(0).address
 AMOUNT = COIN // 8 + 1
+RANKING = "Accounts, largest balance first"
 NOT_READY = '{"status":"unavailable","checks":{"store":"the disk is full","mempool":"ok"}}'
 
 
@@ -28,8 +30,8 @@ def some_transaction(node: PublicNode) -> str:
     return str(node.read(f"/block/{full_block(node)}")["transactions"][3])
 
 
-def make_block(node: PublicNode) -> None:
-    node.await_confirmed(node.post({"from": RICH, "to": RICH, "value": 1, "gas": 21_000}).json()["txHash"])
+def make_block(node: PublicNode, to: str = RICH, value: int = 1) -> None:
+    node.await_confirmed(node.post({"from": RICH, "to": to, "value": str(value), "gas": 21_000}).json()["txHash"])
 
 
 def change(visitor: Visitor, path: str, old: str, new: str) -> None:
@@ -236,11 +238,83 @@ def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: P
     search(page, "shop")
     expect(page.locator("h1")).to_have_text("Account Shop")
     visitor.go("/accounts")
-    expect(page.get_by_role("table", name="Accounts with your labels")).to_contain_text(f"Shop{address}")
+    expect(page.get_by_role("table", name=RANKING)).to_contain_text(f"Shop {address}your label")
     visitor.go(f"/account/{address}")
     page.get_by_label("Label").fill("")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("h1")).to_have_text("Account")
+
+
+def shown_ranking(page: Page) -> list[tuple[str, str]]:
+    """Address and balance of each row."""
+    rows = page.get_by_role("table", name=RANKING).locator("tbody tr")
+    cells = "[row.querySelector('.whole').textContent, row.querySelector('.amount').title]"
+    return [(address, title) for address, title in rows.evaluate_all(f"(rows) => rows.map((row) => {cells})")]
+
+
+def watch_calls(visitor: Visitor) -> list[str]:
+    """The requests of JSON-RPC that the page makes from now on."""
+    asked: list[str] = []
+    visitor.page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/rpc") else None)
+    return asked
+
+
+def test_accounts_are_listed_by_balance(visit: Visit, node: PublicNode) -> None:
+    middle, poor = node.fund(7).address, node.fund(1).address
+    page = visit().open("/accounts")
+    expect(page.locator("main")).to_contain_text(
+        "Not every account of the chain, but up to 200: the dev accounts, those that you labelled, "
+        "the proposers of the latest 60 blocks, and the senders and recipients of their latest 100 transactions."
+    )
+    shown = shown_ranking(page)
+    assert {address for address, _ in shown} >= {RICH, middle, poor}
+    wei = [int(title.removesuffix(" wei").replace(",", "")) for _, title in shown]
+    assert wei == sorted(wei, reverse=True)
+    assert wei == [node.balance(address) for address, _ in shown]
+    row = page.get_by_role("row", name=middle)
+    expect(row).to_contain_text(f"{middle}recipient7")
+    expect(row.get_by_role("button", name="Copy address")).to_be_visible()
+    expect(page.get_by_role("row", name="dev0")).to_contain_text(f"dev0 {RICH}dev account")
+
+
+def test_accounts_follow_the_chain_with_few_requests(visit: Visit, node: PublicNode) -> None:
+    other, last = node.fund(5).address, node.fund(1).address
+    visitor = visit()
+    asked = watch_calls(visitor)
+    page = visitor.open("/accounts")
+    # The transactions, and the balances of all accounts; and once more if the dev accounts were learnt meanwhile.
+    assert len(asked) <= 4
+    before, began = [address for address, _ in shown_ranking(page)], time.monotonic()
+    assert before.index(other) < before.index(last)
+    for _ in range(8):
+        make_block(node, to=last, value=COIN)
+    balance = page.get_by_role("row", name=last).locator(".amount")
+    expect(balance).to_have_attribute("title", f"{node.balance(last):,} wei")
+    # A reading is of three requests at most, and five seconds pass before the next.
+    assert len(asked) <= 4 + 3 * (2 + (time.monotonic() - began) / 5)
+    # Rows do not move before they are asked to.
+    assert [address for address, _ in shown_ranking(page)] == before
+    page.get_by_role("button", name="The list has changed").click()
+    expect(page.get_by_role("button", name="The list has changed")).to_have_count(0)
+    after = [address for address, _ in shown_ranking(page)]
+    assert after.index(last) < after.index(other)
+
+
+def test_no_list_of_accounts_is_too_long(visit: Visit, node: PublicNode) -> None:
+    labels = {f"0x{index:040x}": f"Label {index}" for index in range(1, 301)}
+    visitor = visit()
+    visitor.open("/start")
+    visitor.run("(labels) => localStorage.setItem('cairn-labels', JSON.stringify(labels))", labels)
+    asked = watch_calls(visitor)
+    page = visitor.open("/accounts")
+    # The transactions, and twice a hundred balances.
+    assert len(asked) <= 2 * 3
+    expect(page.get_by_role("heading", name="200 accounts")).to_be_visible()
+    expect(page.get_by_role("row")).to_have_count(51)
+    expect(page.get_by_role("row").nth(1)).to_contain_text("dev")
+    page.get_by_role("link", name="Last", exact=True).click()
+    expect(page.locator("main")).to_contain_text("Page 4 of 4")
+    expect(page.get_by_role("row")).to_have_count(51)
 
 
 def test_history_as_a_file(visit: Visit, node: PublicNode) -> None:
@@ -324,6 +398,9 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
     expect(rows.nth(1)).to_contain_text("node0360")
     expect(rows.nth(2)).to_contain_text("node1240")
     expect(page.locator("main")).to_contain_text(f"dev0 {RICH}")
+    visitor.go("/accounts")
+    expect(page.locator("main")).to_contain_text("the fee recipients of the validators")
+    expect(page.get_by_role("row", name=re.compile(recipients[0], re.IGNORECASE))).to_contain_text("validator node0")
     # Names need not differ, nor be given.
     validators[1]["name"] = "node0"
     visitor.open("/validators")

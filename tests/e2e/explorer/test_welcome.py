@@ -73,7 +73,7 @@ def test_a_balance_that_cannot_be_read_is_not_zero(visitor: Visitor) -> None:
 
     visitor.page.route("**/rpc", refuse)
     page = visitor.open("/accounts")
-    row = page.get_by_role("table", name="Dev accounts").get_by_role("row").nth(1)
+    row = page.get_by_role("table", name="Accounts, largest balance first").get_by_role("row").nth(1)
     expect(row.locator("[data-balance]")).to_have_text("not known")
 
 

@@ -11,6 +11,34 @@ export const RECENT = 60;
 const REFRESH_MS = 300;
 const CHAIN_MS = 3_000;
 
+/**
+ * A reading of the node for a view that follows it: one at a time with a rest in between, however fast changes come.
+ * A change meanwhile leads to one more.
+ * @param {() => Promise<unknown>} read
+ * @param {number} restMs
+ * @param {AbortSignal} signal
+ */
+export function paced(read, restMs, signal) {
+    let isReading = false;
+    let isBehind = false;
+    return async () => {
+        isBehind = true;
+        if (isReading) return;
+        isReading = true;
+        try {
+            while (isBehind && !signal.aborted) {
+                isBehind = false;
+                await read();
+                await pause(restMs);
+            }
+        } catch {
+            // The node is away for a moment, or the view is gone; the next change reads again.
+        } finally {
+            isReading = false;
+        }
+    };
+}
+
 export class Live extends EventTarget {
     /** @type {Connection} */
     connection = "connecting";

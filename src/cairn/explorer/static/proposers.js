@@ -7,7 +7,8 @@ import { accountLink, shortened } from "./widgets.js";
 /** @import { BlockSummary, Chain, Header, Validator } from "./api.js" */
 /** @import { Column } from "./widgets.js" */
 
-const NOBODY = `0x${"0".repeat(40)}`;
+/** Where the fees go when nobody is to get them. */
+export const NOBODY = `0x${"0".repeat(40)}`;
 
 /**
  * The name of a validator, or the ends of its address where it has none.

@@ -1,66 +1,47 @@
 // What a dev chain offers to somebody who sees it for the first time: accounts with coins, a payment, code to copy.
 
 import { checksummed } from "./addresses.js";
-import { rpc, submit } from "./api.js";
+import { submit } from "./api.js";
 import { TRANSFER_GAS } from "./amounts.js";
+import { balanceColumn, readBalances, renewBalances } from "./balances.js";
 import { fill, h } from "./dom.js";
 import { refusalPlace } from "./fields.js";
+import { paced } from "./live.js";
 import { devName, nameOf } from "./names.js";
 import { showProgress } from "./progress.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
-import { bareAmount, card, copyButton, table } from "./widgets.js";
+import { card, copyButton, table } from "./widgets.js";
 
+/** @import { Balances } from "./balances.js" */
 /** @import { Live } from "./live.js" */
 
+/** Between two readings of the balances. */
+const REST_MS = 1_000;
 const ONE_COIN = 10n ** 18n;
 /** What the Python client knows as `Account.dev(0)`; a chain with a mnemonic of its own has others. */
 const USUAL_FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 /**
- * Accounts with their balances, which follow the chain.
- * @param {string} caption
- * @param {string[]} addresses
+ * The dev accounts with their balances, which follow the chain.
+ * @param {string[]} dev
  * @param {{ live: Live, signal: AbortSignal }} context
- * @param {string} [empty]
  */
-export async function accountsTable(caption, addresses, { live, signal }, empty) {
-    const place = h("div");
-    /** @type {Map<string, bigint>} */
+export async function devTable(dev, { live, signal }) {
+    /** @type {Balances} */
     const balances = new Map();
-    /** @param {string} address */
-    const balance = (address) => {
-        const known = balances.get(address);
-        return known === undefined ? h("span", { class: "unit" }, "not known") : bareAmount(known);
-    };
-    const read = async () => {
-        const calls = addresses.map((address) => [address, "latest"]);
-        const results = await rpc("eth_getBalance", calls, signal);
-        results.forEach((result, index) => {
-            if (result !== null) balances.set(addresses[index], BigInt(result));
-        });
-    };
-    // Rows are made once, so that a button keeps the focus while blocks come.
+    await readBalances(balances, dev, signal);
+    const list = table(
+        "Dev accounts",
+        [["Name", nameLink], ["Address", addressWithCopy], balanceColumn(balances)],
+        dev,
+    );
     const follow = async () => {
-        await read();
-        place.querySelectorAll("[data-balance]").forEach(renew);
+        await readBalances(balances, dev, signal);
+        renewBalances(list, balances);
     };
-    /** @param {Element} cell */
-    const renew = (cell) => fill(cell, balance(cell.getAttribute("data-balance") ?? ""));
-    const rows = () =>
-        table(
-            caption,
-            [
-                ["Name", (address) => nameLink(address)],
-                ["Address", (address) => addressWithCopy(address)],
-                ["Balance (coins)", (address) => h("span", { "data-balance": address }, balance(address)), "end"],
-            ],
-            addresses,
-            empty,
-        );
-    await read();
-    live.on("blocks", () => follow().catch(() => {}), signal);
-    return fill(place, rows());
+    live.on("blocks", paced(follow, REST_MS, signal), signal);
+    return list;
 }
 
 /** @param {string} address */

@@ -12,6 +12,7 @@ import { avatar } from "./stones.js";
 /** @import { BlockSummary, Header, Listed } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
 /** @import { Child } from "./dom.js" */
+/** @import { Route } from "./routes.js" */
 
 /**
  * The heading, the cell of an item, and the class of both.
@@ -323,6 +324,37 @@ export function pager(label, ...links) {
                 : h("span", { class: "button", "aria-disabled": "true" }, text),
         ),
     );
+}
+
+/**
+ * Which of so many pages a route asks for: the nearest that there is.
+ * @param {Route} route
+ * @param {number} pages
+ */
+export const pageOf = ({ query }, pages) =>
+    Math.min(pages, Math.max(1, Number.parseInt(query.get("page") ?? "", 10) || 1));
+
+/**
+ * The number of a page and links to others; nothing when there is only one.
+ * @param {string} label
+ * @param {string} path
+ * @param {number} page
+ * @param {number} pages
+ */
+export function numberedPages(label, path, page, pages) {
+    if (pages === 1) return null;
+    /** @param {number} number */
+    const target = (number) => number !== page && number >= 1 && number <= pages && href(path, { page: number });
+    return [
+        h("p", { class: "page-number" }, `Page ${grouped(page)} of ${grouped(pages)}`),
+        pager(
+            label,
+            ["First", target(1)],
+            ["Previous", target(page - 1)],
+            ["Next", target(page + 1)],
+            ["Last", target(pages)],
+        ),
+    ];
 }
 
 /**

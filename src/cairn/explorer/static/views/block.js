@@ -18,6 +18,8 @@ import {
     facts,
     fullness,
     hashLink,
+    numberedPages,
+    pageOf,
     pager,
     table,
     transactionColumns,
@@ -85,8 +87,6 @@ async function transactionsCard(block, page, pages, signal) {
         return { ...tx, place: first + index };
     });
     const items = await Promise.all(look);
-    /** @param {number} number */
-    const target = (number) => (number < 1 || number > pages ? null : href(`/block/${block.hash}`, { page: number }));
     return card(
         counted(block.transactions.length, "transaction"),
         table(
@@ -95,15 +95,7 @@ async function transactionsCard(block, page, pages, signal) {
             items,
             "This block has no transactions.",
         ),
-        pages > 1 && h("p", { class: "page-number" }, `Page ${grouped(page)} of ${grouped(pages)}`),
-        pages > 1 &&
-            pager(
-                "Pages of transactions",
-                ["First", page > 1 && target(1)],
-                ["Previous", target(page - 1)],
-                ["Next", target(page + 1)],
-                ["Last", page < pages && target(pages)],
-            ),
+        numberedPages("Pages of transactions", `/block/${block.hash}`, page, pages),
     );
 }
 
@@ -128,7 +120,7 @@ export async function blockView({ route, live, signal }) {
     await live.loaded;
     const block = await getBlock(route.argument, signal);
     const pages = Math.max(1, Math.ceil(block.transactions.length / PAGE));
-    const page = Math.min(pages, Math.max(1, Number.parseInt(route.query.get("page") ?? "", 10) || 1));
+    const page = pageOf(route, pages);
     const verdict = h("div", { class: "verdict" }, badge("pending", "Verifying"));
     const [listed, totals, proposers] = await Promise.all([
         transactionsCard(block, page, pages, signal),

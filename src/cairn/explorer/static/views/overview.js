@@ -8,7 +8,7 @@ import { fill, h } from "../dom.js";
 import { RECENT } from "../live.js";
 import { href } from "../routes.js";
 import { Cairn } from "../stones.js";
-import { accountsTable, firstPayment, snippetsCard } from "../welcome.js";
+import { devTable, firstPayment, snippetsCard } from "../welcome.js";
 import {
     accountLink,
     age,
@@ -248,7 +248,7 @@ async function makeWelcome(context) {
             h("p", null, `It has ${dev.length} accounts with coins. Their keys are public: use it only for tests.`),
         ),
         h("div", { class: "columns" }, firstPayment(dev, context.signal), snippetsCard(dev)),
-        card("Accounts", await accountsTable("Dev accounts", dev, context)),
+        card("Accounts", await devTable(dev, context)),
     );
 }
 
