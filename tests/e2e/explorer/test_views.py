@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.explorer.conftest import Visit
 from tests.support.browser import Visitor
@@ -43,6 +43,10 @@ def change(visitor: Visitor, path: str, old: str, new: str) -> None:
         route.fulfill(body=changed, content_type="application/json")
 
     visitor.page.route(path, answer)
+
+
+def fact(page: Page, name: str) -> Locator:
+    return page.locator(".facts > div", has=page.get_by_text(name, exact=True))
 
 
 def search(page: Page, text: str) -> None:
@@ -371,6 +375,43 @@ def test_status_of_the_node(visit: Visit, node: PublicNode) -> None:
     page.route("**/ready", lambda route: route.fulfill(status=503, body=NOT_READY, content_type="application/json"))
     # It is asked again and again.
     expect(page.locator("main")).to_contain_text("store: the disk is full")
+
+
+def test_status_of_peers_disk_and_lag(visit: Visit, node: PublicNode) -> None:
+    visitor = visit()
+    page = visitor.open("/status")
+    size = fact(page, "Data on disk").locator("[title]")
+    expect(size).to_have_text(re.compile(r"^\d[\d.]* [kM]B$"))
+    bytes_on_disk = int(str(size.get_attribute("title")).removesuffix(" bytes").replace(",", ""))
+    assert bytes_on_disk > 1_000
+    lag = fact(page, "Lag")
+    expect(lag).to_contain_text("This node makes the blocks, so it cannot be behind.")
+    expect(lag.locator("time")).to_have_attribute("data-at", re.compile(r"^\d+$"))
+    expect(page.get_by_text("Peers", exact=True)).to_have_count(0)
+
+
+def test_status_on_a_network(visit: Visit, node: PublicNode) -> None:
+    """Played by this node, which has no peers."""
+    visitor = visit()
+    change(visitor, "**/chain", '"engine":"embedded"', '"engine":"cometbft"')
+    change(visitor, "**/rpc", '"result":"0x0"', '"result":"0x3"')
+    page = visitor.open("/status")
+    expect(fact(page, "Peers")).to_have_text("Peers3")
+    lag = fact(page, "Lag")
+    expect(lag).to_contain_text("It has caught up with its peers.")
+    behind = NOT_READY.replace("the disk is full", "ok").replace('"mempool":"ok"', '"mempool":"catching up, height 7"')
+    page.route("**/ready", lambda route: route.fulfill(status=503, body=behind, content_type="application/json"))
+    expect(lag).to_contain_text("catching up, height 7")
+    page.route("**/ready", lambda route: route.abort())
+    expect(lag).to_contain_text("–/ready does not say whether it is catching up.")
+
+
+def test_status_without_json_rpc(visit: Visit, node: PublicNode) -> None:
+    visitor = visit()
+    visitor.page.route("**/rpc", lambda route: route.fulfill(status=403, body=""))
+    page = visitor.open("/status")
+    expect(fact(page, "Data on disk")).to_contain_text("–JSON-RPC: The node answered 403.")
+    expect(page.locator("main")).to_contain_text("200 ready")
 
 
 def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:

@@ -1,13 +1,20 @@
-// The node itself: its version, its probes, how far it is, and how full its mempool is.
+// The node itself: its version, its probes, its peers and disk, how far it is, and how full its mempool is.
 
-import { interfaceVersion, probe } from "../api.js";
+import { asFailure, interfaceVersion, probe, rpc } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
+import { paced } from "../live.js";
 import { age, badge, blockLink, card, facts, hashLink } from "../widgets.js";
 
-/** @import { Probed } from "../api.js" */
+/** @import { Chain, Probed } from "../api.js" */
+/** @import { Child } from "../dom.js" */
 /** @import { Live } from "../live.js" */
 /** @import { View } from "../router.js" */
+
+const PROBE_REST_MS = 500;
+/** The node does not measure its disk more often. */
+const MEASURE_REST_MS = 5_000;
+const BYTE_UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB"];
 
 /** @type {["/health" | "/startup" | "/ready", string][]} */
 const PROBES = [
@@ -32,22 +39,60 @@ function verdict({ status, body, tookMs }) {
 const probeFacts = (answers) =>
     facts(
         ...PROBES.map(([path, meaning], index) => {
-            /** @type {[string, import("../dom.js").Child]} */
+            /** @type {[string, Child]} */
             const pair = [path, [verdict(answers[index]), h("p", { class: "hint" }, meaning)]];
             return pair;
         }),
     );
 
+/** @param {Chain} chain */
+const isAlone = ({ engine }) => engine === "embedded";
+
+/** @param {string} why */
+const notKnown = (why) => ["–", h("p", { class: "hint" }, why)];
+
+/**
+ * Three digits at most, and every one of them where the pointer rests.
+ * @param {bigint} bytes
+ */
+function byteSize(bytes) {
+    const power = Math.min(BYTE_UNITS.length - 1, Math.floor((bytes.toString().length - 1) / 3));
+    const size = Number(bytes) / 1_000 ** power;
+    const digits = power === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2;
+    return h("span", { title: `${grouped(bytes)} bytes` }, `${size.toFixed(digits)} ${BYTE_UNITS[power]}`);
+}
+
+/**
+ * A number that the node gives over JSON-RPC, or a dash and why there is none.
+ * @param {string} method
+ * @param {(number: bigint) => Child} show
+ * @param {AbortSignal} signal
+ * @returns {Promise<Child>}
+ */
+async function figure(method, show, signal) {
+    try {
+        const [result] = await rpc(method, [[]], signal);
+        return result === null ? notKnown(`The node does not answer ${method}.`) : show(BigInt(result));
+    } catch (failure) {
+        if (signal.aborted) throw failure;
+        return notKnown(`JSON-RPC: ${asFailure(failure).message}`);
+    }
+}
+
 /**
  * @param {Live} live
  * @param {string} version
+ * @param {{ peers: HTMLElement, disk: HTMLElement }} places
  */
-function nodeFacts({ chain }, version) {
-    const isAlone = chain.engine === "embedded";
+function nodeFacts({ chain }, version, { peers, disk }) {
+    const isNetwork = !isAlone(chain);
+    const note = h("p", { class: "hint" }, "CometBFT's own files are not counted.");
     return facts(
         ["Version", chain.version],
         ["API version", version],
-        ["Engine", `${chain.engine}: ${isAlone ? "this node makes the blocks" : "validators agree on each block"}`],
+        ["Engine", `${chain.engine}: ${isNetwork ? "validators agree on each block" : "this node makes the blocks"}`],
+        isNetwork && ["Peers", peers],
+        ["Data on disk", [disk, isNetwork && note]],
         ["Chain id", chain.chainId.toString()],
         ["Gas price", `${formatAmount(chain.gasPrice, "gwei")} gwei`],
         ["Gas limit of a block", grouped(chain.blockGasLimit)],
@@ -56,13 +101,31 @@ function nodeFacts({ chain }, version) {
     );
 }
 
-/** @param {Live} live */
-function chainFacts({ chain: { head, mempool } }) {
+/**
+ * Whether newer blocks exist than the node has: /ready says so of a node of a network.
+ * @param {Chain} chain
+ * @param {Probed} ready
+ */
+function lag(chain, { body }) {
+    if (isAlone(chain)) return h("p", { class: "hint" }, "This node makes the blocks, so it cannot be behind.");
+    const said = body.checks?.mempool;
+    if (said === undefined) return notKnown("/ready does not say whether it is catching up.");
+    if (said === "ok") return h("p", { class: "hint" }, "It has caught up with its peers.");
+    return h("p", { class: "remark wrong" }, said);
+}
+
+/**
+ * @param {Live} live
+ * @param {Probed} ready
+ */
+function chainFacts({ chain }, ready) {
+    const { head, mempool } = chain;
     const isGenesis = head.blockHeight === 0n;
+    const made = isGenesis ? "Only the genesis block so far" : ["Latest block made ", age(head.timestamp)];
     const free = mempool.limit - mempool.pending - mempool.queued;
     return facts(
         ["Latest block", [blockLink(head.blockHeight), " ", hashLink("block", head.hash)]],
-        ["Made", isGenesis ? "with the chain: it is the genesis block" : age(head.timestamp)],
+        ["Lag", [made, lag(chain, ready)]],
         ["Pending", grouped(mempool.pending)],
         ["Queued", grouped(mempool.queued)],
         ["Free in the mempool", `${grouped(free)} of ${grouped(mempool.limit)}`],
@@ -74,14 +137,25 @@ export async function statusView({ live, signal }) {
     await live.loaded;
     const version = await interfaceVersion(signal);
     const [probes, chain] = [h("div"), h("div")];
-    const show = async () => {
-        fill(chain, chainFacts(live));
+    const places = { peers: h("div"), disk: h("div") };
+    const showProbes = async () => {
         const answers = await Promise.all(PROBES.map(([path]) => probe(path, signal)));
         fill(probes, probeFacts(answers));
+        fill(chain, chainFacts(live, answers[answers.length - 1]));
     };
-    live.on("chain", () => show().catch(() => {}), signal);
-    live.on("connection", () => show().catch(() => {}), signal);
-    await show();
+    const measure = async () => {
+        const [peers, disk] = await Promise.all([
+            isAlone(live.chain) ? null : figure("net_peerCount", grouped, signal),
+            figure("cairn_dataSize", byteSize, signal),
+        ]);
+        fill(places.peers, peers);
+        fill(places.disk, disk);
+    };
+    await Promise.all([showProbes(), measure()]);
+    for (const follow of [paced(showProbes, PROBE_REST_MS, signal), paced(measure, MEASURE_REST_MS, signal)]) {
+        live.on("chain", follow, signal);
+        live.on("connection", follow, signal);
+    }
     return {
         title: "Status",
         content: h(
@@ -89,7 +163,7 @@ export async function statusView({ live, signal }) {
             { class: "view" },
             h("div", { class: "page-head" }, h("h1", null, "Status of this node")),
             h("div", { class: "columns" }, card("Probes", probes), card("Chain", chain)),
-            card("Node", nodeFacts(live, version)),
+            card("Node", nodeFacts(live, version, places)),
         ),
     };
 }
