@@ -189,7 +189,8 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_its_owner_has_just_removed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, opened = tmp_path / "chain.zip.cairn-lock", []
+    lock = tmp_path / "chain.zip.cairn-lock"
+    opened: list[int] = []
 
     def open_and_remove_once(*args: Any) -> int:
         file = original(*args)
