@@ -575,6 +575,18 @@ def test_every_view_fits_a_phone(visit: Visit, node: PublicNode) -> None:
     expect(visitor.page.get_by_role("navigation", name="Views")).to_be_in_viewport()
 
 
+def test_the_links_of_a_network_fit_a_phone(visit: Visit) -> None:
+    """The bar is fixed, so what it cuts off makes no page wider."""
+    visitor = visit(is_phone=True)
+    change(visitor, "**/chain", '"engine":"embedded"', '"engine":"cometbft"')
+    page = visitor.open("/status")
+    expect(page.get_by_role("link", name="Validators", exact=True)).to_be_visible()
+    # A network has no faucet.
+    visitor.run("() => { document.querySelector('#faucet-link').hidden = true }")
+    right = "Math.max(...[...document.querySelectorAll('#navigation a')].map((a) => a.getBoundingClientRect().right))"
+    assert visitor.run(f"() => {right}") <= visitor.run("() => screen.width")
+
+
 def test_keyboard_alone_is_enough(visit: Visit, node: PublicNode) -> None:
     page = visit().open()
     page.keyboard.press("Tab")
