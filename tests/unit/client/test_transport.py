@@ -235,7 +235,7 @@ def written(status: int, body: bytes, *headers: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("use", "bytes_"),
+    ("use", "said"),
     [
         (lambda client: client.submit(transfer()), written(200, b'{"status":"\xff","txHash":""}')),
         (lambda client: client.submit(transfer()), written(200, b'{"x":' + b"[" * 10_000)),
@@ -245,9 +245,10 @@ def written(status: int, body: bytes, *headers: str) -> bytes:
         (lambda client: anext(client.recent_blocks()), written(200, b"[]", 'Link: <http://[>; rel="next"')),
         (lambda client: anext(client.recent_blocks()), written(200, b"[]", 'Link: </blocks>; rel="next"')),
     ],
+    ids=["not UTF-8", "deep", "no result", "too few", "result not UTF-8", "broken link", "link to nothing"],
 )
-def test_no_answer_is_so_strange_that_another_error_comes_of_it(use: Use, bytes_: bytes) -> None:
-    result, _ = run(use, bytes_)
+def test_no_answer_is_so_strange_that_another_error_comes_of_it(use: Use, said: bytes) -> None:
+    result, _ = run(use, said)
     assert isinstance(result, UnexpectedAnswer)
 
 
@@ -266,6 +267,7 @@ def test_a_refusal_in_another_encoding_is_still_a_refusal() -> None:
         (problem(500, "INTERNAL"), True),
         (problem(422, "INSUFFICIENT_FUNDS"), False),
     ],
+    ids=["a page", "another hash", "a failure", "a refusal"],
 )
 def test_a_submission_that_may_have_been_accepted_is_named_in_its_error(said: bytes, is_open: bool) -> None:
     error, _ = run(lambda client: client.submit(transfer()), said)

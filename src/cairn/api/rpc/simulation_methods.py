@@ -1,4 +1,4 @@
-"""`eth_simulateV1`: tries transfers in blocks after an existing one. Nothing is stored."""
+"""`eth_simulateV1`: tries transfers in blocks that would follow an existing one. Nothing is stored."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
