@@ -3,10 +3,13 @@
 import io
 import logging
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 import structlog
 from structlog.types import EventDict, ExcInfo, Processor, WrappedLogger
+
+from cairn.domain.errors import Fatal
 
 
 def configure_logging(level: str, style: str) -> None:
@@ -37,6 +40,12 @@ def configure_logging(level: str, style: str) -> None:
     # Messages of libraries below a warning are shown at the level debug only.
     root.setLevel(least if least == logging.DEBUG else max(least, logging.WARNING))
     logging.getLogger("cairn").setLevel(least)
+
+
+def print_fatal(failure: Fatal) -> None:
+    """Say why the node ends. That nobody reads it any more must not change how the process ends."""
+    with suppress(OSError):
+        print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
 
 
 def _rendering(style: str) -> list[Processor]:

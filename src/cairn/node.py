@@ -7,7 +7,6 @@ import resource
 import shutil
 import socket
 import ssl
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -25,7 +24,7 @@ from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.feed.onlooker import UNWATCHED, Watch
-from cairn.log import configure_logging
+from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
 from cairn.store.known_chain import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
@@ -134,7 +133,7 @@ class Node:
         try:
             self.worker(index, self.settings, listener, core_socket, scratch_dir, lifeline, self.genesis.chain_id)
         except Fatal as failure:
-            print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
+            print_fatal(failure)
             return EXIT_FATAL
         return EXIT_OK
 

@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -151,6 +150,7 @@ class Supervisor:
                 self._kill_all()
                 os.close(self._lifeline_writer)
                 os.close(self._lifeline)
+        flush_output()
         return self._exit_code
 
     def _start(self, child: Child) -> None:
@@ -296,8 +296,14 @@ def send(number: signal.Signals, children: Sequence[Child]) -> None:
 def flush_output() -> None:
     """A reader that has gone or stands still ends no process, and keeps no child from ending."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
+        try:
             stream.flush()
+        except BrokenPipeError:
+            # Nobody will ever read it. Left in the buffer, it would change the exit code.
+            with open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), stream.fileno())
+        except OSError:
+            continue
 
 
 def describe_exit(code: int) -> str:

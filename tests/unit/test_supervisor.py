@@ -28,7 +28,7 @@ class Supervised:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Buffered, as it is unless somebody wants it otherwise: what cannot be written is then left for the next flush.
+            # Buffered, as it is unless somebody wants it otherwise: what cannot be written stays for the next flush.
             env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             start_new_session=True,
         )

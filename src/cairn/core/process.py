@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
@@ -33,6 +32,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
 from cairn.engine.pace import Pace
 from cairn.feed.onlooker import UNWATCHED, Onlooker, Watch
+from cairn.log import print_fatal
 from cairn.store.known_chain import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
@@ -63,7 +63,7 @@ def run_core(
             core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, onlooker)
             uvloop.run(core.run(core_socket, lifeline))
     except Fatal as failure:
-        print(f"cairn: {type(failure).__name__}: {failure.detail}", file=sys.stderr, flush=True)
+        print_fatal(failure)
         return EXIT_FATAL
     return 0
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,25 +187,49 @@ def test_the_failing_part_is_named() -> None:
     assert checks_after(StoreUnavailable("cannot write s")).store == "cannot write s"
 
 
-def test_a_damaged_journal_stops_the_node_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def damage_journal(directory: Path) -> Path:
+    """Change a byte of an accepted transaction. Returns the segment."""
+
     async def accept() -> None:
-        async with opened_core(tmp_path) as core:
+        async with opened_core(directory) as core:
             await core.submit(signed(3))
             await core.submit(signed(5))
 
     asyncio.run(accept())
-    [segment] = sorted((tmp_path / "journal").iterdir())
+    [segment] = sorted((directory / "journal").iterdir())
     content = bytearray(segment.read_bytes())
     at = content.index(signed(3).hash) + 40
     content[at] ^= 1
     segment.write_bytes(content)
+    return segment
+
+
+def exit_code_of_core(directory: Path) -> int:
     lifeline, keep = os.pipe()
     try:
-        code = run_core(dev_genesis(), tmp_path, settings(), tmp_path / "core.sock", KEYS, lifeline, None, SeenChain())
+        return run_core(
+            dev_genesis(), directory, settings(), directory / "core.sock", KEYS, lifeline, None, SeenChain()
+        )
     finally:
         os.close(lifeline)
         os.close(keep)
-    assert code == 3
+
+
+def test_a_damaged_journal_stops_the_node_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    segment = damage_journal(tmp_path)
+    assert exit_code_of_core(tmp_path) == 3
     message = capfd.readouterr().err
     assert "Corrupt" in message
     assert segment.name in message
+
+
+def test_a_damaged_journal_ends_it_also_when_nobody_reads_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damage_journal(tmp_path)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", buffering=1) as unread:
+        monkeypatch.setattr(sys, "stderr", unread)
+        assert exit_code_of_core(tmp_path) == 3
+        # What is left in its buffer can be written nowhere.
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), writer)
