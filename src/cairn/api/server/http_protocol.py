@@ -7,6 +7,7 @@ fast path have left.
 """
 
 import asyncio
+from typing import cast
 
 import httptools
 import uvicorn
@@ -19,6 +20,7 @@ from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FastPath
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
+from cairn.api.server.tls_listener import InPieces
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import NodeError
 
@@ -73,6 +75,8 @@ class HttpProtocol(HttpToolsProtocol):
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if transport.get_extra_info("ssl_object") is not None:
+            transport = cast(asyncio.Transport, InPieces(transport))
         super().connection_made(transport)
         self.flow = self._flow = HoldingFlow(transport)
         self._heard_at = self._lane.now

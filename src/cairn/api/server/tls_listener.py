@@ -9,16 +9,36 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
 
 ACCEPTED_AT_ONCE = 64
+PIECE_BYTES = 256 * 1024
 RETRY_S = 0.1
 """Pause after a failure to accept: mostly the process has no descriptor left."""
 
 MakeProtocol = Callable[[Place], asyncio.Protocol]
 """Makes what serves a connection in its place."""
+
+
+class InPieces:
+    """A TLS transport that is written to in pieces.
+
+    What is written at once passes through the TLS layer as a whole, into a buffer that nobody counts. Of pieces, the
+    first that is not taken makes the layer hold back the others, and those are counted.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        for start in range(0, len(data), PIECE_BYTES):
+            self._transport.write(data[start : start + PIECE_BYTES])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class TlsListener:
@@ -82,7 +102,7 @@ class _Handshake:
             await asyncio.get_running_loop().connect_accepted_socket(
                 make_protocol, self._socket, ssl=self._tls, ssl_handshake_timeout=self._timeout_s
             )
-        except OSError:
-            # It was refused, took too long, or the client has gone.
+        except Exception:
+            # It was refused, took too long, or the client has gone. Whatever it was, the place is free again.
             self._place.give_up()
             self._socket.close()

@@ -1,6 +1,7 @@
 """TLS: whoever does not complete a handshake takes no more than any other idle connection."""
 
 import asyncio
+import socket
 import ssl
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -8,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.server import connection_slots
+from cairn.api.server import connection_slots, tls_listener
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.pace import PATIENCE_S
-from tests.support.rest_server import Client, RestServer, get, run_server
+from tests.support.rest_server import Client, RestServer, get, run_server, wait_until
 
 
 def trusting() -> ssl.SSLContext:
@@ -84,5 +85,25 @@ def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> N
                 arrived.write(await asyncio.wait_for(reader.read(65_536), PATIENCE_S))
         assert answer.startswith(b"HTTP/1.1 200 ")
         writer.transport.abort()
+
+    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
+
+
+def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_listener, "PIECE_BYTES", 4_096)
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        raw.connect(("127.0.0.1", server.port))
+        raw.setblocking(False)
+        secured = asyncio.open_connection(sock=raw, ssl=trusting(), server_hostname="localhost", limit=1_024)
+        client = Client(*await secured)
+        client.write(get("/openapi.json"))
+        await wait_until(lambda: sum(server.unread_bytes()) > 0)
+        assert (await client.answer()).status == 200
+        client.close()
 
     run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
