@@ -1,6 +1,7 @@
 """What the methods answer, on a node in process."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from eth_utils.address import to_checksum_address
 
 from cairn.api.rpc import block_methods, node_methods
 from cairn.api.rpc.block_methods import ReadingMethods
-from cairn.api.rpc.block_tags import LARGE_AT_ONCE
+from cairn.api.rpc.large_answers import LARGE_AT_ONCE
 from cairn.core import filters
 from cairn.core.gateway import PendingPage
 from cairn.domain.errors import StoreUnavailable
@@ -63,7 +64,9 @@ def test_the_node_tells_what_it_occupies_on_disk(tmp_path: Path, monkeypatch: py
         data = tmp_path / "data"
         size = int(await call(node, "cairn_dataSize"), 16)
         assert size > 0
-        (data / "large").write_bytes(bytes(range(256)) * 4_096)
+        with (data / "large").open("wb") as file:
+            file.write(os.urandom(1 << 20))
+            os.fsync(file.fileno())
         # Not measured again for a while: everybody may ask.
         assert int(await call(node, "cairn_dataSize"), 16) == size
         monkeypatch.setattr(node_methods, "SIZE_LIFETIME_S", 0.0)

@@ -67,9 +67,9 @@ class ReadingMethods:
         return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
 
     async def _block(self, named: BlockName, full: bool) -> Json | None:
-        if not full:
+        if not full or named.tag == "pending":
             return await self._make_block(named, full)
-        async with self._chain.large_answers:
+        async with self._chain.large_answers.place():
             return await self._make_block(named, full)
 
     async def _make_block(self, named: BlockName, full: bool) -> Json | None:
@@ -108,7 +108,7 @@ class ReadingMethods:
 
     async def get_block_receipts(self, block: object) -> list[Json] | None:
         named = parse_block(block, "block")
-        async with self._chain.large_answers:
+        async with self._chain.large_answers.place():
             height = await self._chain.find_height(named)
             if height is None:
                 return None

@@ -1,24 +1,19 @@
 """Finds the block that a call names, the state after it, and transactions."""
 
-import asyncio
-
 from cairn.api.chain_view import ChainView
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
+from cairn.api.rpc.large_answers import LargeAnswers
 from cairn.api.rpc.values import BlockName
 from cairn.core.gateway import ChainInfo, ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.types import Account, Address, Tx, TxHash
-
-LARGE_AT_ONCE = 2
-"""Answers of megabytes that a worker makes at the same time. A block of 10,000 transactions takes 17 MB until it is
-written out, so that many requests at once, made in turns, would fill the memory."""
 
 
 class RpcChain:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self.gateway = gateway
         self.view = view
-        self.large_answers = asyncio.Semaphore(LARGE_AT_ONCE)
-        """Held by a method while it makes one; nothing in it may wait for a client."""
+        self.large_answers = LargeAnswers()
+        """Held by a method while it makes one from the store; nothing in it may wait for a client or the core."""
 
     @property
     def info(self) -> ChainInfo:

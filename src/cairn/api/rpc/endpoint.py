@@ -5,9 +5,9 @@ from starlette.responses import Response
 
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
 from cairn.api.rest.operation import Answer, Operation
+from cairn.api.rpc.caller import is_caller_gone
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.filter_methods import asking_client
-from cairn.api.rpc.send_methods import is_caller_gone
 from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.schemas import described
 from cairn.api.server.access import CallCounter, RateLimiter, client_of

@@ -35,7 +35,7 @@ class RawMethods:
         return UNKNOWN if height is None else data(encode_header(self._chain.view.get_header(height)[1]))
 
     async def block(self, block: object) -> str:
-        async with self._chain.large_answers:
+        async with self._chain.large_answers.place():
             height = await self._find_height(block, "block")
             if height is None:
                 return UNKNOWN

@@ -1,13 +1,12 @@
 """Submissions, handled like POST /tx: the answer comes once the transaction is in the mempool and on disk."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 
 from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.caller import is_caller_gone
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.objects import Json
@@ -31,14 +30,6 @@ NOT_IN_TIME = 4
 NOT_POSSIBLE = 5
 """EIP-7966: the transaction was dropped from the mempool."""
 ADDED = "The transaction was added to the transaction pool"
-
-
-async def _never() -> bool:
-    return False
-
-
-is_caller_gone: ContextVar[Callable[[], Awaitable[bool]]] = ContextVar("is_caller_gone", default=_never)
-"""Whether the client of this call has disconnected."""
 
 
 class SendingMethods:

@@ -5,6 +5,7 @@ from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
+from cairn.api.rpc.large_answers import LargeAnswers
 from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.values import parse_account, quantity
 from cairn.api.server.yielding import in_turns
@@ -25,6 +26,8 @@ Shown = dict[str, Any]
 class TxpoolMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
+        self._listings = LargeAnswers()
+        """Apart from those made from the store, which can be read while the core hangs."""
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -55,7 +58,7 @@ class TxpoolMethods:
         )
 
     async def _list(self, sender: Address | None, show: Callable[[Tx], Any]) -> Shown:
-        async with self._chain.large_answers:
+        async with self._listings.place():
             return await self._sorted(await self._pending(sender), show)
 
     async def _pending(self, sender: Address | None) -> list[PendingTx]:

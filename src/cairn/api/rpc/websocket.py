@@ -11,11 +11,11 @@ from websockets.frames import CloseCode
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_page
+from cairn.api.rpc.caller import is_caller_gone
 from cairn.api.rpc.dispatch import Dispatcher, Handler
 from cairn.api.rpc.filter_methods import asking_client
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.send_methods import is_caller_gone
 from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
