@@ -18,7 +18,7 @@ MOST_MINED = 10_000
 MINED_AT_ONCE = 50
 """Blocks in one call of the core. Each may take some milliseconds."""
 
-MOST_INTERVAL_S = 86_400
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.000_001, 86_400
 _MINED = "0x0"
 """What other tools always answer to `evm_mine`."""
 
@@ -196,6 +196,10 @@ def _parse_period(fields: Mapping[str, object], name: str) -> float | None:
     period = fields.get(name)
     if period is None:
         return None
-    if isinstance(period, bool) or not isinstance(period, int | float) or not 0 <= period <= MOST_INTERVAL_S:
-        raise InvalidParams(f"{name}: expected null, or seconds from 0 to {MOST_INTERVAL_S}")
+    if isinstance(period, bool) or not isinstance(period, int | float) or not _is_period(period):
+        raise InvalidParams(f"{name}: expected null, 0, or seconds from {LEAST_INTERVAL_S:f} to {MOST_INTERVAL_S}")
     return period
+
+
+def _is_period(seconds: float) -> bool:
+    return seconds == 0 or LEAST_INTERVAL_S <= seconds <= MOST_INTERVAL_S

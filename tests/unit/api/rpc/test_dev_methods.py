@@ -211,6 +211,7 @@ def test_time() -> None:
         ("cairn_setMiningMode", ({"automine": "0x0"},)),
         ("cairn_setMiningMode", ({"automine": -0.1},)),
         ("cairn_setMiningMode", ({"interval": 86_401},)),
+        ("cairn_setMiningMode", ({"interval": 1e-320},)),
         ("cairn_setMiningMode", ({"automine": 0, "blockTime": 1},)),
     ],
 )
