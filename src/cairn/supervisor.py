@@ -150,7 +150,7 @@ class Supervisor:
                 self._kill_all()
                 os.close(self._lifeline_writer)
                 os.close(self._lifeline)
-        flush_output()
+        flush_output(is_last=True)
         return self._exit_code
 
     def _start(self, child: Child) -> None:
@@ -293,17 +293,29 @@ def send(number: signal.Signals, children: Sequence[Child]) -> None:
             os.kill(child.pid, number)
 
 
-def flush_output() -> None:
-    """A reader that has gone or stands still ends no process, and keeps no child from ending."""
+def flush_output(is_last: bool = False) -> None:
+    """A reader that has gone or stands still ends no process, and keeps no child from ending.
+
+    What stays in a buffer would change the exit code. So it is dropped if nobody will ever read it, and at the last
+    flush in any case.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
-            # Nobody will ever read it. Left in the buffer, it would change the exit code.
-            with open(os.devnull, "wb") as nothing:
-                os.dup2(nothing.fileno(), stream.fileno())
-        except OSError:
-            continue
+        except OSError as failure:
+            if is_last or isinstance(failure, BrokenPipeError):
+                with open(os.devnull, "wb") as nothing:
+                    os.dup2(nothing.fileno(), stream.fileno())
+
+
+def has_ended(pipe: int) -> bool:
+    """Whether a pipe in which there is something to read is at its end. A pipe that cannot be read has no writer."""
+    try:
+        return not os.read(pipe, 1024)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def describe_exit(code: int) -> str:
@@ -395,7 +407,7 @@ class SignalPipe:
         ready = select.select([self._reader] if pipe is None else [self._reader, pipe], [], [], timeout_s)[0]
         if self._reader in ready:
             return os.read(self._reader, 1024)
-        if pipe is not None and pipe in ready and not os.read(pipe, 1024):
+        if pipe is not None and pipe in ready and has_ended(pipe):
             log.info("the pipe of the parent process has ended")
             self._parent_pipe = None
             return bytes([signal.SIGHUP])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.supervisor import NAP_S, Child, SignalPipe, Timers, describe_exit
+from cairn.supervisor import NAP_S, Child, SignalPipe, Timers, describe_exit, has_ended
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
 
@@ -345,6 +345,20 @@ def test_a_hang_up_that_nohup_ignores_stays_ignored() -> None:
 def test_exits_are_described_in_words() -> None:
     assert describe_exit(1) == "exit code 1"
     assert describe_exit(-9) == "killed by SIGKILL"
+
+
+def test_a_pipe_has_ended_when_nobody_can_write_to_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    assert not has_ended(reader)
+    os.write(writer, b"more")
+    assert not has_ended(reader)
+    os.close(writer)
+    assert has_ended(reader)
+    os.close(reader)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    assert has_ended(directory)
+    os.close(directory)
 
 
 class TestEngine:

@@ -122,8 +122,7 @@ def dev(
         if not is_loopback(settings.host):
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all its accounts")
         chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
-        # A standard input that was closed from the start has ended.
-        parent_pipe = sys.stdin.fileno() if until_stdin_ends else None
+        parent_pipe = standard_input() if until_stdin_ends else None
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
             gate = Gate()
 
@@ -155,6 +154,13 @@ def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | N
     with hold_state_file(state):
         # Only now: the node that had it until a moment ago may have saved it.
         yield state if state.exists() else None
+
+
+def standard_input() -> int:
+    """Raises `InvalidConfig` for a terminal: to read from it would stop a node in the background."""
+    if sys.stdin.isatty():
+        raise InvalidConfig("--until-stdin-ends: standard input is a terminal; it must be a pipe")
+    return sys.stdin.fileno()
 
 
 def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cairn import __version__
-from cairn.cli.main import app, dev_directory, is_loopback, save_or_keep, state_to_load
+from cairn.cli.main import app, dev_directory, is_loopback, save_or_keep, standard_input, state_to_load
 from cairn.cli.node.options import flags_given
 from cairn.config import FIELDS, env_name, flag_name
 from cairn.domain.crypto import checksum_address
@@ -126,6 +126,15 @@ def test_a_home_that_is_none_says_what_is_missing(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr == f"cairn: {tmp_path / 'genesis.json'} is missing; `cairn init {tmp_path}` makes one\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, typed = os.openpty()
+    with open(typed) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        with pytest.raises(InvalidConfig, match="standard input is a terminal"):
+            standard_input()
+    os.close(shown)
 
 
 def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
