@@ -41,7 +41,7 @@ export async function blockTimes(transactions, live, signal) {
     }
     const calls = scattered.map((height) => [unknown.get(height)]);
     const found = await rpc("eth_getTransactionByHash", calls, signal);
-    for (const tx of found.filter(Boolean)) times.set(BigInt(tx.blockNumber), BigInt(tx.blockTimestamp));
+    for (const tx of found.filter((each) => each?.blockNumber)) times.set(BigInt(tx.blockNumber), BigInt(tx.blockTimestamp));
     return times;
 }
 

@@ -25,17 +25,13 @@ export function paced(read, restMs, signal) {
         isBehind = true;
         if (isReading) return;
         isReading = true;
-        try {
-            while (isBehind && !signal.aborted) {
-                isBehind = false;
-                await read();
-                await pause(restMs);
-            }
-        } catch {
-            // The node is away for a moment, or the view is gone; the next change reads again.
-        } finally {
-            isReading = false;
+        while (isBehind && !signal.aborted) {
+            isBehind = false;
+            // It fails when the node is away for a moment, or the view is gone; the next change reads again.
+            await read().catch(() => {});
+            await pause(restMs);
         }
+        isReading = false;
     };
 }
 

@@ -151,8 +151,11 @@ export async function statusView({ live, signal }) {
         fill(places.peers, peers);
         fill(places.disk, disk);
     };
-    await Promise.all([showProbes(), measure()]);
-    for (const follow of [paced(showProbes, PROBE_REST_MS, signal), paced(measure, MEASURE_REST_MS, signal)]) {
+    await showProbes();
+    const remeasure = paced(measure, MEASURE_REST_MS, signal);
+    // Not waited for: the page must be there also when the disk hangs.
+    void remeasure();
+    for (const follow of [paced(showProbes, PROBE_REST_MS, signal), remeasure]) {
         live.on("chain", follow, signal);
         live.on("connection", follow, signal);
     }
