@@ -50,7 +50,7 @@ def hold_state_file(path: Path) -> Iterator[None]:
     behind, but does not hold.
     """
     target = path.resolve()
-    lock = target.with_name(f"{target.name}.cairn-lock")
+    lock = target.parent / f"{target.name}.cairn-lock"
     try:
         file = _lock(lock, path)
     except OSError as failure:
