@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 import pytest
 
 from tests.support.node_process import clean_environment, is_alive, wait_until
@@ -230,11 +228,8 @@ def hanging(suite: Suite, options: Sequence[str] = ()) -> Iterator[Hanging]:
             os.kill(forked, signal.SIGKILL)
 
 
-def assert_nothing_is_left(suite: Suite, urls: Sequence[str]) -> None:
+def assert_nothing_is_left(suite: Suite) -> None:
     assert list(suite.temporary.glob("cairn-*")) == []
-    for url in urls:
-        with socket.create_server(("127.0.0.1", httpx.URL(url).port or 0)):
-            pass
 
 
 def test_nodes_end_with_a_pytest_that_is_killed(tmp_path: Path) -> None:
@@ -244,7 +239,7 @@ def test_nodes_end_with_a_pytest_that_is_killed(tmp_path: Path) -> None:
         running.process.kill()
         running.wait_ended()
         assert time.monotonic() - began < pace.stretch(STOP_LIMIT_S)
-        assert_nothing_is_left(suite, running.urls)
+        assert_nothing_is_left(suite)
 
 
 def test_nodes_end_with_the_workers_of_an_xdist_that_is_killed(tmp_path: Path) -> None:
@@ -252,7 +247,7 @@ def test_nodes_end_with_the_workers_of_an_xdist_that_is_killed(tmp_path: Path) -
     with hanging(suite, ("-n", "1")) as running:
         running.process.kill()
         running.wait_ended()
-        assert_nothing_is_left(suite, running.urls)
+        assert_nothing_is_left(suite)
 
 
 def test_ctrl_c_leaves_the_node_to_those_who_clean_up(tmp_path: Path) -> None:
@@ -262,4 +257,4 @@ def test_ctrl_c_leaves_the_node_to_those_who_clean_up(tmp_path: Path) -> None:
         os.killpg(running.process.pid, signal.SIGINT)
         assert running.process.wait(PATIENCE_S) == INTERRUPTED, suite.printed
         running.wait_ended()
-        assert_nothing_is_left(suite, running.urls)
+        assert_nothing_is_left(suite)
