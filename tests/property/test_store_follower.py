@@ -70,7 +70,6 @@ def test_a_follower_never_shows_half_a_block_or_a_hole(
 ) -> None:
     # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
     monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
-    monkeypatch.setattr(rocks, "RUNS_TO_MERGE", 4)
     directory = tmp_path / "data"
     choose = random.Random(1)
     chain = ChainStore.open(directory, store_genesis())

@@ -30,10 +30,6 @@ WRITE_BUFFER_BYTES = 8 << 20
 """Per family; a flush of one takes all along. Larger ones make every insertion dearer, here and in each follower, and
 hold more memory; smaller ones are merged more often. With 8 MB a transaction costs least in all, and hardly
 more at a million stored ones than at ten thousand."""
-RUNS_TO_MERGE = 8
-"""How many sorted runs a family collects before some are merged: a written buffer is one, the result of a merge too.
-With RocksDB's default of 4, merging has rewritten everything 2.3 times when a million transactions are stored, with 8
-only 1.4 times. In return a read asks the Bloom filters of a few more files."""
 BLOCK_CACHE_BYTES = 8 << 20
 """Small: the kernel's page cache is behind it, shared by all processes."""
 
@@ -238,7 +234,6 @@ def _family_options(name: str, cache: Cache) -> Options:
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     # Keys are hashes, so leveled compaction rewrites each entry more often: up to a half more work in the background.
     options.set_compaction_style(DBCompactionStyle.universal())
-    options.set_level_zero_file_num_compaction_trigger(RUNS_TO_MERGE)
     # Hashes and signatures do not compress.
     options.set_compression_type(DBCompressionType.none())
     table = BlockBasedOptions()
