@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.client import connect
 
 from cairn.api.server import connection_slots, tls_listener
 from cairn.config import Settings
@@ -105,5 +106,18 @@ def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pyt
         await wait_until(lambda: sum(server.unread_bytes()) > 0)
         assert (await client.answer()).status == 200
         client.close()
+
+    run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
+
+
+def test_events_come_over_tls_too(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+
+    async def scenario(server: RestServer) -> None:
+        url = f"wss://127.0.0.1:{server.port}/events"
+        async with connect(url, ssl=trusting()) as events, asyncio.timeout(PATIENCE_S):
+            await events.send('{"action":"subscribe","event":"nothing"}')
+            assert '"event":"error"' in str(await events.recv())
+            await (await events.ping())
 
     run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key))
