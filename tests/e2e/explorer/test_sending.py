@@ -4,6 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.explorer.conftest import Visit
@@ -91,6 +92,18 @@ def test_mistakes_are_named_where_they_are(visit: Visit) -> None:
     send.click()
     expect(page.locator("#amount-remark")).to_have_text("A coin has 18 decimals at most.")
     expect(page.get_by_role("alert")).to_be_empty()
+
+
+@pytest.mark.parametrize(("route", "button"), [("/send", "Send"), ("/faucet", "Send coins")])
+def test_a_remark_that_moves_the_button_takes_no_click(visit: Visit, route: str, button: str) -> None:
+    """How many lines it has depends on fonts, and it changes when its field is left: as the button is pressed."""
+    visitor = visit()
+    page = visitor.open(route)
+    page.locator("#to").fill("0x12")
+    visitor.run("() => { document.querySelector('#to-remark').textContent = 'Many lines. '.repeat(100) }")
+    page.get_by_role("button", name=button).click()
+    expect(page.locator("#to-remark")).to_contain_text("40 hexadecimal digits")
+    expect(page.locator("#to")).to_be_focused()
 
 
 def test_from_the_wallet_of_the_browser(visit: Visit, node: PublicNode) -> None:

@@ -125,6 +125,14 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
 }
 
 /**
+ * The button of a form. While it is pressed the field that a person was in keeps the focus: a remark that comes as they
+ * leave it would move the button from under the pointer, and the click would be lost.
+ * @param {string} text
+ */
+export const submitButton = (text) =>
+    h("button", { class: "button main", onmousedown: (/** @type {Event} */ event) => event.preventDefault() }, text);
+
+/**
  * @template T
  * @param {HTMLElement} input
  * @param {() => T | null} review

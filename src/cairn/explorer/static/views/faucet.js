@@ -3,7 +3,7 @@
 import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
 import { describeAmount, grouped } from "../amounts.js";
 import { h } from "../dom.js";
-import { addressField, amountField, refusalPlace } from "../fields.js";
+import { addressField, amountField, refusalPlace, submitButton } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { card } from "../widgets.js";
 
@@ -33,7 +33,7 @@ export async function faucetView({ route, signal }) {
     const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
     const refusal = refusalPlace();
     const progress = h("div", { class: "progress-place" });
-    const button = h("button", { class: "button main" }, "Send coins");
+    const button = submitButton("Send coins");
 
     /** @param {SubmitEvent} event */
     const ask = async (event) => {

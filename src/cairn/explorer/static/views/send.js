@@ -3,7 +3,7 @@
 import { devAccounts } from "../api.js";
 import { describeAmount, grouped, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
-import { addressField, amountField, refusalPlace } from "../fields.js";
+import { addressField, amountField, refusalPlace, submitButton } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { devSource, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
@@ -83,7 +83,7 @@ function transferForm(sources, dev, { route, live, signal }) {
     const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
     const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
     const refusal = refusalPlace();
-    const button = h("button", { class: "button main" }, "Send");
+    const button = submitButton("Send");
     const progress = h("div", { class: "progress-place" });
     /** @type {(source: Source, hash: string) => Promise<void>} */
     const follow = async (source, hash) => {
