@@ -4,7 +4,8 @@ import functools
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from bench.node import BenchNode, copy_home, make_home
 from bench.prefill import prefill
 from bench.recovery import Recovery, RecoverySampler
 from bench.workload import Submission, bench_genesis, lookup, presign
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY
 
 CONNECTIONS = 64
 DATA_DIR = "data"
@@ -80,6 +81,10 @@ class LoadCost:
         return self.cpu_us / self.recovery.mean_us
 
 
+def median_ratio(parts: Iterable[LoadCost]) -> float:
+    return statistics.median(part.cost_ratio for part in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class MainFigures:
     start_s: list[float]
@@ -89,13 +94,9 @@ class MainFigures:
     """Accounts that pay each other."""
     strangers: LoadCost
     """Each transfer makes an account."""
-    typed: dict[int, LoadCost]
-    """By the type of the transactions: those that are not legacy."""
+    typed: dict[int, list[LoadCost]]
+    """By the type of the transactions, measured in turns."""
     gets: LoadResult
-
-    @property
-    def cost_ratio(self) -> float:
-        return statistics.median(part.cost_ratio for part in self.parts)
 
     @property
     def confirmed_per_s(self) -> float:
@@ -133,10 +134,8 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
     part_size = -(-sizes.load // sizes.load_parts)
     to_strangers = presign(part_size, sizes.accounts, first=sizes.load, to_strangers=True)
     # The nonces go on from load to load.
-    typed = {
-        kind: presign(part_size, sizes.accounts, first=sizes.load + kind * part_size, kind=kind)
-        for kind in (ACCESS_LIST, DYNAMIC_FEE)
-    }
+    kinds = (LEGACY, ACCESS_LIST, DYNAMIC_FEE) * sizes.load_parts
+    of_each_kind = presign(len(kinds) * part_size // 2, sizes.accounts, first=sizes.load + part_size, kinds=kinds)
     make_home(scratch / "main", genesis)
     with BenchNode(scratch / "main", sizes.rest_s) as node:
         node.await_quiet()
@@ -150,11 +149,12 @@ def measure_main(scratch: Path, sizes: Sizes, tell: Tell) -> MainFigures:
         gets = look_up(node, submissions)
         tell(f"submitting {len(to_strangers):,} transfers to accounts that the chain has never seen")
         strangers = measure_load(node, to_strangers)
-        typed_costs = {}
-        for kind, transfers in typed.items():
+        # In turns: what the store does behind the node falls now on one part, now on another.
+        typed: dict[int, list[LoadCost]] = defaultdict(list)
+        for kind, transfers in zip(kinds, split(of_each_kind, len(kinds)), strict=True):
             tell(f"submitting {len(transfers):,} transfers of type {kind}")
-            typed_costs[kind] = measure_load(node, transfers)
-    return MainFigures(starts, idle, loaded, parts, strangers, typed_costs, gets)
+            typed[kind].append(measure_load(node, transfers))
+    return MainFigures(starts, idle, loaded, parts, strangers, typed, gets)
 
 
 def split(submissions: Sequence[Submission], parts: int) -> list[Sequence[Submission]]:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from bench.phases import DepthFigures, MainFigures, Sizes
+from bench.phases import DepthFigures, MainFigures, Sizes, median_ratio
 
 MAX_COST_RATIO = 3.0
 MAX_DEPTH_RATIO = 1.2
@@ -44,12 +44,12 @@ def main_lines(figures: MainFigures, sizes: Sizes) -> list[Line]:
         Line("recovery_best_us", "  ... the fastest seen", best_recovery_us, "us"),
         Line("cpu_us_per_tx", "CPU of all processes, per confirmed transaction", cpu_us, "us"),
         Line("core_cpu_us_per_tx", "  ... of which the core", core_us, "us"),
-        Line("cost_ratio", "  ... in recoveries", figures.cost_ratio, "x", MAX_COST_RATIO),
+        Line("cost_ratio", "  ... in recoveries", median_ratio(parts), "x", MAX_COST_RATIO),
         Line("best_cost_ratio", "  ... in recoveries, the fastest seen", cpu_us / best_recovery_us, "x"),
         Line("strangers_ratio", "  ... in recoveries, each to a new account", figures.strangers.cost_ratio, "x"),
         *(
-            Line(f"type_{kind}_ratio", f"  ... in recoveries, of type {kind}", cost.cost_ratio, "x", MAX_COST_RATIO)
-            for kind, cost in figures.typed.items()
+            Line(f"type_{kind}_ratio", f"  ... in recoveries, of type {kind}", median_ratio(costs), "x", MAX_COST_RATIO)
+            for kind, costs in figures.typed.items()
         ),
         Line("accepted_per_s", "transactions accepted", posts.per_second, "/s"),
         Line("confirmed_per_s", "transactions confirmed", figures.confirmed_per_s, "/s"),

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -21,7 +22,6 @@ BALANCE = 10**24
 MAX_VALUE = 10**15
 
 _CHUNK = 1_000
-_POST_HEAD = b"POST /tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,20 @@ def bench_genesis(accounts: int) -> Genesis:
 
 
 def presign(
-    count: int, accounts: int, first: int = 0, *, to_strangers: bool = False, kind: int = LEGACY
+    count: int, accounts: int, first: int = 0, *, to_strangers: bool = False, kinds: Sequence[int] = (LEGACY,)
 ) -> list[Submission]:
     """Transfers `first` to `first + count` of the endless sequence in which the accounts take turns.
 
-    They pay each other, or each time somebody whom the chain has never seen. `kind` is the type of the transactions.
+    They pay each other, or each time somebody whom the chain has never seen. `kinds` are the types of the
+    transactions, one after the other and each for an equal part of them.
     """
-    starts = range(first, first + count, _CHUNK)
-    chunks = [(start, min(_CHUNK, first + count - start), accounts, to_strangers, kind) for start in starts]
+    part = -(-count // len(kinds))
+    chunks = [
+        (start, min(_CHUNK, end - start), accounts, to_strangers, kind)
+        for begin, kind in zip(range(first, first + count, part), kinds, strict=True)
+        for end in (min(begin + part, first + count),)
+        for start in range(begin, end, _CHUNK)
+    ]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         return [submission for chunk in pool.starmap(_presign_chunk, chunks, chunksize=1) for submission in chunk]
 

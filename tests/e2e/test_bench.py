@@ -25,6 +25,7 @@ def test_smoke_run_gives_every_figure(tmp_path: Path) -> None:
         "recovery_us",
         "cost_ratio",
         "best_cost_ratio",
+        "type_0_ratio",
         "type_1_ratio",
         "type_2_ratio",
         "confirmed_per_s",
