@@ -210,6 +210,9 @@ def test_block_caching(tmp_path: Path) -> None:
             assert (answer.headers["cache-control"], answer.headers["etag"]) == ("no-cache", etag)
             assert (await node.get(f"/block/{name}", if_none_match=etag)).status_code == 304
         assert (await node.get(f"/block/{genesis}", if_none_match='"other"')).status_code == 200
+        for name in (genesis, "latest"):
+            other_form = await node.get(f"/block/{name}?amounts=string", if_none_match=etag)
+            assert (other_form.status_code, other_form.headers["etag"]) == (200, f'"{genesis}-strings"')
         assert (await node.get(f"/block/{UNKNOWN}")).headers["cache-control"] == "no-store"
 
     run_on_node(tmp_path, scenario)

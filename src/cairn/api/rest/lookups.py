@@ -216,7 +216,7 @@ class Lookups:
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
-        return cached_response(request, form(answer), hex_text(block_hash), self._caching())
+        return cached_response(request, form(answer), _tag(block_hash, form), self._caching())
 
     def _caching(self) -> str:
         # After a revert of a dev chain the block no longer exists.
@@ -231,7 +231,7 @@ class Lookups:
 
     def _block_at(self, height: int, request: Request, form: Form) -> Response:
         # Not cached by height: a dev chain that is made again has another block there.
-        etag = hex_text(self._view.block_hash(height))
+        etag = _tag(self._view.block_hash(height), form)
         return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
     @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks))
@@ -355,6 +355,11 @@ def json_response(body: bytes, headers: Mapping[str, str] | None = None) -> Resp
 
 def encoded(value: object, form: Form = as_integers, headers: Mapping[str, str] | None = None) -> Response:
     return json_response(form(_encode(value)), headers)
+
+
+def _tag(block_hash: BlockHash, form: Form) -> str:
+    """The two forms of a block differ in their bytes, and so in their tags."""
+    return hex_text(block_hash) if form is as_integers else f"{hex_text(block_hash)}-strings"
 
 
 def cached_response(request: Request, body: bytes, etag: str, cache_control: str) -> Response:
