@@ -13,7 +13,7 @@ from cairn.domain import errors as domain_errors
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Draft
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Draft
 
 _is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch
 
@@ -101,12 +101,14 @@ class Account:
         max_fee: int | None = None,
         tip: int = 0,
         gas: int = TRANSFER_GAS,
+        kind: int | None = None,
         unique: bool = False,
     ) -> SignedTransfer:
         """Sign a transfer of `value` wei. Raises `InvalidField`, as a node would.
 
-        It pays `gas_price` for a unit of gas. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but
-        no more than `max_fee`. Only the node knows the sum, so `gas_price` of the result is `max_fee`.
+        It pays `gas_price` for a unit of gas; `kind` 1 makes it a type 1 transaction (EIP-2930) instead of a legacy
+        one. A type 2 transaction (EIP-1559) pays the chain's gas price and `tip`, but no more than `max_fee`. Only the
+        node knows the sum, so `gas_price` of the result is `max_fee`.
 
         The same fields give the same transaction. With `unique`, signature and hash differ each time, so that two equal
         payments are never mistaken for one another.
@@ -114,6 +116,9 @@ class Account:
         is_dynamic = max_fee is not None
         if is_dynamic and gas_price is not None:
             raise InvalidField("gasPrice: max_fee is given instead", field="gasPrice")
+        if kind not in ((None, DYNAMIC_FEE) if is_dynamic else (None, LEGACY, ACCESS_LIST)):
+            given = "max_fee" if is_dynamic else "gas_price"
+            raise InvalidField(f"type: a transaction of type {kind} has no {given}", field="type")
         price = max_fee if is_dynamic else gas_price
         numbers = {"value": value, "nonce": nonce, "gas": gas, "maxFeePerGas" if is_dynamic else "gasPrice": price}
         for field, number in {**numbers, "maxPriorityFeePerGas": tip}.items():
@@ -123,7 +128,7 @@ class Account:
         if not isinstance(to, str):
             raise InvalidField("to: is not a string", field="to")
         try:
-            draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce)
+            draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce, kind or LEGACY)
             if max_fee is not None:
                 draft = msgspec.structs.replace(draft, kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=tip)
             elif tip:

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,6 +29,32 @@ def test_it_signs_as_every_ethereum_library_does(value: int) -> None:
     transfer = signed(value)
     assert transfer.tx_hash == expected.tx_hash
     assert transfer.body() == expected.body | {"from": dev_account(0).address.lower(), "to": TO.lower()}
+
+
+@pytest.mark.parametrize(
+    ("prices", "fields"),
+    [
+        ({"kind": 1, "gas_price": 10**9}, {"type": 1, "gasPrice": 10**9}),
+        ({"max_fee": 3 * 10**9, "tip": 5}, {"type": 2, "maxFeePerGas": 3 * 10**9, "maxPriorityFeePerGas": 5}),
+        ({"kind": 2, "max_fee": 10**9}, {"type": 2, "maxFeePerGas": 10**9, "maxPriorityFeePerGas": 0}),
+    ],
+)
+def test_typed_transactions_are_signed_as_every_ethereum_library_does(
+    prices: dict[str, int], fields: dict[str, int]
+) -> None:
+    transfer = Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, **prices)  # type: ignore[arg-type]  # all are numbers
+    whole: dict[str, Any] = {"to": TO, "value": 5, "nonce": 3, "gas": 21_000, "chainId": 1337, **fields}
+    assert transfer.tx_hash == "0x" + dev_account(0).sign_transaction(whole).hash.hex()
+    assert transfer.body().items() >= fields.items()
+
+
+@pytest.mark.parametrize(
+    "prices", [{"kind": 2, "gas_price": 1}, {"kind": 1, "max_fee": 1}, {"kind": 3, "gas_price": 1}]
+)
+def test_a_price_of_another_type_is_refused(prices: dict[str, int]) -> None:
+    with pytest.raises(InvalidField, match="type: a transaction of type . has no") as refused:
+        Account.dev(0).sign(TO, 5, nonce=3, chain_id=1337, **prices)  # type: ignore[arg-type]  # all are numbers
+    assert refused.value.field == "type"
 
 
 def test_the_same_transfer_is_the_same_transaction_unless_it_shall_be_unique() -> None:
