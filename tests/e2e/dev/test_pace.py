@@ -23,6 +23,7 @@ def test_blocks_come_as_the_developer_says() -> None:
         node, to = PublicNode(process.url), new_account().address
         transfer = {"from": dev_account(0).address, "to": to, "value": 1, "gas": 21_000}
         assert rpc(process.url, "evm_setAutomine", False) is True
+        assert rpc(process.url, "anvil_getAutomine") is False
         snapshot = rpc(process.url, "evm_snapshot")
         # The chain that is opened again goes on as its developer said.
         assert rpc(process.url, "evm_revert", snapshot) is True
@@ -34,6 +35,7 @@ def test_blocks_come_as_the_developer_says() -> None:
         await_height(process.url, 4)
         # One way of mining at a time, by anvil's name: this ends the interval.
         assert rpc(process.url, "anvil_setAutomine", True) is True
+        assert rpc(process.url, "hardhat_getAutomine") is True
         height = int(rpc(process.url, "eth_blockNumber"), 16)
         assert node.await_confirmed(node.post(transfer).json()["txHash"])["blockHeight"] == height + 1
         # And this ends automine.

@@ -46,6 +46,8 @@ class DevMethods:
             "anvil_setNextBlockTimestamp": self.set_next_timestamp,
             "evm_setAutomine": self.set_automine,
             "anvil_setAutomine": self.set_automine_alone,
+            "anvil_getAutomine": self.get_automine,
+            "hardhat_getAutomine": self.get_automine,
             "evm_setIntervalMining": self.set_interval,
             "anvil_setIntervalMining": self.set_interval_alone,
             "cairn_getMiningMode": self.get_mining_mode,
@@ -116,6 +118,10 @@ class DevMethods:
     async def _set_automine(self, on: object, alone: bool) -> bool:
         await self._gateway.set_automine(parse_flag(on, "automine"), alone)
         return True
+
+    async def get_automine(self) -> bool:
+        """Whether each submission makes a block at once."""
+        return (await self._gateway.mining_mode()).automine == 0
 
     async def set_interval(self, interval: object) -> bool:
         """As in hardhat: the interval is in milliseconds, and automine continues."""
