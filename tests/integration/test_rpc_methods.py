@@ -13,6 +13,7 @@ from eth_utils.address import to_checksum_address
 from cairn.api.rpc import block_methods, node_methods
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE
+from cairn.api.rpc.values import MAX_SHOWN
 from cairn.core import filters
 from cairn.core.gateway import PendingPage
 from cairn.domain.errors import StoreUnavailable
@@ -228,7 +229,7 @@ def test_there_are_no_contracts(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
         assert await call(node, "eth_getCode", RECIPIENT) == "0x"
         assert await call(node, "eth_call", transfer, "latest") == "0x"
-        assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": "0x1"}) == "0x5208"
+        assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": hex(GWEI)}) == "0x5208"
         for method in ("eth_call", "eth_estimateGas"):
             _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
             assert message.startswith("calls with data are not supported")
@@ -258,6 +259,47 @@ def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
             _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
             assert message.startswith("gas required exceeds allowance (0)")
         assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gasPrice": "0x1"}, "max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 1000000000"),
+        ({"maxFeePerGas": "0x1"}, "max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 1000000000"),
+        ({"maxFeePerGas": hex(GWEI), "maxPriorityFeePerGas": hex(GWEI + 1)}, "maxFeePerGas (0x3b9aca00) < "),
+        ({"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x1"}, "maxFeePerGas (0x0) < maxPriorityFeePerGas (0x1)"),
+        ({"type": "0x0", "maxFeePerGas": hex(GWEI)}, "a transaction of type 0 has no maxFeePerGas"),
+        ({"type": "0x1", "maxPriorityFeePerGas": "0x0"}, "a transaction of type 1 has no maxPriorityFeePerGas"),
+        ({"type": "0x3"}, "transaction type not supported: type 0x3"),
+        ({"accessList": [{"address": RECIPIENT, "storageKeys": []}]}, "access lists are not supported"),
+    ],
+)
+def test_a_call_is_refused_where_the_transaction_would_be(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
+
+    async def scenario(node: RestNode) -> None:
+        for method in ("eth_call", "eth_estimateGas"):
+            code, said = await refusal(node, method, transfer | fields)
+            assert code == -32000
+            assert said.startswith(message)
+
+    run(tmp_path, scenario)
+
+
+def test_a_call_without_a_price_needs_none(tmp_path: Path) -> None:
+    """Wallets ask before they know a price; some then write 0."""
+    transfer = {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}
+
+    async def scenario(node: RestNode) -> None:
+        for fields in (
+            {},
+            {"gasPrice": "0x0"},
+            {"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x0"},
+            {"type": "0x1"},
+        ):
+            assert await call(node, "eth_estimateGas", transfer | fields) == "0x5208"
 
     run(tmp_path, scenario)
 
@@ -378,11 +420,38 @@ def test_fees_are_the_chains_one_price(tmp_path: Path) -> None:
         assert (await call(node, "eth_getBlockByNumber", "latest", False))["baseFeePerGas"] == hex(GWEI)
         assert (await call(node, "eth_feeHistory", 1, "latest"))["oldestBlock"] == "0x1"
         assert await call(node, "eth_feeHistory", "0x0", "latest") == {"oldestBlock": "0x0", "gasUsedRatio": []}
-        for percentiles in ([101], [-1], [5, 4], [10**400], [-(10**400)]):
+        code, message = await refusal(node, "eth_feeHistory", 10**4000, "latest")
+        assert (code, len(message)) == (-32602, len(f"block count: {'1' * MAX_SHOWN} is not from 0 to 2^64-1"))
+        assert "reward" not in await call(node, "eth_feeHistory", "0x1", "latest", [])
+        message = "request beyond head block: requested 2, head 1"
+        assert await refusal(node, "eth_feeHistory", "0x1", "0x2") == (-32000, message)
+        for percentiles in ([101], [-1], [5, 4], [10.5, 10.5], [10**400], [-(10**400)]):
             assert (
                 "invalid reward percentile" in (await refusal(node, "eth_feeHistory", "0x1", "latest", percentiles))[1]
             )
         assert (await refusal(node, "eth_feeHistory", "0x1", "latest", [True]))[0] == -32602
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("tips", "percentiles", "rewards"),
+    [
+        ([3, 2, 1, 0], [0, 25, 25.1, 50, 75, 99, 100], [0, 0, 1, 1, 2, 3, 3]),
+        ([5, 7], [1, 50, 50.01, 100], [5, 5, 7, 7]),
+    ],
+)
+def test_a_reward_is_of_the_first_transfer_that_reaches_the_percentile(
+    tmp_path: Path, tips: list[int], percentiles: list[float], rewards: list[int]
+) -> None:
+    """What geth 1.17 gives for the same blocks."""
+
+    async def scenario(node: RestNode) -> None:
+        for nonce, tip in enumerate(tips):
+            await send(node, nonce, gas_price=GWEI + tip)
+        node.mine()
+        history = await call(node, "eth_feeHistory", "0x1", "latest", percentiles)
+        assert history["reward"] == [[hex(reward) for reward in rewards]]
 
     run(tmp_path, scenario)
 

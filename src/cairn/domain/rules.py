@@ -37,7 +37,7 @@ def price_terms(
         return Terms(effective_price(fee, tip, base_fee), kind, fee, tip)
     if max_fee is not None or max_tip is not None:
         field = "maxPriorityFeePerGas" if max_fee is None else "maxFeePerGas"
-        raise InvalidField(field, f"is not a field of a transaction of type {kind}")
+        raise InvalidField(field, f"a transaction of type {kind} has no {field}")
     return Terms(base_fee if gas_price is None else gas_price, kind)
 
 

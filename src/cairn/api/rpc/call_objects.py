@@ -6,8 +6,8 @@ from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
 from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_fields, parse_quantity, quantity
 from cairn.domain.codec import type_not_supported
-from cairn.domain.errors import GasTooLow, InsufficientFunds, InvalidField
-from cairn.domain.rules import effective_price, price_terms
+from cairn.domain.errors import GasPriceTooLow, GasTooLow, InsufficientFunds, InvalidField
+from cairn.domain.rules import Terms, price_terms
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,
@@ -105,7 +105,7 @@ def _refused(refused: InvalidField) -> RpcError:
     return refusal(refused.why, refused.code)
 
 
-def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -> Draft:
+def _terms_of(call: CallObject, kind: int, base_fee: int) -> Terms:
     """Raises `RpcError` when its prices do not fit its type."""
     try:
         terms = price_terms(kind, call.gas_price, call.max_fee, call.max_tip, base_fee)
@@ -114,6 +114,12 @@ def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -
     if terms.max_tip > terms.max_fee:
         message = f"maxFeePerGas ({quantity(terms.max_fee)}) < maxPriorityFeePerGas ({quantity(terms.max_tip)})"
         raise refusal(message, InvalidField.code)
+    return terms
+
+
+def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -> Draft:
+    """Raises `RpcError` when its prices do not fit its type."""
+    terms = _terms_of(call, kind, base_fee)
     gas = TRANSFER_GAS if call.gas is None else call.gas
     return Draft(
         sender, call.to, call.value, gas, terms.gas_price, call.nonce, terms.kind, terms.max_fee, terms.max_tip
@@ -125,6 +131,13 @@ async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
     call = parse_call(given, chain.info.chain_id)
     if call.gas is not None and call.gas < TRANSFER_GAS:
         raise refusal(f"intrinsic gas too low: have {call.gas}, want {TRANSFER_GAS}", GasTooLow.code)
+    base_fee = chain.info.gas_price
+    terms = _terms_of(call, type_to_sign(given), base_fee)
+    # Without a price only the value is checked, as in geth: wallets ask before they know a price.
+    price = terms.gas_price if call.gas_price or call.max_fee or call.max_tip else 0
+    if 0 < price < base_fee:
+        message = f"max fee per gas less than block base fee: maxFeePerGas: {price}, baseFee: {base_fee}"
+        raise refusal(message, GasPriceTooLow.code)
     height = await chain.state_height(block)
     if call.sender is None:
         return
@@ -133,10 +146,6 @@ async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
         message = f"insufficient funds for transfer: have {balance}, want {call.value}"
         raise refusal(message, InsufficientFunds.code)
     left = balance - call.value
-    # Without a price only the value is checked, as in geth: wallets ask before they know a price.
-    price = call.gas_price
-    if call.max_fee is not None:
-        price = effective_price(call.max_fee, call.max_tip or 0, chain.info.gas_price)
     if price and left < TRANSFER_GAS * price:
         allowance = left // price
         message = f"gas required exceeds allowance ({allowance}): insufficient funds for gas * price + value"

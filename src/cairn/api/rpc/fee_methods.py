@@ -6,16 +6,15 @@ from typing import Any
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
-from cairn.api.rpc.values import parse_block_number, parse_number, quantity
+from cairn.api.rpc.values import MAX_SHOWN, BlockName, parse_block_number, parse_number, quantity
 from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
+from cairn.domain.types import TRANSFER_GAS
 
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
 """The limit with reward percentiles, for which every transaction is read. The answer names its first block."""
 MAX_PERCENTILES = 100
-MAX_SHOWN = 80
-"""Characters of an invalid percentile that the error quotes: a number may have any length."""
 TURN_ITEMS = 200
 """Headers that are read before other requests are served."""
 
@@ -44,7 +43,7 @@ class FeeMethods:
 
     async def fee_history(self, blocks: object, newest_block: object, rewards: object = None) -> dict[str, Any]:
         count, percentiles = parse_number(blocks, "block count"), _parse_percentiles(rewards)
-        newest = await self._chain.state_height(parse_block_number(newest_block, "newest block"))
+        newest = await self._find_newest(parse_block_number(newest_block, "newest block"))
         count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
         if count == 0:
             return {"oldestBlock": "0x0", "gasUsedRatio": []}
@@ -56,21 +55,30 @@ class FeeMethods:
             "baseFeePerBlobGas": ["0x0"] * (count + 1),
             "blobGasUsedRatio": [0.0] * count,
         }
-        if percentiles is not None:
+        if percentiles:
             history["reward"] = [self._rewards(height, percentiles) async for height in in_turns(heights, 1)]
         return history
+
+    async def _find_newest(self, block: BlockName) -> int:
+        """Raises `RpcError` or `BlockNotFound`."""
+        height = await self._chain.find_height(block)
+        head = self._chain.view.height
+        if height is None and block.height is not None and block.height > head:
+            raise RpcError(SERVER_ERROR, f"request beyond head block: requested {block.height}, head {head}")
+        return await self._chain.state_height(block)
 
     def _fullness(self, height: int) -> float:
         return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
 
     def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
-        """The tip at each percentile of the block's gas; every transfer uses the same gas."""
+        """The tip at each percentile of the block's gas: of the first transfer that, with those before, has used it."""
         base_fee = self._chain.info.gas_price
         tips = sorted(decode_record(record).gas_price - base_fee for record in self._chain.view.tx_records(height))
-        last = len(tips) - 1
-        return [
-            quantity(tips[min(last, int(len(tips) * percentile / 100))] if tips else 0) for percentile in percentiles
-        ]
+        if not tips:
+            return ["0x0"] * len(percentiles)
+        gas_used = TRANSFER_GAS * len(tips)
+        thresholds = (int(gas_used * percentile / 100) for percentile in percentiles)
+        return [quantity(tips[max(0, -(-threshold // TRANSFER_GAS) - 1)]) for threshold in thresholds]
 
 
 def _parse_percentiles(value: object) -> list[float] | None:
@@ -80,8 +88,8 @@ def _parse_percentiles(value: object) -> list[float] | None:
         raise InvalidParams("reward percentiles: expected a list of numbers")
     if len(value) > MAX_PERCENTILES:
         raise RpcError(SERVER_ERROR, f"invalid reward percentile: over the query limit {MAX_PERCENTILES}")
-    for before, each in zip([0, *value], value, strict=False):
-        if not before <= each <= 100:
+    for before, each in zip([-1, *value], value, strict=False):
+        if not (0 <= each <= 100 and before < each):
             shown = str(each)[:MAX_SHOWN]
             raise RpcError(SERVER_ERROR, f"invalid reward percentile: {shown}, not ascending between 0 and 100")
     return [float(each) for each in value]

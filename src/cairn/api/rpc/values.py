@@ -16,6 +16,8 @@ from cairn.domain.types import MAX_UINT64, Address, BlockHash
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]*)")
 _DATA = re.compile(r"0x([0-9a-fA-F]{2})*")
 _MAX_QUANTITY_TEXT = 2 + 64
+MAX_SHOWN = 80
+"""Characters of an invalid number that the error quotes: it may have any length."""
 
 TAGS = frozenset({"latest", "earliest", "pending", "safe", "finalized"})
 
@@ -56,7 +58,8 @@ def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= maximum:
-            raise InvalidParams(f"{what}: {value} is not from 0 to 2^{maximum.bit_length()}-1")
+            shown = str(value)[:MAX_SHOWN]
+            raise InvalidParams(f"{what}: {shown} is not from 0 to 2^{maximum.bit_length()}-1")
         return value
     return parse_quantity(value, what, maximum)
 
