@@ -1,5 +1,6 @@
 // Pays with hardhat's ethers and viem, with the defaults of both, and lets viem's test client steer the chain.
 import assert from "node:assert/strict";
+import { setTimeout } from "node:timers/promises";
 import { network } from "hardhat";
 
 const COIN = 10n ** 18n;
@@ -35,4 +36,18 @@ await test.setBalance({ address: to, value: 5n });
 assert.equal(await reader.getBalance({ address: to }), 5n);
 await test.revert({ id });
 assert.equal(await reader.getBalance({ address: to }), 2n * COIN);
+
+await test.setAutomine(false);
+assert.equal(await test.getAutomine(), false);
+const waiting = await wallet.sendTransaction({ to, value: 1n });
+assert.equal((await reader.getTransaction({ hash: waiting })).blockNumber, null);
+await test.setAutomine(true);
+assert.equal(await test.getAutomine(), true);
+assert.equal((await reader.waitForTransactionReceipt({ hash: waiting })).status, "success");
+await test.setIntervalMining({ interval: 1 });
+const height = await reader.getBlockNumber({ cacheTime: 0 });
+while ((await reader.getBlockNumber({ cacheTime: 0 })) === height) await setTimeout(50);
+await test.setIntervalMining({ interval: 0 });
+await test.impersonateAccount({ address: wallet.account.address });
+await test.stopImpersonatingAccount({ address: wallet.account.address });
 console.log("hardhat: done");
