@@ -233,6 +233,18 @@ export const copyable = (text, what) =>
     h("span", { class: "copyable" }, h("span", { class: "code whole" }, text), copyButton(text, what));
 
 /**
+ * A link with the whole hash of a block, where there is room for it.
+ * @param {string} hash
+ */
+export const wholeBlockHash = (hash) =>
+    h(
+        "span",
+        { class: "copyable" },
+        h("a", { href: href(`/block/${hash}`), class: "code whole" }, hash),
+        copyButton(hash, "block hash"),
+    );
+
+/**
  * Names and values; those that are not there are left out.
  * @type {(...pairs: ([name: string, value: Child] | false | null)[]) => HTMLElement}
  */

@@ -17,13 +17,13 @@ import {
     dateOf,
     facts,
     fullness,
-    hashLink,
     numberedPages,
     pageOf,
     pager,
     table,
     transactionColumns,
     wholeAccount,
+    wholeBlockHash,
 } from "../widgets.js";
 
 /** @import { Block } from "../api.js" */
@@ -148,15 +148,15 @@ export async function blockView({ route, live, signal }) {
                     ["Hash", copyable(block.hash, "block hash")],
                     [
                         "Parent",
-                        isGenesis ? "None: this is the genesis block" : hashLink("block", block.previousHash),
+                        isGenesis ? "None: this is the genesis block" : wholeBlockHash(block.previousHash),
                     ],
                     ["Time", isGenesis ? date : [date, " (", age(block.timestamp), ")"]],
                     ["Value", totals.value],
                     ["Fees", totals.fees],
                     ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
                     ["Proposer", proposers.link(block, wholeAccount)],
-                    ["Transactions root", h("span", { class: "code whole" }, block.transactionsRoot)],
-                    ["State root", h("span", { class: "code whole" }, block.stateRoot)],
+                    ["Transactions root", copyable(block.transactionsRoot, "transactions root")],
+                    ["State root", copyable(block.stateRoot, "state root")],
                     ["Chain id", block.chainId.toString()],
                 ),
             ),

@@ -17,8 +17,8 @@ import {
     counted,
     dateOf,
     facts,
-    hashLink,
     wholeAccount,
+    wholeBlockHash,
 } from "../widgets.js";
 
 /** @import { Confirmed, Pending, Proof } from "../api.js" */
@@ -210,7 +210,7 @@ export async function transactionView(context) {
                     ["To", wholeAccount(tx.to)],
                     isPending
                         ? ["Block", awaited]
-                        : ["Block", [blockLink(tx.blockHeight), " ", hashLink("block", tx.blockHash)]],
+                        : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
                     proof && ["Time", timeOf(proof.header.timestamp)],
                     !isPending && ["Fee", amount(tx.fee)],
                     ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
