@@ -128,3 +128,21 @@ def test_a_reverted_dev_chain_is_shown_as_it_is(tmp_path: Path, browser: Browser
         expect(page.locator("h1")).to_have_text(f"Block {head}")
         visitor.close()
     assert visitor.complaints == []
+
+
+def test_a_block_that_is_not_made_yet_is_shown_once_it_is(tmp_path: Path, browser: Browser) -> None:
+    """Also where it was there before a revert of the dev chain, and is made anew only after the page has looked."""
+    with start(free_ports(1)[0], tmp_path / "chain") as node:
+        snapshot = rpc(node.url, "evm_snapshot")
+        head = make_blocks(node, 1)
+        visitor = Visitor(browser, node.url)
+        page = visitor.open(f"/block/{head + 1}")
+        expect(page.locator("main")).to_contain_text("This page shows the block as soon as it is made.")
+        head = make_blocks(node, 1)
+        expect(page.locator("h1")).to_have_text(f"Block {head}")
+        assert rpc(node.url, "evm_revert", snapshot) is True
+        expect(page.locator("h1")).to_have_text("Not found")
+        rpc(node.url, "hardhat_mine", hex(100))
+        expect(page.locator("h1")).to_have_text(f"Block {head}")
+        visitor.close()
+    assert visitor.complaints == []

@@ -94,6 +94,11 @@ export class Live extends EventTarget {
         this.#tell("connection");
     }
 
+    /** The latest height; -1 until it is known. */
+    get head() {
+        return this.blocks[0]?.blockHeight ?? -1n;
+    }
+
     /**
      * Read what is newest, and say from where to be told more: nothing is missed in between, however long it took.
      * @param {boolean} isReverted

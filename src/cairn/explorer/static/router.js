@@ -10,8 +10,8 @@ import { failureView } from "./views/failure.js";
 
 /**
  * What a view is made of. `signal` aborts once another view is asked for, and ends everything that the view has
- * started; `again` shows the view anew.
- * @typedef {{ route: Route, live: Live, signal: AbortSignal, again: () => unknown }} Context
+ * started; `again` shows the view anew; `headBefore` is the latest height when the view was begun.
+ * @typedef {{ route: Route, live: Live, signal: AbortSignal, again: () => unknown, headBefore: bigint }} Context
  *
  * @typedef {{ title: string, content: HTMLElement }} Shown
  * @typedef {(context: Context) => Promise<Shown>} View
@@ -69,7 +69,8 @@ export class Router {
      * @param {AbortSignal} signal
      */
     async #render(route, signal) {
-        const context = { route, live: this.#live, signal, again: () => this.show({ isAgain: true }) };
+        const again = () => this.show({ isAgain: true });
+        const context = { route, live: this.#live, signal, again, headBefore: this.#live.head };
         try {
             return await (this.#views[route.name] ?? this.#views.missing)(context);
         } catch (failure) {

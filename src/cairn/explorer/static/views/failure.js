@@ -25,18 +25,35 @@ const ADVICE = {
 const mayPass = ({ status }) => status === undefined || status === 429 || status >= 500;
 
 /**
- * The view is tried anew on request, and by itself once the node is back.
+ * The height of a block that the chain had not reached when the view was begun; null for any other view.
+ * @param {Context} context
+ */
+function heightAhead({ route, headBefore }) {
+    if (route.name !== "block" || !/^\d+$/.test(route.argument)) return null;
+    const height = BigInt(route.argument);
+    return height > headBefore ? height : null;
+}
+
+/**
+ * The view is tried anew on request, and by itself once the node is back, or the block is made.
  * @param {Failure} failure
  * @param {Context} context
  * @returns {Shown}
  */
-export function failureView(failure, { live, signal, again }) {
+export function failureView(failure, context) {
+    const { live, signal, again } = context;
     if (failure instanceof Unreachable) {
         live.on("connection", () => live.connection === "live" && again(), signal);
     }
+    const awaited = failure.code === "BLOCK_NOT_FOUND" ? heightAhead(context) : null;
+    if (awaited !== null) {
+        const look = () => live.head >= awaited && again();
+        live.on("blocks", look, signal);
+        look();
+    }
     const isMissing = failure.status === 404;
     if (!failure.code) console.error(failure);
-    const advice = ADVICE[failure.code ?? ""];
+    const advice = awaited === null ? ADVICE[failure.code ?? ""] : "This page shows the block as soon as it is made.";
     const title = isMissing ? "Not found" : "This did not work";
     return {
         title,
