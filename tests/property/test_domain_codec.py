@@ -24,6 +24,7 @@ from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,
+    LATEST_TIME,
     LEGACY,
     MAX_UINT64,
     MAX_UINT256,
@@ -177,7 +178,7 @@ def test_the_tree_is_that_of_rfc_6962(leaves: list[bytes], data: st.DataObject) 
     st.builds(
         Genesis,
         chain_ids,
-        bits_64,
+        st.integers(0, LATEST_TIME),
         bits_256,
         st.integers(TRANSFER_GAS, MAX_UINT64),
         st.dictionaries(addresses, st.integers(0, MAX_UINT256 // 8), max_size=8),
