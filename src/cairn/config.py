@@ -80,7 +80,7 @@ class Settings:
     snapshot_interval: int = setting(
         0, "Blocks between two state snapshots, from which new nodes can start; 0 takes none.", least=0
     )
-    retain_blocks: int = setting(0, "How many of the newest blocks to keep; 0 keeps all.", least=0)
+    retain_blocks: int = setting(0, "How many of the latest blocks to keep; 0 keeps all.", least=0)
 
     mempool_size: int = setting(100_000, "Most transactions in the mempool.", least=1)
     mempool_per_sender: int = setting(
