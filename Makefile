@@ -97,8 +97,9 @@ docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: to read it, run '$(BIN)/python -m http.server --directory site'"
 
-recording: $(STAMP) programs ## Record README's terminal session anew: docs/images/terminal.svg
+recording: $(STAMP) programs ## Make README's pictures anew: docs/images/terminal.svg and explorer.png
 	$(BIN)/python tools/recording.py
+	$(BIN)/python -m tools.explorer_picture
 
 diagrams: $(STAMP) ## Draw docs/images/*.svg from their sources
 	$(BIN)/python tools/diagrams.py
