@@ -122,7 +122,7 @@ def test_too_little_money_says_how_much_is_there_and_how_much_is_needed(user: Us
     result = user.run("send", "poor", "dev0", "1.5coins", "--json", CAIRN_PASSWORD="not asked for")
     error = json.loads(result.stderr)
     assert (result.returncode, error["exitCode"], error["code"]) == (1, 1, "INSUFFICIENT_FUNDS")
-    assert "holds 0 wei, and needs 1.500021 coins: 1.5 coins and a fee of 21,000 gwei" in error["detail"]
+    assert "has 0 wei but needs 1.500021 coins: 1.5 coins plus a fee of 21,000 gwei" in error["detail"]
     assert "`cairn send dev0 poor 2coins` gives it some" in error["detail"]
 
 
@@ -250,6 +250,18 @@ def test_a_public_account_of_another_chain_is_warned_about(tmp_path: Path) -> No
     assert result.returncode == 0
     assert "the key of dev0" in result.stderr
     assert "is public, and this is not a dev chain" in result.stderr
+
+
+def test_a_dev_chain_with_its_own_id_and_accounts_is_one(tmp_path: Path) -> None:
+    words = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
+    first = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"
+    with NodeProcess.start_dev("--chain-id", "77") as node:
+        paid = User(tmp_path, node.url).invoke("send", "dev0", "dev1", "1coin", "--no-wait")
+        assert (paid.exit_code, paid.stderr) == (0, "")
+    with NodeProcess.start_dev("--mnemonic", words, "--accounts", "2") as node:
+        refused = User(tmp_path, node.url).invoke("send", "dev0", "dev1", "1coin")
+    assert refused.exit_code == 1
+    assert f"; this chain has its own dev accounts (--mnemonic): its dev0 is {first}, and" in refused.stderr
 
 
 def test_colour_is_for_terminals_that_want_it(alice: User) -> None:

@@ -31,6 +31,12 @@ class Party:
         """Whether the key is public."""
         return self.address in _PUBLIC
 
+    @property
+    def dev_index(self) -> int | None:
+        """The number of the usual dev account that it was named as, if it was."""
+        dev = _dev_index(self.name) if self.stored is None else None
+        return None if dev is None else int(dev[1])
+
     def unlock(self, password_file: Path | None) -> bytes:
         """The private key of `address`. Raises `NotFound` when it is not here, `WrongPassword`, `InvalidConfig`."""
         if self.stored is None:

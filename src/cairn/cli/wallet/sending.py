@@ -14,13 +14,14 @@ from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.remote import ask_node
 from cairn.cli.shared.report import CommandFailed, warn
 from cairn.cli.shared.screen import Output, print_json, print_lines
+from cairn.cli.wallet.dev_accounts import find_dev_accounts, find_giver, tell_other_account
 from cairn.cli.wallet.nonces import find_missing, tell_missing, wait_confirmed
 from cairn.cli.wallet.transfers import TransferOrder
 from cairn.client import Account, AsyncClient
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
-from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS
+from cairn.domain.genesis import COIN
 from cairn.domain.rules import Terms
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address
 
 
 class Sending:
@@ -33,10 +34,9 @@ class Sending:
 
     def send(self, password_file: Path | None, is_sure: bool, wait_s: float | None) -> None:
         """Raises `CommandFailed` that says whether anything was sent."""
-        chain, state, missing = ask_node(self._url, self._look)
-        self._check_funds(chain, state)
-        if self._order.to.is_public and chain.chain_id != DEV_CHAIN_ID:
-            warn(f"the key of {self._order.to} is public, and this is not a dev chain: anybody can spend what it gets")
+        chain, missing, dev_accounts = ask_node(self._url, self._look)
+        if self._order.to.is_public:
+            self._warn_of_public_recipient(dev_accounts)
         if missing and not self._as_json:
             warn(
                 f"{tell_missing(missing)} before nonce {self._order.nonce}: no block can include it until they are sent"
@@ -53,31 +53,51 @@ class Sending:
                 print(f"cairn: no longer waiting; `cairn tx {self._tx_hash}` shows its status", file=sys.stderr)
             raise
 
-    async def _look(self, node: AsyncClient) -> tuple[Chain, AccountState, list[range]]:
+    async def _look(self, node: AsyncClient) -> tuple[Chain, list[range], list[Address]]:
+        """The chain, the missing nonces, and the chain's dev accounts if those matter."""
         sender, nonce = self._order.sender_address, self._order.nonce
         missing = [] if nonce is None else await find_missing(node, sender, nonce)
-        return await node.chain(), await node.account(sender), missing
+        chain = await node.chain()
+        await self._check_funds(node, chain, await node.account(sender))
+        return chain, missing, await find_dev_accounts(self._url) if self._order.to.is_public else []
+
+    def _warn_of_public_recipient(self, dev_accounts: list[Address]) -> None:
+        to = self._order.to
+        other = tell_other_account(to, dev_accounts)
+        if not dev_accounts:
+            warn(f"the key of {to} is public, and this is not a dev chain: anybody can spend what it gets")
+        elif other is not None:
+            warn(f"{other}, and this pays {self._order.to_address}")
 
     def _terms(self, chain: Chain) -> Terms:
         return self._order.price.terms(chain.gas_price)
 
-    def _check_funds(self, chain: Chain, state: AccountState) -> None:
+    async def _check_funds(self, node: AsyncClient, chain: Chain, state: AccountState) -> None:
         """Check the balance before asking for the password. The node checks it again, with what is pending."""
         fee = TRANSFER_GAS * self._terms(chain).gas_price
         need = self._order.value + fee
         if need <= state.balance:
             return
-        sender = self._order.sender
-        missing = -((state.balance - need) // COIN)
-        giver = 1 if sender.address == DEV_KEYS[0][0] else 0
-        advice = ""
-        if chain.chain_id == DEV_CHAIN_ID and missing * COIN < DEV_BALANCE:
-            advice = f"; `cairn send dev{giver} {sender.name or state.address} {missing}coins` gives it some"
+        advice = await self._advise(node, chain, need - state.balance)
         raise CommandFailed(
-            f"{sender} holds {format_amount(state.balance)}, and needs {format_amount(need)}: "
-            f"{format_amount(self._order.value)} and a fee of {format_amount(fee)}" + advice,
+            f"{self._order.sender} has {format_amount(state.balance)} but needs {format_amount(need)}: "
+            f"{format_amount(self._order.value)} plus a fee of {format_amount(fee)}{advice}",
             "INSUFFICIENT_FUNDS",
         )
+
+    async def _advise(self, node: AsyncClient, chain: Chain, missing: int) -> str:
+        """On a dev chain: who can give what is missing, or which account has the sender's name there."""
+        sender = self._order.sender
+        dev_accounts = await find_dev_accounts(self._url)
+        other = tell_other_account(sender, dev_accounts)
+        if other is not None:
+            return f"; {other}, and `cairn keys import` with its mnemonic lets you pay from it"
+        coins = -(-missing // COIN)
+        cost = coins * COIN + TRANSFER_GAS * chain.gas_price
+        giver = await find_giver(node, dev_accounts, sender.address, cost)
+        if giver is None:
+            return ""
+        return f"; `cairn send {giver} {sender.name or self._order.sender_address} {coins}coins` gives it some"
 
     def _confirm(self, chain: Chain) -> None:
         """Ask on standard error; standard output is for the result."""

@@ -3,8 +3,9 @@
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,10 +14,12 @@ from typer.testing import CliRunner
 
 from cairn.cli.main import app
 from cairn.cli.shared.report import CommandFailed
-from cairn.cli.wallet.parties import Party
+from cairn.cli.wallet.key_files import Keystore
+from cairn.cli.wallet.parties import Party, find_party
 from cairn.cli.wallet.sending import Sending
 from cairn.cli.wallet.transfers import TransferOrder, read_price
-from cairn.client.models import AccountState, Chain
+from cairn.client.models import Chain
+from cairn.domain.crypto import address_of_key, checksum_address
 from cairn.domain.genesis import COIN, DEV_KEYS
 from cairn.domain.types import Address
 
@@ -31,12 +34,20 @@ CHAIN: dict[str, Any] = {
 }
 
 
+STRANGER = "0x" + "10" * 20
+OWN = [address_of_key(bytes([number]) * 32) for number in (1, 2)]
+"""The accounts of a dev chain with a mnemonic of its own."""
+
+
 class FickleNode:
     """Tells of its chain truly once, and otherwise from then on."""
 
     def __init__(self) -> None:
         self.lie: dict[str, Any] = {}
         self.posts: list[Any] = []
+        self.accounts: object = spelled(address for address, _ in DEV_KEYS)
+        """The answer to eth_accounts; None means that there is no JSON-RPC."""
+        self.balances: dict[str, int] = {}
         self._asked = 0
         fickle = self
 
@@ -45,12 +56,17 @@ class FickleNode:
                 self.answer(fickle.answer(self.path.partition("?")[0]))
 
             def do_POST(self) -> None:
-                fickle.posts.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if self.path == "/rpc":
+                    assert body["method"] == "eth_accounts"
+                    self.answer({"result": fickle.accounts}, 404 if fickle.accounts is None else 200)
+                    return
+                fickle.posts.append(body)
                 self.answer({})
 
-            def answer(self, body: object) -> None:
+            def answer(self, body: object, status: int = 200) -> None:
                 text = json.dumps(body).encode()
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("content-length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
@@ -73,7 +89,12 @@ class FickleNode:
         if path == "/chain":
             self._asked += 1
             return CHAIN if self._asked == 1 else CHAIN | self.lie
-        return {"address": path.rpartition("/")[2].lower(), "balance": 10**30, "nonce": 7, "pendingNonce": 7}
+        address = path.rpartition("/")[2].lower()
+        return {"address": address, "balance": self.balances.get(address, 10**30), "nonce": 7, "pendingNonce": 7}
+
+
+def spelled(addresses: Iterable[Address]) -> list[str]:
+    return ["0x" + address.hex() for address in addresses]
 
 
 @pytest.fixture
@@ -126,17 +147,87 @@ def test_the_question_names_the_most_that_can_be_paid(
     assert told in capsys.readouterr().err.splitlines()
 
 
+USUAL = spelled(address for address, _ in DEV_KEYS)
+OWN_FIRST = checksum_address(OWN[0])
+
+
 @pytest.mark.parametrize(
-    ("sender", "value", "advice"),
+    ("sender", "value", "balances", "advice"),
     [
-        (0, 5 * COIN, "; `cairn send dev1 dev0 6coins` gives it some"),
-        (3, 5 * COIN, "; `cairn send dev0 dev3 6coins` gives it some"),
-        (0, 20_001 * COIN, ""),
+        ("dev0", "5coins", [0], "; `cairn send dev1 dev0 6coins` gives it some"),
+        ("dev3", "5coins", [10, 10, 10, 0], "; `cairn send dev0 dev3 6coins` gives it some"),
+        # Six coins do not pay for the fee too.
+        ("dev3", "5coins", [1, 6, 7, 0], "; `cairn send dev2 dev3 6coins` gives it some"),
+        ("dev0", "20001coins", [1] * 10, ""),
     ],
 )
-def test_nobody_is_advised_to_pay_himself_or_more_than_there_is(sender: int, value: int, advice: str) -> None:
-    payer = Party(DEV_KEYS[sender][0], f"dev{sender}")
-    order = TransferOrder(payer, Party(Address(bytes(20))), value, None, read_price(None, None, None))
-    with pytest.raises(CommandFailed) as failed:
-        Sending("http://node", order, False)._check_funds(msgspec.convert(CHAIN, Chain), AccountState("0x", 0, 0, 0))
-    assert str(failed.value).endswith(f"a fee of 21000 wei{advice}")
+def test_nobody_is_advised_to_pay_himself_or_more_than_there_is(
+    node: FickleNode, sender: str, value: str, balances: list[int], advice: str
+) -> None:
+    node.balances = {address: coins * COIN for address, coins in zip(USUAL, balances, strict=False)}
+    result = CliRunner().invoke(app, ["send", sender, STRANGER, value, "--node", node.url])
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f" plus a fee of 21000 wei{advice}\n")
+    assert node.posts == []
+
+
+@pytest.mark.parametrize(
+    ("accounts", "advice"),
+    [
+        ([], ""),
+        (None, ""),
+        ("0x", ""),
+        (["0x12"], ""),
+        (USUAL[:1], ""),
+        (USUAL[:2], "; `cairn send dev1 dev0 2coins` gives it some"),
+        (
+            spelled(OWN),
+            f"; this chain has its own dev accounts (--mnemonic): its dev0 is {OWN_FIRST}, "
+            "and `cairn keys import` with its mnemonic lets you pay from it",
+        ),
+    ],
+)
+def test_only_an_account_that_the_node_signs_for_is_advised_to_give(
+    node: FickleNode, accounts: object, advice: str
+) -> None:
+    node.accounts, node.balances = accounts, {USUAL[0]: 0}
+    result = CliRunner().invoke(app, ["send", "dev0", STRANGER, "1coin", "--node", node.url])
+    spelled_sender = checksum_address(DEV_KEYS[0][0])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"cairn: dev0 ({spelled_sender}) has 0 wei but needs 1.000000000000021 coins: "
+        f"1 coin plus a fee of 21000 wei{advice}\n",
+    )
+
+
+PUBLIC = "is public, and this is not a dev chain: anybody can spend what it gets"
+
+
+@pytest.mark.parametrize("to", ["dev1", checksum_address(DEV_KEYS[1][0])])
+@pytest.mark.parametrize("chain_id", [1337, 77])
+@pytest.mark.parametrize(("accounts", "warning"), [(USUAL, ""), ([], PUBLIC), (None, PUBLIC)])
+def test_a_dev_chain_is_one_whose_node_signs_whatever_its_id(
+    node: FickleNode, monkeypatch: pytest.MonkeyPatch, to: str, chain_id: int, accounts: object, warning: str
+) -> None:
+    monkeypatch.setitem(CHAIN, "chainId", chain_id)
+    node.accounts = accounts
+    result = CliRunner().invoke(app, ["send", "dev0", to, "1wei", "--no-wait", "--node", node.url])
+    assert [line for line in result.stderr.splitlines() if "warning" in line] == (
+        [f"cairn: warning: the key of {find_party(to, Keystore(Path('none')), 'TO')} {warning}"] if warning else []
+    )
+    assert node.posts
+
+
+@pytest.mark.parametrize(("to", "is_named"), [("dev1", True), (checksum_address(DEV_KEYS[1][0]), False)])
+def test_a_recipient_whose_name_is_another_account_s_there_is_warned_about(
+    node: FickleNode, to: str, is_named: bool
+) -> None:
+    node.accounts = spelled(OWN)
+    result = CliRunner().invoke(app, ["send", "dev0", to, "1wei", "--no-wait", "--node", node.url])
+    warning = (
+        f"cairn: warning: this chain has its own dev accounts (--mnemonic): its dev1 is {checksum_address(OWN[1])}, "
+        f"and this pays {checksum_address(DEV_KEYS[1][0])}"
+    )
+    assert (warning in result.stderr.splitlines()) == is_named
+    assert "is public" not in result.stderr
+    assert node.posts
