@@ -523,6 +523,27 @@ def test_what_is_not_there_is_said_clearly(visit: Visit) -> None:
         expect(visitor.go(route).locator("main")).to_contain_text(said)
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("replaced", "Another transaction with the same nonce took its place."),
+        ("nonce used", "The sender can sign a new one with the next nonce."),
+        ("evicted", "The sender can submit it again."),
+        ("expired", "The sender can submit it again, after those."),
+    ],
+)
+def test_a_dropped_transaction_says_what_can_be_done_about_it(visit: Visit, reason: str, said: str) -> None:
+    visitor = visit()
+    problem = {"status": 404, "detail": f"dropped: {reason}", "code": "TX_DROPPED", "reason": reason}
+    visitor.page.route("**/tx/0x*", lambda route: route.fulfill(status=404, json=problem))
+    main = visitor.open(f"/tx/0x{'ab' * 32}").locator("main")
+    expect(main).to_contain_text("it transferred nothing.")
+    expect(main).to_contain_text(f"Reason: {reason}.")
+    expect(main).to_contain_text(said)
+    if "submit it again" not in said:
+        expect(main).not_to_contain_text("submit it again")
+
+
 def test_trying_again_is_offered_only_where_it_may_help(visit: Visit) -> None:
     visitor = visit()
     page = visitor.open("/account/0x12")

@@ -30,6 +30,14 @@ _NEXT_STEPS = {
     "TX_NOT_FOUND": "check the hash, and that --node is of the same chain",
 }
 
+_AFTER_DROP = {
+    "replaced": ": another transaction with the same nonce took its place",
+    "nonce used": ": a block holds another transaction with the same nonce; sign a new one with the next nonce",
+    "evicted": " unless it is sent again",
+    "expired": " unless it is sent again, with the earlier nonces that were missing",
+}
+"""By reason. What has lost its nonce is never valid again."""
+
 
 def ask_node(url: str, action: Callable[[AsyncClient], Awaitable[T]], chain_id: int | None = None) -> T:
     """Run `action` with the node at `url`. Raises `CommandFailed` that says what to do next, or `InvalidConfig`.
@@ -72,7 +80,8 @@ def explained_errors(url: str) -> Iterator[None]:
     except (errors.InvalidHash, errors.InvalidField, errors.InvalidQuery) as error:
         raise InvalidConfig(error.detail) from None
     except errors.TxDropped as error:
-        raise NotFound(f"{error.detail}; it will not be confirmed, and may be sent again", error.code) from None
+        after = _AFTER_DROP.get(error.reason or "", "")
+        raise NotFound(f"{error.detail}; it will not be confirmed{after}", error.code) from None
     except errors.ApiError as error:
         raise _refusal(error) from None
     except errors.ClientError as error:

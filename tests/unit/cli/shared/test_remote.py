@@ -1,11 +1,14 @@
 """What the client raises, as the command line says it: an exit code for each kind, and a way on."""
 
+from typing import get_args
+
 import pytest
 
 from cairn.cli.shared.remote import connect, explained_errors
 from cairn.cli.shared.report import CommandFailed, ExitCode
 from cairn.client import errors
 from cairn.domain.errors import InvalidConfig
+from cairn.domain.types import DropReason
 
 URL = "http://127.0.0.1:8645"
 TX_HASH = "0x" + "ab" * 32
@@ -36,7 +39,7 @@ SHOWN = f"`cairn tx {TX_HASH}` shows it"
         (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
         (errors.TxNotFound("unknown"), ExitCode.NOT_FOUND, "TX_NOT_FOUND", "unknown; check the hash"),
-        (errors.TxDropped("replaced"), ExitCode.NOT_FOUND, "TX_DROPPED", "it will not be confirmed"),
+        (errors.TxDropped("gone"), ExitCode.NOT_FOUND, "TX_DROPPED", "gone; it will not be confirmed"),
         (errors.BlockNotFound("no block 9"), ExitCode.NOT_FOUND, "BLOCK_NOT_FOUND", "`cairn chain`"),
         (errors.InsufficientFunds("too little"), ExitCode.REFUSED, "INSUFFICIENT_FUNDS", "too little; `cairn account`"),
         (errors.InvalidSignature("not yours"), ExitCode.REFUSED, "INVALID_SIGNATURE", "not yours"),
@@ -52,6 +55,16 @@ def test_each_error_has_its_exit_code_and_says_what_to_do(
         raise error
     assert (failed.value.exit_code, failed.value.code) == (exit_code, code)
     assert says in str(failed.value)
+
+
+@pytest.mark.parametrize("reason", get_args(DropReason))
+def test_only_what_kept_its_nonce_may_be_sent_again(reason: DropReason) -> None:
+    with pytest.raises(CommandFailed) as failed, explained_errors(URL):
+        raise errors.TxDropped("dropped", reason=reason)
+    assert str(failed.value).startswith("dropped; it will not be confirmed")
+    assert ("unless it is sent again" in str(failed.value)) == (reason in ("evicted", "expired"))
+    assert ("another transaction with the same nonce" in str(failed.value)) == (reason in ("replaced", "nonce used"))
+    assert ("sign a new one with the next nonce" in str(failed.value)) == (reason == "nonce used")
 
 
 @pytest.mark.parametrize("error", [errors.InvalidHash, errors.InvalidField, errors.InvalidQuery])

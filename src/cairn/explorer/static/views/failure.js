@@ -14,8 +14,19 @@ import { card } from "../widgets.js";
 const ADVICE = {
     UNREACHABLE: "This page loads as soon as the node is back.",
     TX_NOT_FOUND: "It is in no block and not in the mempool. It may be on another chain, or not submitted yet.",
-    TX_DROPPED: "It left the mempool without being mined, so nothing was transferred. The sender can submit it again.",
+    TX_DROPPED: "It left the mempool without being mined, so it transferred nothing.",
     BLOCK_NOT_FOUND: "Look a block up by its hash, or by its height, from 0 to the latest.",
+};
+
+/**
+ * What became of a dropped transaction, by the reason that the node gives.
+ * @type {Record<string, string>}
+ */
+const DROPPED = {
+    replaced: "Another transaction with the same nonce took its place.",
+    "nonce used": "A block holds another transaction with the same nonce. The sender can sign a new one with the next nonce.",
+    evicted: "The sender can submit it again.",
+    expired: "Earlier nonces of the sender were missing for too long. The sender can submit it again, after those.",
 };
 
 /**
@@ -65,7 +76,7 @@ export function failureView(failure, context) {
                 h("h1", null, title),
                 h("p", { class: "lead" }, failure.message),
                 advice && h("p", null, advice),
-                failure.reason && h("p", null, `Reason: ${failure.reason}.`),
+                failure.reason && h("p", null, `Reason: ${failure.reason}. ${DROPPED[failure.reason] ?? ""}`),
                 h(
                     "p",
                     { class: "actions" },
