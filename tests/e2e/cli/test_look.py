@@ -43,7 +43,7 @@ def test_a_transaction(user: User, payment: Any) -> None:
         f"nonce        {payment['nonce']}\n"
         f"gas price    1 gwei\n"
         f"fee          21,000 gwei\n"
-        f"block        {payment['blockHeight']} {payment['blockHash']}, number 1 in it\n"
+        f"block        {payment['blockHeight']} {payment['blockHash']}, transaction 1\n"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_proof_is_checked_also_against_a_block_that_is_trusted(user: User, pay
     assert user.json("tx", payment["txHash"], "--proof") == proof
     trusted = user.invoke("tx", payment["txHash"], "--trusted-block", payment["blockHash"])
     assert trusted.exit_code == 0
-    assert "proof        verified: number 1 of 1 in block " in trusted.stdout
+    assert "proof        verified: transaction 1 of 1 in block " in trusted.stdout
     assert "the block that you trust" in trusted.stdout
     other = user.invoke("tx", payment["txHash"], "--trusted-block", UNKNOWN)
     assert (other.exit_code, other.stdout) == (1, "")

@@ -137,7 +137,7 @@ def test_a_signed_transfer_is_posted_by_curl(alice: User) -> None:
     # Whatever somebody calls its key, a dev account keeps its name.
     assert f"from         {ALICE} (dev5)" in shown.stdout
     assert "amount       5 wei" in shown.stdout
-    assert "proof        verified: number " in shown.stdout
+    assert "proof        verified: transaction " in shown.stdout
 
 
 def test_signing_needs_no_node_when_all_is_given(alice: User) -> None:

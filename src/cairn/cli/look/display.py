@@ -170,7 +170,9 @@ async def collected(items: AsyncGenerator[T, None]) -> list[T]:
 
 
 def proved_text(proof: Proof, is_trusted: bool) -> str:
-    place = f"number {proof.transaction_index + 1} of {proof.transaction_count} in block {proof.header.block_height}"
+    place = (
+        f"transaction {proof.transaction_index + 1} of {proof.transaction_count} in block {proof.header.block_height}"
+    )
     return f"verified: {place}{', the block that you trust' if is_trusted else ''}"
 
 
@@ -188,7 +190,7 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
         tip = format_amount(tx.max_priority_fee_per_gas)
         pairs.append(("at most", f"{format_amount(tx.max_fee_per_gas)}, with a tip of {tip} at most"))
     if isinstance(tx, ConfirmedTransaction):
-        place = f"{tx.block_height} {tx.block_hash}, number {tx.transaction_index + 1} in it"
+        place = f"{tx.block_height} {tx.block_hash}, transaction {tx.transaction_index + 1}"
         pairs += [("fee", format_amount(tx.fee)), ("block", place)]
     return pairs
 

@@ -84,14 +84,14 @@ async function transactionsCard(block, page, pages, signal) {
     const first = (page - 1) * PAGE;
     const look = block.transactions.slice(first, first + PAGE).map(async (hash, index) => {
         const tx = await getTransaction(hash, signal);
-        return { ...tx, place: first + index };
+        return { ...tx, number: first + index + 1 };
     });
     const items = await Promise.all(look);
     return card(
         counted(block.transactions.length, "transaction"),
         table(
             "Transactions of the block, in order",
-            [["#", (tx) => grouped(tx.place), "number"], ...transactionColumns()],
+            [["#", (tx) => grouped(tx.number), "number"], ...transactionColumns()],
             items,
             "This block has no transactions.",
         ),

@@ -119,13 +119,13 @@ function proofCard(proof, txHash, tx) {
         show(isTampered ? tampered(proof) : proof);
     });
     show(proof);
-    const place = `Place ${grouped(proof.transactionIndex + 1n)} of ${grouped(proof.transactionCount)} in the block. `;
+    const [number, count] = [grouped(proof.transactionIndex + 1n), grouped(proof.transactionCount)];
     return card(
         "Proof of inclusion",
         h(
             "p",
             null,
-            place,
+            `Transaction ${number} of ${count} in the block. `,
             "Your browser has computed every hash below. What remains to be trusted is the hash of the block, ",
             "which any other node can confirm.",
         ),
