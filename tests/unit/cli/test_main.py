@@ -86,8 +86,21 @@ def test_only_what_the_command_line_names_counts_as_given() -> None:
         (["dev", "--chain-id", "0"], "cairn: chainId: 0 is not between 1 and 9223372036854775771\n"),
         (
             ["dev", "--balance", "1.5.5"],
-            "cairn: --balance: '1.5.5coins' is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
+            "cairn: --balance: '1.5.5' is not an amount; write 1.5coins, 20gwei, or a number of coins such as 1000\n",
         ),
+        (
+            ["dev", "--balance", "abc"],
+            "cairn: --balance: 'abc' is not an amount; write 1.5coins, 20gwei, or a number of coins such as 1000\n",
+        ),
+        (["init", "somewhere", "--alloc", ADDRESS], f"cairn: --alloc {ADDRESS}: expected ADDRESS=AMOUNT\n"),
+        (
+            ["send", "dev0", "dev1", "1eth"],
+            "cairn: AMOUNT: '1eth' is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000\n",
+        ),
+        (["send", "dev0", "dev1", "-1"], "cairn: AMOUNT: '-1' is negative; an amount is 0 or more\n"),
+        (["sign", "dev0", "dev1", "-1coin"], "cairn: AMOUNT: '-1coin' is negative; an amount is 0 or more\n"),
+        (["send", "dev0", "dev1", "1.5", "coins"], "cairn: write 1.5coins, without a space\n"),
+        (["sign", "dev0", "dev1", "1coin", "--gas-price", "2", "gwei"], "cairn: write 2gwei, without a space\n"),
         (["dev", "--mnemonic", "test junk"], "cairn: these words give no key: a word or the checksum is wrong\n"),
         (["dev", "--workers", "0"], "cairn: --workers: expected 1 or more, got 0\n"),
         (["dev", "--proposer", "0x12"], "cairn: --proposer: an address is 0x and 40 hexadecimal digits\n"),
@@ -308,7 +321,7 @@ def test_a_negative_amount_is_named_as_what_it_is() -> None:
     for command in ("send", "sign"):
         result = cli.invoke(app, [command, "dev0", "dev1", "-1coin"], env=WIDE)
         assert result.exit_code == 2
-        assert "'-1coin' is negative" in result.output
+        assert "'-1coin' is negative" in result.stderr
         result = cli.invoke(app, [command, "dev0", "dev1", "1coin", "--nonce", "-1"], env=WIDE)
         assert "Invalid value for '--nonce': -1 is not in the range" in result.output
 
@@ -318,7 +331,8 @@ def test_a_negative_amount_is_named_as_what_it_is() -> None:
     [
         (["send", "dev0", "--json"], "Missing argument 'TO'."),
         (["tx", "--json", "--nope"], "No such option: --nope"),
-        (["send", "dev0", "dev1", "-1", "--json"], "Invalid value: '-1' is negative"),
+        (["send", "dev0", "dev1", "-1", "--json"], "AMOUNT: '-1' is negative; an amount is 0 or more"),
+        (["send", "dev0", "dev1", "1", "coin", "--json"], "write 1coin, without a space"),
     ],
 )
 def test_a_script_gets_json_also_for_a_wrong_use(arguments: list[str], detail: str) -> None:

@@ -23,7 +23,9 @@ def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, g
     """Raises `InvalidConfig` that names what is out of range."""
     words = " ".join(mnemonic.split())
     keys = dict(_derive_keys(words, accounts))
-    genesis = dev_genesis(keys, chain_id=chain_id, balance=_parse_balance(balance), gas_price=gas_price)
+    # Plain numbers are coins here, as on other dev chains.
+    wei = parse_amount(balance, "--balance", plain_unit="coins")
+    genesis = dev_genesis(keys, chain_id=chain_id, balance=wei, gas_price=gas_price)
     try:
         return DevChain(parse_genesis(encode_genesis(genesis)), words, keys)
     except InvalidField as error:
@@ -38,8 +40,3 @@ def _derive_keys(words: str, count: int) -> tuple[tuple[Address, bytes], ...]:
 
     keys = [key_from_words(words, f"m/44'/60'/0'/0/{index}") for index in range(count)]
     return tuple((address_of_key(key), key) for key in keys)
-
-
-def _parse_balance(text: str) -> int:
-    """In coins, as other dev chains have it, or with a unit."""
-    return parse_amount(text if text[-1:].isalpha() else f"{text}coins", "--balance")

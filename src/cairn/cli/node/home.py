@@ -111,5 +111,7 @@ def read_address(text: str, option: str) -> Address:
 
 def parse_alloc(text: str) -> tuple[Address, int]:
     """Read ADDRESS=AMOUNT, the amount in wei or with its unit."""
-    spelled, _, amount = text.partition("=")
+    spelled, equals, amount = text.partition("=")
+    if not equals:
+        raise InvalidConfig(f"--alloc {text}: expected ADDRESS=AMOUNT")
     return read_address(spelled, f"--alloc {text}"), parse_amount(amount, f"--alloc {text}")

@@ -1,28 +1,35 @@
 """Money as people write it and as the chain counts it: whole wei. Exact both ways; a float never touches an amount."""
 
 import re
+from typing import Literal
 
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import COIN, GWEI
 from cairn.domain.types import MAX_UINT256
 
-_UNITS = {"": 1, "wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN, "ether": COIN}
+UNITS = {"wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN, "ether": COIN}
 _match = re.compile(r"(?P<whole>[0-9]{1,78})(?:\.(?P<part>[0-9]{1,78}))? ?(?P<unit>[a-z]*)").fullmatch
 
 GWEI_FROM = GWEI
 COINS_FROM = COIN // 1_000
 """Amounts from here on are shown in coins, smaller ones in gwei or wei."""
 
+PlainUnit = Literal["wei", "coins"]
+"""What a number without a unit is."""
+_PLAIN_EXAMPLES: dict[PlainUnit, str] = {"wei": "whole wei such as 1000", "coins": "a number of coins such as 1000"}
 
-def parse_amount(text: str, label: str) -> int:
-    """Read `1.5coins`, `2gwei`, `10wei` or plain wei. Raises `InvalidConfig` that names `label`."""
+
+def parse_amount(text: str, label: str, plain_unit: PlainUnit = "wei") -> int:
+    """Read `1.5coins`, `2gwei`, `10wei` or a plain number. Raises `InvalidConfig` that names `label`."""
     found = _match(text)
-    if found is None or found["unit"] not in _UNITS:
-        raise InvalidConfig(f"{label}: {text!r} is not an amount; write 1.5coins, 20gwei, or whole wei such as 1000")
-    unit, part = _UNITS[found["unit"]], (found["part"] or "").rstrip("0")
+    unit = UNITS.get(found["unit"] or plain_unit) if found else None
+    if found is None or unit is None:
+        example = _PLAIN_EXAMPLES[plain_unit]
+        raise InvalidConfig(f"{label}: {text!r} is not an amount; write 1.5coins, 20gwei, or {example}")
+    part = (found["part"] or "").rstrip("0")
     scale: int = 10 ** len(part)
     if unit % scale:
-        if not found["unit"]:
+        if not found["unit"] and plain_unit == "wei":
             raise InvalidConfig(f"{label}: {text} needs a unit, such as {text}coins; a plain number is whole wei")
         raise InvalidConfig(f"{label}: {text} is not a whole number of wei; a coin has 18 decimals")
     wei = int(found["whole"] + part) * (unit // scale)

@@ -3,17 +3,20 @@
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cairn.cli.shared.amounts import UNITS
 from cairn.cli.shared.report import ExitCode, print_problem
 from cairn.cli.shared.streams import prepare_streams
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The exception for every usage error; its name depends on the version."""
 _is_negative = re.compile(r"-[0-9].*").fullmatch
+_is_number = re.compile(r"[0-9.]+").fullmatch
 
 
 class Program(TyperGroup):
@@ -48,12 +51,24 @@ class Program(TyperGroup):
 
 
 class PayingCommand(TyperCommand):
-    """A command without numeric options: -1 is a wrong amount, unless it is the value of an option."""
+    """A command that takes an amount: -1 is a wrong one, unless it is the value of an option; so is `1 coin`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         before_dashes = args[: args.index("--")] if "--" in args else args
         valued = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
         for before, given in zip(["", *before_dashes], before_dashes, strict=False):
             if _is_negative(given) and before not in valued:
-                raise typer.BadParameter(f"{given!r} is negative; an amount is 0 or more", ctx=ctx)
-        return super().parse_args(ctx, args)
+                raise _refusal(f"AMOUNT: {given!r} is negative; an amount is 0 or more", args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except _UsageError:
+            for number, unit in pairwise(before_dashes):
+                if _is_number(number) and unit in UNITS:
+                    raise _refusal(f"write {number}{unit}, without a space", args) from None
+            raise
+
+
+def _refusal(detail: str, args: Sequence[str]) -> typer.Exit:
+    """The exit, after a line in the form of every other wrong amount."""
+    print_problem(ExitCode.USAGE, detail, {"code": ExitCode.USAGE.name}, as_json="--json" in args)
+    return typer.Exit(ExitCode.USAGE)

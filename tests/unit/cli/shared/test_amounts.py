@@ -34,6 +34,21 @@ def test_amounts_are_exact(text: str, wei: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "wei"), [("5", 5 * COIN), ("1.5", 3 * COIN // 2), ("7wei", 7), ("5gwei", 5 * GWEI), ("2coins", 2 * COIN)]
+)
+def test_a_plain_number_may_be_coins(text: str, wei: int) -> None:
+    assert parse_amount(text, "--balance", plain_unit="coins") == wei
+
+
+@pytest.mark.parametrize("text", ["", "1eth", "0.0000000000000000001"])
+def test_where_plain_numbers_are_coins_no_error_calls_them_wei(text: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        parse_amount(text, "--balance", plain_unit="coins")
+    assert "whole wei" not in refused.value.detail
+    assert "a plain number is" not in refused.value.detail
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "is not an amount; write 1.5coins"),
