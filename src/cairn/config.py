@@ -35,7 +35,7 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    host: str = setting("127.0.0.1", "Address to listen on. The default is reached from this machine only.")
+    host: str = setting("127.0.0.1", "Address to listen on. The default accepts connections from this machine only.")
     port: int = setting(8645, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
     workers: int = setting(
         max(1, min(4, (os.cpu_count() or 1) - 1)),
@@ -82,9 +82,11 @@ class Settings:
     )
     retain_blocks: int = setting(0, "How many of the latest blocks to keep; 0 keeps all.", least=0)
 
-    mempool_size: int = setting(100_000, "Most transactions in the mempool.", least=1)
+    mempool_size: int = setting(100_000, "Maximum number of transactions in the mempool.", least=1)
     mempool_per_sender: int = setting(
-        10_000, "Most transactions of one sender in the mempool; a tenth of mempool_size unless set.", least=1
+        10_000,
+        "Maximum number of transactions of one sender in the mempool; a tenth of mempool_size unless set.",
+        least=1,
     )
     mempool_nonce_gap: int = setting(64, "How far ahead of its sender's next nonce a transaction may be.", least=0)
     mempool_lifetime_s: int = setting(
@@ -93,8 +95,8 @@ class Settings:
         least=1,
     )
 
-    max_body_bytes: int = setting(128 * 1024, "Largest request body.", least=1)
-    max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Largest request body of POST /txs.", least=1)
+    max_body_bytes: int = setting(128 * 1024, "Maximum size of a request body.", least=1)
+    max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Maximum size of a request body of POST /txs.", least=1)
     header_timeout_s: float = setting(10.0, "Seconds within which a client must send a whole request.", least=0.1)
     first_byte_timeout_s: float = setting(
         5.0, "Seconds that a new connection may stay silent before it is closed.", least=0.1
@@ -102,13 +104,14 @@ class Settings:
     idle_timeout_s: float = setting(75.0, "Seconds after which an idle connection is closed.", least=0.1)
     max_connections: int = setting(
         10_000,
-        "Most connections at once; each worker takes an equal share. Idle ones are closed to make room for new ones.",
+        "Maximum number of connections at once; each worker takes an equal share. "
+        "Idle ones are closed to make room for new ones.",
         least=1,
     )
     max_connections_per_client: int = setting(
         1_000,
-        "Most connections at once from one client address; each worker takes an equal share. 0 is no limit. "
-        "Loopback is never limited.",
+        "Maximum number of connections at once from one client address; each worker takes an equal share. "
+        "0 is no limit. Loopback is never limited.",
         least=0,
     )
     rate_limit_per_s: float = setting(
@@ -131,8 +134,12 @@ class Settings:
     tls_cert: str = setting("", "PEM file of the TLS certificate chain; empty serves plain HTTP.")
     tls_key: str = setting("", "PEM file of the TLS private key.")
 
-    ws_max_message_bytes: int = setting(16 * 1024, "Largest message that a WebSocket client may send.", least=1_024)
-    ws_max_followed: int = setting(1_000, "Most transactions that one WebSocket may follow at once.", least=1)
+    ws_max_message_bytes: int = setting(
+        16 * 1024, "Maximum size of a message that a WebSocket client may send.", least=1_024
+    )
+    ws_max_followed: int = setting(
+        1_000, "Maximum number of transactions that one WebSocket may follow at once.", least=1
+    )
     ws_ping_interval_s: float = setting(30.0, "Seconds between pings to a WebSocket client.", least=0.1)
     ws_buffer_bytes: int = setting(
         64 * 1024, "Bytes buffered for a slow WebSocket client before sending to it pauses.", least=1_024

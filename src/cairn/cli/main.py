@@ -81,17 +81,17 @@ def dev(
     mnemonic: Annotated[
         str, typer.Option(help="Words that the accounts are derived from (BIP-39, m/44'/60'/0'/0/N).", metavar="WORDS")
     ] = DEV_MNEMONIC,
-    chain_id: Annotated[int, typer.Option(help="Part of what is signed.", metavar="N")] = DEV_CHAIN_ID,
-    gas_price: Annotated[int, typer.Option(help="Least price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
+    chain_id: Annotated[
+        int, typer.Option(help="Chain id, which every signature includes.", metavar="N")
+    ] = DEV_CHAIN_ID,
+    gas_price: Annotated[int, typer.Option(help="Minimum price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Keep the chain in this directory. Without it, the chain is deleted when the node stops."),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            help="Load the chain from this file, if it is there, and save it to it when the node stops.", metavar="FILE"
-        ),
+        typer.Option(help="Load the chain from this file if it exists, and save it there on stop.", metavar="FILE"),
     ] = None,
     load_from: Annotated[
         Path | None,
@@ -212,9 +212,9 @@ def init(
     chain_id: Annotated[
         int | None, typer.Option(help="A number that no other chain uses; random unless given.", metavar="N")
     ] = None,
-    gas_price: Annotated[int, typer.Option(help="Least price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
+    gas_price: Annotated[int, typer.Option(help="Minimum price of a unit of gas, in wei.", metavar="WEI")] = GWEI,
     block_gas_limit: Annotated[
-        int, typer.Option(help="Most gas in one block; a transfer uses 21,000.", metavar="N")
+        int, typer.Option(help="Maximum gas in one block; a transfer uses 21,000.", metavar="N")
     ] = 10_000 * TRANSFER_GAS,
     alloc: Annotated[
         list[str] | None,
@@ -242,7 +242,7 @@ def init(
 def discard_pending(
     data_dir: Annotated[Path, typer.Argument(help="The data directory of a node that is stopped.", show_default=False)],
 ) -> None:
-    """Discard a damaged journal: keeps the chain, and loses what was accepted and is not confirmed."""
+    """Discard a damaged journal: the chain is kept, and accepted but unconfirmed transactions are lost."""
     with reported_errors():
         try:
             aside = discard_journal(data_dir)

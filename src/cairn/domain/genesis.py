@@ -222,7 +222,7 @@ def _parse_integer(field: str, given: object, least: int, most: int) -> int:
 
 def _parse_alloc(given: object) -> dict[Address, int]:
     if not isinstance(given, dict):
-        raise InvalidField("alloc", "not an object of addresses and balances")
+        raise InvalidField("alloc", "expected an object that maps addresses to balances")
     alloc: dict[Address, int] = {}
     for text, amount in given.items():
         field = f"alloc.{text}"

@@ -180,7 +180,7 @@ def apply_update(governance: Governance, admins: Admins, update: ValidatorUpdate
 def _removed(governance: Governance, others: Sequence[Validator]) -> Validator:
     """The validator that is not among the others. Raises `UpdateRefused` unless it is one of several."""
     if len(others) == len(governance.validators):
-        raise UpdateRefused("it removes a validator that there is not")
+        raise UpdateRefused("it removes an unknown validator")
     if not others:
         raise UpdateRefused("it removes the last validator")
     return next(validator for validator in governance.validators if validator not in others)

@@ -113,7 +113,7 @@ def decode_header(raw: bytes) -> Header:
             base_fee=decode_uint(items, 15, 32, _SHAPE),
         )
         if encode_header(header) != raw:
-            raise ValueError("a field that says nothing has another value than it must")
+            raise ValueError("an unused field has an unexpected value")
     except ValueError as error:
         raise Corrupt(f"a stored header cannot be read: {error}") from None
     return header

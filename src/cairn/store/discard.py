@@ -1,4 +1,4 @@
-"""Discards a damaged journal: keeps the chain, and loses what was accepted and is not confirmed.
+"""Discards a damaged journal: the chain is kept, and accepted but unconfirmed transactions are lost.
 
 Only the operator's command does this. The journal is moved aside first, then the watermark is replaced by one that
 expects none. After a crash in between, the directory is still refused, and the same command completes the work.

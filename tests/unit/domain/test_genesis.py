@@ -109,7 +109,7 @@ def test_an_address_may_be_written_in_one_case() -> None:
         ({"gasPrice": [1]}, "gasPrice", "not an integer"),
         ({"gasPrice": MAX_UINT256 + 1}, "gasPrice", "not between"),
         ({"blockGasLimit": 20_999}, "blockGasLimit", "not between"),
-        ({"alloc": []}, "alloc", "not an object"),
+        ({"alloc": []}, "alloc", "expected an object that maps addresses to balances"),
         ({"alloc": {"0x12": 1}}, "alloc.0x12", "40 hexadecimal digits"),
         ({"alloc": {checksum_address(ALICE): -1}}, f"alloc.{checksum_address(ALICE)}", "not between"),
         ({"alloc": {checksum_address(ALICE): MAX_UINT256, checksum_address(BOB): 1}}, "alloc", "add up"),

@@ -60,7 +60,7 @@ def test_a_validator_is_added_changed_and_removed() -> None:
     [
         (update(validator(3), sequence=1), "sequence"),
         (update(validator(3), keys=KEYS[:1]), "1 of 2 required administrators have signed"),
-        (update(validator(9, power=0)), "that there is not"),
+        (update(validator(9, power=0)), "it removes an unknown validator"),
     ],
 )
 def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:

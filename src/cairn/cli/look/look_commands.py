@@ -11,7 +11,7 @@ PANEL = "Look"
 
 app = typer.Typer()
 
-Limit = Annotated[int, typer.Option(help="Most items to show.", metavar="N", min=1)]
+Limit = Annotated[int, typer.Option(help="Maximum number of items to show.", metavar="N", min=1)]
 
 
 @app.command(rich_help_panel=PANEL)
@@ -122,7 +122,7 @@ def watch(
     node: NodeUrl = DEFAULT_NODE,
     as_json: AsJson = False,
 ) -> None:
-    """Show blocks and the mempool live, until Ctrl-C. Waits for a node that is away, and skips no block.
+    """Show blocks and the mempool live, until Ctrl-C. Waits if the node is down, and skips no block.
 
     At a terminal it is a live view; in a pipe, a line for each block; with --json, each block as GET /block has it.
     """

@@ -21,10 +21,10 @@ _PREAMBLE = """\
 #
 # The rules of the chain are not here but in genesis.json, the same file on every node of the network. Once the node
 # has run they can no longer be changed:
-#   chainId        Part of what is signed, so that no transaction of another chain is valid on this one.
+#   chainId        Included in every signature, so that no transaction of another chain is valid on this one.
 #   timestamp      Time of block 0, in Unix seconds.
-#   gasPrice       Least price of a unit of gas, in wei; a transfer takes 21,000 units.
-#   blockGasLimit  Gas of one block at most: 21,000 times the transfers that fit in it.
+#   gasPrice       Minimum price of a unit of gas, in wei; a transfer takes 21,000 units.
+#   blockGasLimit  Maximum gas in one block: 21,000 times the transfers that fit in it.
 #   alloc          Balance of each account at the start, in wei (1 coin is 10^18); all money there will ever be.
 #   validators     On a network: who makes its blocks at first.
 #   admins         On a network: whose keys may change that, and how many of them must sign.

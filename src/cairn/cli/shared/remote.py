@@ -26,7 +26,6 @@ _NEXT_STEPS = {
     "MEMPOOL_FULL": "try again later, or raise --gas-price",
     "STARTING": "try again in a moment",
     "SHUTTING_DOWN": "start the node again",
-    "BLOCK_NOT_FOUND": "`cairn chain` shows the newest block",
     "TX_NOT_FOUND": "check the hash, and that --node is of the same chain",
 }
 

@@ -47,7 +47,7 @@ GasPrice = Annotated[
 ]
 MaxFee = Annotated[
     str | None,
-    typer.Option(help="Most to pay for a unit of gas, such as 3gwei; makes it type 2 (EIP-1559).", metavar="AMOUNT"),
+    typer.Option(help="Maximum price of a unit of gas, such as 3gwei; makes it type 2 (EIP-1559).", metavar="AMOUNT"),
 ]
 Tip = Annotated[
     str | None,

@@ -40,7 +40,7 @@ SHOWN = f"`cairn tx {TX_HASH}` shows it"
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
         (errors.TxNotFound("unknown"), ExitCode.NOT_FOUND, "TX_NOT_FOUND", "unknown; check the hash"),
         (errors.TxDropped("gone"), ExitCode.NOT_FOUND, "TX_DROPPED", "gone; it will not be confirmed"),
-        (errors.BlockNotFound("no block 9"), ExitCode.NOT_FOUND, "BLOCK_NOT_FOUND", "`cairn chain`"),
+        (errors.BlockNotFound("no block 9"), ExitCode.NOT_FOUND, "BLOCK_NOT_FOUND", "no block 9"),
         (errors.InsufficientFunds("too little"), ExitCode.REFUSED, "INSUFFICIENT_FUNDS", "too little; `cairn account`"),
         (errors.InvalidSignature("not yours"), ExitCode.REFUSED, "INVALID_SIGNATURE", "not yours"),
         (errors.MempoolFull("full"), ExitCode.UNREACHABLE, "MEMPOOL_FULL", "full; try again later"),
@@ -55,6 +55,12 @@ def test_each_error_has_its_exit_code_and_says_what_to_do(
         raise error
     assert (failed.value.exit_code, failed.value.code) == (exit_code, code)
     assert says in str(failed.value)
+
+
+def test_a_block_that_is_not_there_needs_no_advice_beside_the_node_s_answer() -> None:
+    with pytest.raises(CommandFailed) as failed, explained_errors(URL):
+        raise errors.BlockNotFound("there is no block of that height yet; the latest is 1")
+    assert str(failed.value) == "there is no block of that height yet; the latest is 1"
 
 
 @pytest.mark.parametrize("reason", get_args(DropReason))
