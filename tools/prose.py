@@ -1,7 +1,8 @@
 """What a program can check of the texts that people read: `make check` runs it. Prints FILE:LINE and what is wrong.
 
-Pages: relative links and their anchors, headings in sentence case, words twice in a row, common misspellings, and words
-that have a plainer one. Texts in the source: phrases that readers stumbled over.
+Pages: relative links and their anchors, headings in sentence case, words twice in a row, and words that have a plainer
+one, also in the example programs, which pages show. Texts in the source: phrases that readers stumbled over.
+Codespell looks at the spelling.
 """
 
 import re
@@ -124,20 +125,25 @@ def check_page(page: Path) -> Iterator[Finding]:
     yield from broken_links(page, text)
     yield from headings_in_title_case(page, text)
     yield from repeated_words(page, prose)
-    for table in ("riddles", "plainer", "misspelt"):
+    for table in ("riddles", "plainer"):
         yield from phrases(page, prose, table)
 
 
 def check_source(path: Path) -> Iterator[Finding]:
     """Help texts, messages, docstrings and comments alike."""
+    yield from phrases(path, path.read_text(), "riddles")
+
+
+def check_example(path: Path) -> Iterator[Finding]:
+    """A program that a page shows: its comments are read like the page."""
     text = path.read_text()
-    for table in ("riddles", "misspelt"):
+    for table in ("riddles", "plainer"):
         yield from phrases(path, text, table)
 
 
 def pages() -> list[Path]:
-    written = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    return sorted(written)
+    written = [path for place in ("docs", "packaging") for path in (ROOT / place).rglob("*.md")]
+    return sorted([*ROOT.glob("*.md"), *written])
 
 
 def sources() -> list[Path]:
@@ -146,8 +152,16 @@ def sources() -> list[Path]:
     return sorted(files)
 
 
+def examples() -> list[Path]:
+    return sorted((ROOT / "examples").rglob("*.py"))
+
+
 def check_all() -> list[Finding]:
-    checks: Iterable[Iterator[Finding]] = (*map(check_page, pages()), *map(check_source, sources()))
+    checks: Iterable[Iterator[Finding]] = (
+        *map(check_page, pages()),
+        *map(check_source, sources()),
+        *map(check_example, examples()),
+    )
     return [finding for found in checks for finding in found]
 
 

@@ -26,7 +26,6 @@ def test_the_texts_of_this_repository_pass() -> None:
         ("# A page\n\nIt is is here.\n", "twice: is"),
         ("# A page\n\nThe folders are the stages of\nits way.\n", "'stages of its way': say what the folders hold"),
         ("# A page\n\nEvents come without a hole.\n", "'without a hole': no gap; none is skipped"),
-        ("# A page\n\nThey are seperate.\n", "'seperate': separate"),
     ],
 )
 def test_what_is_wrong_on_a_page_is_found(tmp_path: Path, text: str, found: str) -> None:
@@ -38,7 +37,7 @@ def test_what_is_wrong_on_a_page_is_found(tmp_path: Path, text: str, found: str)
     [
         "# Run a node with CometBFT\n\n[above](#run-a-node-with-cometbft)\n",
         '<a id="old"></a>\n\n# A page: `GET /It` here\n\n[above](#old)\n',
-        "# A page\n\n```text\nthe the seperate [x](missing.md)\n```\n\nIn code: `seperate`.\n",
+        "# A page\n\n```text\nthe the [x](missing.md)\n```\n\nIn code: `simply simply`.\n",
         "# 1. Run it\n\n## Formats: What is here\n",
         "# Made by the program\n\n<!-- reference: errors -->\n\n[below](#made)\n",
     ],
@@ -50,6 +49,17 @@ def test_what_is_right_on_a_page_passes(tmp_path: Path, text: str) -> None:
 def test_a_message_that_goes_on_in_the_next_line_is_read_whole(tmp_path: Path) -> None:
     source = 'help = (\n    "Change a validator. It is meant "\n    "by its key."\n)\n'
     assert findings(tmp_path / "help.py", source) == ["'is meant \" \"by its': identify it by …"]
+
+
+def test_an_example_is_read_like_a_page(tmp_path: Path) -> None:
+    example = tmp_path / "example.py"
+    example.write_text("pay()  # in order to pay\n")
+    assert [finding.text for finding in prose.check_example(example)] == ["'in order to': to"]
+    assert prose.ROOT / "examples" / "pay.py" in prose.examples()
+
+
+def test_the_readme_of_the_client_is_a_page() -> None:
+    assert prose.ROOT / "packaging" / "client" / "README.md" in prose.pages()
 
 
 def test_the_place_is_told(tmp_path: Path) -> None:
