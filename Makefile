@@ -92,8 +92,8 @@ fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clone; prints how long each way takes
-	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 tests/e2e/test_newcomer.py
+newcomer: $(STAMP) programs ## Follow the first page of the docs in a fresh clone, and install a node in each way; prints how long each takes
+	NEWCOMER=1 $(BIN)/pytest -q -s --timeout=1800 $(PYTEST_ARGS) tests/e2e/test_newcomer.py tests/e2e/distribution/test_installs.py
 
 docs: $(STAMP) ## Build the docs site into site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

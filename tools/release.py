@@ -175,7 +175,8 @@ def release() -> None:
         subprocess.run([str(TOOLS / "bin" / "twine"), "check", "--strict", *map(str, files)], check=True)
         for wheel in DIST.glob("*.whl"):
             _describe(wheel, scratch)
-    trial = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/e2e/distribution/test_wheels.py"]
+    tests = [f"tests/e2e/distribution/{name}.py" for name in ("test_wheels", "test_installs")]
+    trial = [sys.executable, "-m", "pytest", "-q", "-n", "0", *tests]
     subprocess.run(trial, cwd=ROOT, env=os.environ | {"DISTRIBUTIONS": str(DIST)}, check=True)
     (DIST / "CHANGES.md").write_text(notes)
     (DIST / "SHA256SUMS").write_text("".join(f"{_sha256(path)}  {path.name}\n" for path in files))

@@ -1,12 +1,12 @@
 """docs/first-transaction.md as a newcomer follows it: each way as it is written, on one chain, in the page's order.
 
 `make newcomer` begins as a newcomer does: with a clone and `make dev`, and prints how long everything took.
+It runs `tests/e2e/distribution/test_installs.py` too: the other ways to a node.
 """
 
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ from tests.support.browser import TIMEOUT_MS, open_browser
 from tests.support.node_process import LISTENING, NodeProcess, wait_until
 from tests.support.pages import ROOT, Hashes, Page, Terminal, steady
 from tests.support.programs import need_program
+from tests.support.stopwatch import timed
 
 PAGE = Page("docs/first-transaction.md")
 WAYS = ("curl", "Command line", "Python", "web3.py", "Browser")
@@ -57,13 +58,6 @@ def with_examples(terminal: Terminal) -> Terminal:
     for name in re.findall(r"python (examples/\S+)", PAGE.text):
         terminal.save(name, (ROOT / name).read_text())
     return terminal
-
-
-@contextmanager
-def timed(what: str) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    print(f"\n{what}: {time.monotonic() - started:.1f} s")
 
 
 @pytest.fixture(scope="module")

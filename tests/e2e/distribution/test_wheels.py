@@ -1,4 +1,4 @@
-"""The wheels in bare environments: what `pipx install cairn-node` and `pip install cairn-client` give."""
+"""The wheels in bare environments: all that the node serves is in its own, and the client needs nothing else."""
 
 import re
 import subprocess
