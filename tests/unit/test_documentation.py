@@ -10,6 +10,7 @@ from tests.support.pages import ROOT, Page
 
 INVARIANTS = Page("docs/invariants.md").text
 PROMISES = {name: Page(f"docs/{name}.md").text for name in ("reliability", "security")}
+INSTALLS = re.compile(r"(?:pip|pipx|tool) install '?cairn-|uvx --from cairn-")
 NAMED = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", "\n".join([INVARIANTS, *PROMISES.values()]))
 
 
@@ -17,6 +18,19 @@ NAMED = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", "\n".join([INVARIANTS, *PROMIS
 def test_every_test_that_a_promise_names_exists(file: str, test: str) -> None:
     text = (ROOT / "tests" / file).read_text()
     assert not test or re.search(rf"^def {test}\(", text, re.MULTILINE)
+
+
+def test_who_installs_from_an_index_is_told_from_when_on() -> None:
+    places = ("*.md", "docs/*.md", "packaging/*/*.md", "src/cairn/explorer/static/*.js")
+    before = {
+        f"{path.relative_to(ROOT)}:{found.start()}": text[max(0, found.start() - 300) : found.start()]
+        for place in places
+        for path in ROOT.glob(place)
+        for text in [path.read_text()]
+        for found in INSTALLS.finditer(text)
+    }
+    assert len(before) > 5
+    assert [where for where, said in before.items() if "from the first release on" not in said.lower()] == []
 
 
 @pytest.mark.parametrize("name", PROMISES)

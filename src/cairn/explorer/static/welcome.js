@@ -104,7 +104,7 @@ export function firstPayment(dev, signal) {
  */
 function pythonSnippet(payer, payee, url) {
     if (payer === USUAL_FIRST) {
-        return `# pip install cairn-client
+        return `# pip install . in a clone; from the first release on: pip install cairn-client
 from cairn.client import COIN, Account, Client
 
 with Client("${url}") as node:
@@ -112,7 +112,7 @@ with Client("${url}") as node:
     print("confirmed in block", node.wait(sent).block_height)
 `;
     }
-    return `# pip install cairn-client
+    return `# pip install . in a clone; from the first release on: pip install cairn-client
 from cairn.client import COIN, Client
 
 transfer = {"from": "${payer}", "to": "${payee}", "value": 1 * COIN, "gas": ${TRANSFER_GAS}}
