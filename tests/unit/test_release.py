@@ -52,6 +52,17 @@ def test_the_statement_names_the_files_the_commit_and_what_was_pinned(tmp_path: 
     assert "requirements/runtime.txt" in str(said["predicate"])
 
 
+def test_a_release_fetches_its_tag_once() -> None:
+    """A push of a tag fetches it already, and actions/checkout fails when asked for it again."""
+    assert "fetch-tags" not in (ROOT / ".github" / "workflows" / "release.yml").read_text()
+
+
+def test_the_node_is_described_by_the_first_sentence_of_the_readme() -> None:
+    [sentence] = re.findall(r"\A# Cairn\n\n(.*?\.) ", (ROOT / "README.md").read_text())
+    assert f'\ndescription = "{sentence}"\n' in (ROOT / "pyproject.toml").read_text()
+    assert f"\nsite_description: {sentence}\n" in (ROOT / "mkdocs.yml").read_text()
+
+
 def test_the_forge_runs_only_make_targets() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
