@@ -17,6 +17,49 @@ from tests.support.pages import ROOT, Page, Terminal, every_page, steady
 from tests.support.public import get_anew
 
 RICH = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+PROGRAMS_RUN_HERE = {
+    "README.md": {"make", "curl", "cairn"},
+    "docs/events.md": {".venv/bin/websockets"},
+    "docs/running.md": {"cairn"},
+}
+OWN_TEST = {
+    "docs/cli.md": "e2e/cli/test_cli_page.py::test_every_command_prints_what_the_page_shows",
+    "docs/client.md": "e2e/test_examples.py::test_an_example_prints_what_the_page_shows",
+    "docs/dev-chain.md": "e2e/dev/test_dev_page.py::test_the_commands_print_what_is_shown",
+    "docs/first-transaction.md": "e2e/test_newcomer.py::test_at_the_terminal",
+    "docs/follow-events.md": "e2e/test_follow_page.py::test_the_watch_command",
+    "docs/json-rpc.md": "e2e/rpc/test_page.py::test_the_page_works_as_it_stands",
+    "docs/network.md": "e2e/network/test_network_page.py::test_the_walk_through",
+    "docs/postgresql.md": "e2e/test_postgresql_page.py::test_the_page_works_as_it_stands",
+    "docs/send.md": "e2e/test_send_page.py::test_the_commands_work_in_their_order",
+    "docs/test-your-app.md": "e2e/client/test_testing_page.py::test_the_page_as_it_is_printed",
+    "docs/tutorial.md": "e2e/test_tutorial.py::test_the_tutorial",
+    "docs/typescript.md": "e2e/typescript/test_typescript_page.py::test_the_page_works_as_it_stands",
+}
+"""Pages that tell a story of their own, with the test that follows it."""
+SHELL_BLOCKS = {
+    ("README.md", "uv tool install ."): (
+        "e2e/distribution/test_installs.py::test_an_installed_node_takes_a_payment",
+        "as printed, in directories of the test",
+    ),
+    ("docs/client.md", "pip install cairn-client"): (
+        "e2e/distribution/test_installs.py::test_the_client_is_installed_alone_and_with_keystores",
+        "as printed; the name stands for the wheel built here",
+    ),
+    ("docs/dev-chain.md", "sleep 60 | cairn dev --until-stdin-ends"): (
+        "e2e/dev/test_dev_page.py::test_the_node_stops_with_the_program_that_holds_its_input",
+        "on any free port; the test ends `sleep` itself",
+    ),
+    ("docs/json-rpc.md", f"cast send --rpc-url http://127.0.0.1:8645/rpc --value 1ether {RICH}"): (
+        "interop/test_cast.py::test_the_page_works_as_it_stands",
+        "as printed, by `make interop`, which has cast; what it prints is different each time",
+    ),
+    ("docs/running.md", "pipx install cairn-node"): (
+        "e2e/distribution/test_installs.py::test_an_installed_node_takes_a_payment",
+        "as printed; the name stands for the wheel built here, and `uvx` has a test beside it",
+    ),
+}
+"""Blocks without prompt and output, by page and first command: the test that runs each, and how it does."""
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +70,28 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 def test_every_command_is_known_to_this_test() -> None:
     programs = {page: {step.line.split()[0] for step in Page(page).steps()} for page in every_page()}
-    assert {page: found for page, found in programs.items() if found and not has_own_test(page)} == {
-        "README.md": {"make", "curl", "cairn"},
-        "docs/events.md": {".venv/bin/websockets"},
-        "docs/running.md": {"cairn"},
-    }
+    assert {page for page, found in programs.items() if found} == {*OWN_TEST, *PROGRAMS_RUN_HERE}
+    assert {page: programs[page] for page in PROGRAMS_RUN_HERE} == PROGRAMS_RUN_HERE
 
 
-def has_own_test(page: str) -> bool:
-    """Whether a test reads this very page, which tells a story of its own."""
-    tests = [*(ROOT / "tests" / "e2e").rglob("test_*.py"), *(ROOT / "tests" / "support").glob("*.py")]
-    return any(f'Page("{page}")' in test.read_text() for test in tests if test != Path(__file__))
+def test_every_block_without_a_prompt_is_known_to_this_test() -> None:
+    shown = [
+        (page, block.splitlines()[0].split("#")[0].strip(" \\"))
+        for page in every_page()
+        for block in Page(page).code("(?:sh|bash|zsh)")
+    ]
+    assert sorted(shown) == sorted(SHELL_BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("page", "test"),
+    [*OWN_TEST.items(), *((page, test) for (page, _), (test, _) in SHELL_BLOCKS.items())],
+)
+def test_the_test_that_runs_a_page_exists_and_names_it(page: str, test: str) -> None:
+    file, _, name = test.partition("::")
+    text = (ROOT / "tests" / file).read_text()
+    assert page in text
+    assert re.search(rf"^def {name}\(", text, re.MULTILINE)
 
 
 def test_curl_prints_what_the_readme_shows(terminal: Terminal) -> None:

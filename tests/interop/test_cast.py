@@ -9,6 +9,7 @@ import pytest
 
 from tests.interop.conftest import run
 from tests.support.node_process import NodeProcess
+from tests.support.pages import Page, Terminal
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, GWEI, dev_account, new_account
 
@@ -54,6 +55,14 @@ def test_cast_sends_and_finds_what_it_sent(cast: Cast, node: NodeProcess, option
     public = PublicNode(node.url)
     assert public.read(f"/tx/{sent['transactionHash']}")["status"] == "confirmed"
     public.close()
+
+
+def test_the_page_works_as_it_stands(js_programs: Path, node: NodeProcess, tmp_path: Path) -> None:
+    [block] = Page("docs/json-rpc.md").code("sh")
+    terminal = Terminal(tmp_path, node.url, programs=js_programs)
+    balance = block.splitlines()[-1]
+    before = int(terminal.run(balance))
+    assert int(terminal.run(block).splitlines()[-1]) == before + COIN
 
 
 @pytest.mark.parametrize("name", ["0", "earliest", "latest", "pending", "safe", "finalized"])

@@ -71,7 +71,7 @@ class Page:
 
 
 def every_page() -> list[str]:
-    return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md")))]
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def patient(program: str) -> str:

@@ -1,5 +1,7 @@
 """docs/dev-chain.md: every command and program on it, on a node that has just been started."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +29,18 @@ def test_the_commands_print_what_is_shown(terminal: Terminal) -> None:
     assert len(steps) > 10
     for step in steps:
         assert terminal.run(step.line).strip() == step.output.strip(), step.line
+
+
+def test_the_node_stops_with_the_program_that_holds_its_input(tmp_path: Path) -> None:
+    [line] = PAGE.code("sh")
+    pipeline = f"{line.partition('#')[0].rstrip()} --port 0"
+    with NodeProcess(["-c", pipeline], Terminal(tmp_path, "").environment, program=["sh"]) as shell:
+        shell.wait_ready()
+        # The page waits for a minute. The end of `sleep` ends the input, whenever it comes.
+        [sleep] = [pid for pid, name in shell.children().items() if name == "sleep"]
+        os.kill(sleep, signal.SIGTERM)
+        assert shell.wait_exit() == 0
+        assert "Listening on " in shell.stdout
 
 
 def printed_by(program: str) -> str:
