@@ -227,9 +227,10 @@ def test_ctrl_c_at_a_question_sends_nothing(idle_user: User) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "advice"),
     [
-        (["--nonce", "0", "--gas-price", "1.05gwei"], "REPLACEMENT_UNDERPRICED", "raise --gas-price by 10 % at least"),
+        (["--nonce", "0", "--gas-price", "1.05gwei"], "REPLACEMENT_UNDERPRICED", "pay at least 10 % more"),
         (["--nonce", "500"], "NONCE_TOO_HIGH", "leave --nonce out"),
-        (["--gas-price", "1"], "GAS_PRICE_TOO_LOW", "leave --gas-price out"),
+        (["--gas-price", "1"], "GAS_PRICE_TOO_LOW", "leave --gas-price or --max-fee out"),
+        (["--max-fee", "1"], "GAS_PRICE_TOO_LOW", "leave --gas-price or --max-fee out"),
     ],
 )
 def test_a_refusal_says_what_to_do(idle_user: User, args: list[str], code: str, advice: str) -> None:
