@@ -18,7 +18,9 @@ _NEXT_STEPS = {
     "INSUFFICIENT_FUNDS": "`cairn account` shows the balance; pending transfers already reserve a part of it",
     "NONCE_TOO_LOW": "leave --nonce out to use the next one",
     "NONCE_TOO_HIGH": "leave --nonce out to use the next one",
-    "REPLACEMENT_UNDERPRICED": "to replace that transfer, pay at least 10 % more (--gas-price, or --max-fee and --tip); else leave --nonce out",
+    "REPLACEMENT_UNDERPRICED": (
+        "to replace that transfer, pay at least 10 % more (--gas-price, or --max-fee and --tip); else leave --nonce out"
+    ),
     "GAS_PRICE_TOO_LOW": "leave --gas-price or --max-fee out to pay the chain's gas price",
     "SENDER_LIMIT": "wait until some of the account's transfers are confirmed",
     "RATE_LIMITED": "try again in a moment",
