@@ -23,6 +23,8 @@ TESTS = [
     "tests/integration/test_events_slow.py",
     "tests/integration/test_events_socket.py",
     "tests/integration/test_rest_worker.py",
+    "tests/integration/test_rpc_calls.py",
+    "tests/integration/test_rpc_filters.py",
     "tests/integration/test_rpc_methods.py",
 ]
 

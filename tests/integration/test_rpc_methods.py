@@ -14,29 +14,16 @@ from cairn.api.rpc import block_methods, node_methods
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE
 from cairn.api.rpc.values import MAX_SHOWN
-from cairn.core import filters
 from cairn.core.gateway import PendingPage
-from cairn.domain.errors import StoreUnavailable
-from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, Tx
+from cairn.domain.types import DYNAMIC_FEE, Tx
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
-from tests.support.rest_node import RestNode, assert_problem, hash_of, run_on_node
-from tests.support.rpc_node import answer_of, call, raw, refusal
-
-SENDER, RECIPIENT = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
-FULL = 10_000 * 10**18
-FEE = 21_000 * GWEI
-NOBODY = "0x" + "aa" * 20
+from tests.support.rest_node import RestNode, assert_problem, run_on_node
+from tests.support.rpc_node import FEE, FULL, NOBODY, RECIPIENT, SENDER, answer_of, call, raw, refusal, send
 
 
 def run(tmp_path: Path, scenario: Any, **changes: object) -> None:
     run_on_node(tmp_path, scenario, settings(**changes))
-
-
-async def send(node: RestNode, nonce: int, **fields: Any) -> str:
-    tx_hash: str = await call(node, "eth_sendRawTransaction", raw(signed(nonce, **fields)))
-    assert tx_hash == hash_of(signed(nonce, **fields))
-    return tx_hash
 
 
 def raw_ethereum(**changed: Any) -> str:
@@ -223,108 +210,6 @@ def test_the_pending_block_has_the_time_of_the_chains_clock(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
-def test_there_are_no_contracts(tmp_path: Path) -> None:
-    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        assert await call(node, "eth_getCode", RECIPIENT) == "0x"
-        assert await call(node, "eth_call", transfer, "latest") == "0x"
-        assert await call(node, "eth_estimateGas", transfer | {"data": "0x", "maxFeePerGas": hex(GWEI)}) == "0x5208"
-        for method in ("eth_call", "eth_estimateGas"):
-            _, message = await refusal(node, method, transfer | {"input": "0x70a08231"}, "latest")
-            assert message.startswith("calls with data are not supported")
-            _, message = await refusal(node, method, {"from": SENDER})
-            assert message.startswith("contract creation is not supported")
-            code, message = await refusal(node, method, transfer | {"value": hex(MAX_UINT256)})
-            assert code == -32000
-            assert message.startswith("insufficient funds for transfer")
-            code, message = await refusal(node, method, transfer | {"gas": "0x5207"})
-            assert (code, message) == (-32000, "intrinsic gas too low: have 20999, want 21000")
-        _, message = await refusal(node, "eth_call", transfer, "latest", {SENDER: {"balance": "0x0"}})
-        assert message.startswith("overrides")
-        assert await call(node, "eth_getLogs", {"fromBlock": "earliest"}) == []
-
-    run(tmp_path, scenario)
-
-
-def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
-    transfer = {"from": SENDER, "to": RECIPIENT, "gasPrice": hex(GWEI)}
-
-    async def scenario(node: RestNode) -> None:
-        for method in ("eth_call", "eth_estimateGas"):
-            await call(node, method, transfer | {"value": hex(FULL - FEE)})
-            code, message = await refusal(node, method, transfer | {"value": hex(FULL - FEE + 1)})
-            assert code == -32000
-            assert message.startswith("gas required exceeds allowance (20999)")
-            _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
-            assert message.startswith("gas required exceeds allowance (0)")
-        assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
-
-    run(tmp_path, scenario)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"gasPrice": "0x1"}, "max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 1000000000"),
-        ({"maxFeePerGas": "0x1"}, "max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 1000000000"),
-        ({"maxFeePerGas": hex(GWEI), "maxPriorityFeePerGas": hex(GWEI + 1)}, "maxFeePerGas (0x3b9aca00) < "),
-        ({"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x1"}, "maxFeePerGas (0x0) < maxPriorityFeePerGas (0x1)"),
-        ({"type": "0x0", "maxFeePerGas": hex(GWEI)}, "a transaction of type 0 has no maxFeePerGas"),
-        ({"type": "0x1", "maxPriorityFeePerGas": "0x0"}, "a transaction of type 1 has no maxPriorityFeePerGas"),
-        ({"type": "0x3"}, "transaction type not supported: type 0x3"),
-        ({"accessList": [{"address": RECIPIENT, "storageKeys": []}]}, "access lists are not supported"),
-    ],
-)
-def test_a_call_is_refused_where_the_transaction_would_be(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
-    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        for method in ("eth_call", "eth_estimateGas"):
-            code, said = await refusal(node, method, transfer | fields)
-            assert code == -32000
-            assert said.startswith(message)
-
-    run(tmp_path, scenario)
-
-
-def test_a_call_without_a_price_needs_none(tmp_path: Path) -> None:
-    """Wallets ask before they know a price; some then write 0."""
-    transfer = {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}
-
-    async def scenario(node: RestNode) -> None:
-        for fields in (
-            {},
-            {"gasPrice": "0x0"},
-            {"maxFeePerGas": "0x0", "maxPriorityFeePerGas": "0x0"},
-            {"type": "0x1"},
-        ):
-            assert await call(node, "eth_estimateGas", transfer | fields) == "0x5208"
-
-    run(tmp_path, scenario)
-
-
-def test_no_refusal_of_a_call_looks_like_a_contracts_revert(tmp_path: Path) -> None:
-    transfer = {"from": SENDER, "to": RECIPIENT, "value": "0x1"}
-
-    async def scenario(node: RestNode) -> None:
-        refused = (
-            [transfer | {"value": hex(MAX_UINT256)}],
-            [transfer | {"gas": "0x1"}],
-            [transfer | {"data": "0x01"}],
-            [transfer | {"chainId": "0x1"}],
-            [{"from": SENDER}],
-            [transfer, "0x99"],
-        )
-        for method in ("eth_call", "eth_estimateGas"):
-            for params in refused:
-                error = (await answer_of(node, method, *params))["error"]
-                assert error["code"] == -32000
-                assert "data" not in error
-
-    run(tmp_path, scenario)
-
-
 def test_what_is_no_transfer_is_refused(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
         for number in (0, 3, 4, 127):
@@ -475,59 +360,6 @@ def test_the_mempool_as_geth_shows_it(tmp_path: Path) -> None:
         await call(node, "eth_sendRawTransaction", raw(capped))
         summary = (await call(node, "txpool_inspect"))["pending"][sender]["2"]
         assert summary.endswith(f": 1 wei + 21000 gas × {3 * GWEI} wei")
-
-    run(tmp_path, scenario)
-
-
-def test_filters_tell_each_thing_once(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        await send(node, 0)
-        blocks = await call(node, "eth_newBlockFilter")
-        pending = await call(node, "eth_newPendingTransactionFilter")
-        logs = await call(node, "eth_newFilter", {"address": RECIPIENT})
-        assert await call(node, "eth_getFilterChanges", blocks) == []
-        hashes = [await send(node, nonce) for nonce in (1, 2)]
-        node.mine()
-        node.mine()
-        mined = [(await call(node, "eth_getBlockByNumber", height, False))["hash"] for height in ("0x1", "0x2")]
-        assert await call(node, "eth_getFilterChanges", blocks) == mined
-        assert await call(node, "eth_getFilterChanges", pending) == hashes
-        for name in (blocks, pending, logs):
-            assert await call(node, "eth_getFilterChanges", name) == []
-        assert await call(node, "eth_getFilterLogs", logs) == []
-        assert await refusal(node, "eth_getFilterLogs", blocks) == (-32000, "filter not found")
-        assert await call(node, "eth_uninstallFilter", blocks) is True
-        assert await call(node, "eth_uninstallFilter", blocks) is False
-        assert await refusal(node, "eth_getFilterChanges", blocks) == (-32000, "filter not found")
-
-    run(tmp_path, scenario)
-
-
-def test_a_failed_answer_loses_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unreachable(height: int) -> None:
-        raise StoreUnavailable(f"this worker cannot read block {height} yet")
-
-    async def scenario(node: RestNode) -> None:
-        name = await call(node, "eth_newBlockFilter")
-        node.mine()
-        with monkeypatch.context() as patched:
-            patched.setattr(node.view, "reach", unreachable)
-            code, _ = await refusal(node, "eth_getFilterChanges", name)
-        assert code == -32002
-        mined = (await call(node, "eth_getBlockByNumber", "0x1", False))["hash"]
-        assert await call(node, "eth_getFilterChanges", name) == [mined]
-
-    run_on_node(tmp_path, scenario, settings(), hears_late=True)
-
-
-def test_too_many_filters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "MAX_FILTERS", 1)
-
-    async def scenario(node: RestNode) -> None:
-        name = await call(node, "eth_newBlockFilter")
-        for method in ("eth_newBlockFilter", "eth_newPendingTransactionFilter"):
-            assert await refusal(node, method) == (-32005, "limit exceeded: too many filters")
-        assert await call(node, "eth_getFilterChanges", name) == []
 
     run(tmp_path, scenario)
 

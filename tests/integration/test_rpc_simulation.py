@@ -20,11 +20,10 @@ from cairn.domain.types import Address
 from tests.support.core_fixtures import ACCOUNTS, GWEI, opened_core, settings
 from tests.support.recording_socket import RecordingSocket
 from tests.support.rest_node import RestNode, run_on_node
-from tests.support.rpc_node import answer_of, call, refusal
+from tests.support.rpc_node import FEE, answer_of, call, refusal
 
 ALICE, BOB = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
 CAROL, DAVE = "0x" + "ca" * 20, "0x" + "da" * 20
-FEE = 21_000 * GWEI
 PAYMENT = {"from": ALICE, "to": CAROL, "value": "0x7"}
 
 

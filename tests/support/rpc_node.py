@@ -4,8 +4,14 @@ from typing import Any
 
 from cairn.domain.codec import encode_tx
 from cairn.domain.types import Tx
-from tests.support.core_fixtures import CHAIN_ID
-from tests.support.rest_node import RestNode
+from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, signed
+from tests.support.rest_node import RestNode, hash_of
+
+NOBODY = "0x" + "aa" * 20
+SENDER, RECIPIENT = "0x" + ACCOUNTS[0].hex(), "0x" + ACCOUNTS[1].hex()
+FULL = 10_000 * 10**18
+"""What each account has at first."""
+FEE = 21_000 * GWEI
 
 
 async def answer_of(node: RestNode, method: str, *params: object) -> Any:
@@ -33,3 +39,10 @@ async def refusal(node: RestNode, method: str, *params: object) -> tuple[int, st
 def raw(tx: Tx) -> str:
     """As `eth_sendRawTransaction` takes it."""
     return "0x" + encode_tx(tx, CHAIN_ID).hex()
+
+
+async def send(node: RestNode, nonce: int, **fields: Any) -> str:
+    """Submit a transfer; returns its hash."""
+    tx_hash: str = await call(node, "eth_sendRawTransaction", raw(signed(nonce, **fields)))
+    assert tx_hash == hash_of(signed(nonce, **fields))
+    return tx_hash

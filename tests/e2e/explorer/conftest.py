@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.support.browser import Theme, Visitor, open_browser
 from tests.support.node_process import NodeProcess
@@ -18,6 +18,20 @@ RUN_AXE = "async () => (await axe.run({ resultTypes: ['violations'] })).violatio
 EMPTY_BLOCKS = 30
 TRANSFERS = 60
 """More than a page of a block's transactions and of an account's history."""
+RICH = dev_account(0).address
+
+
+def make_block(node: PublicNode, to: str = RICH, value: int = 1) -> None:
+    node.await_confirmed(node.post({"from": RICH, "to": to, "value": str(value), "gas": 21_000}).json()["txHash"])
+
+
+def fact(page: Page, name: str) -> Locator:
+    return page.locator(".facts > div", has=page.get_by_text(name, exact=True))
+
+
+def search(page: Page, text: str) -> None:
+    page.get_by_role("searchbox").fill(text)
+    page.get_by_role("searchbox").press("Enter")
 
 
 @pytest.fixture(scope="module")

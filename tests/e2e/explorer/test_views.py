@@ -1,22 +1,16 @@
 """Every view shows what the node says, each at an address of its own that survives a reload."""
 
-import csv
 import re
-import time
-from datetime import UTC, datetime
-from decimal import Decimal
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Route, expect
 
-from tests.e2e.explorer.conftest import Visit
+from tests.e2e.explorer.conftest import RICH, Visit, fact, make_block, search
 from tests.support.browser import Visitor
 from tests.support.public import PublicNode
 from tests.support.wallet import COIN, dev_account, new_account
 
-RICH = dev_account(0).address
 AMOUNT = COIN // 8 + 1
-RANKING = "Accounts, largest balance first"
 NOT_READY = '{"status":"unavailable","checks":{"store":"the disk is full","mempool":"ok"}}'
 
 
@@ -30,10 +24,6 @@ def some_transaction(node: PublicNode) -> str:
     return str(node.read(f"/block/{full_block(node)}")["transactions"][3])
 
 
-def make_block(node: PublicNode, to: str = RICH, value: int = 1) -> None:
-    node.await_confirmed(node.post({"from": RICH, "to": to, "value": str(value), "gas": 21_000}).json()["txHash"])
-
-
 def change(visitor: Visitor, path: str, old: str, new: str) -> None:
     """Stand between the page and the node, and change its answers there; a point in `old` is any character."""
     pattern = re.escape(old).replace(r"\.", ".")
@@ -43,15 +33,6 @@ def change(visitor: Visitor, path: str, old: str, new: str) -> None:
         route.fulfill(body=changed, content_type="application/json")
 
     visitor.page.route(path, answer)
-
-
-def fact(page: Page, name: str) -> Locator:
-    return page.locator(".facts > div", has=page.get_by_text(name, exact=True))
-
-
-def search(page: Page, text: str) -> None:
-    page.get_by_role("searchbox").fill(text)
-    page.get_by_role("searchbox").press("Enter")
 
 
 def test_overview_follows_the_chain(visit: Visit, node: PublicNode) -> None:
@@ -190,157 +171,6 @@ def test_tampered_proof_is_refused(visit: Visit, node: PublicNode, part: tuple[s
     change(visitor, "**/proof", *part)
     page = visitor.open(f"/tx/{tx_hash}")
     expect(page.get_by_text("The proof does not hold")).to_be_visible()
-
-
-def test_account_with_its_history_in_pages(visit: Visit, node: PublicNode) -> None:
-    visitor = visit()
-    # Lower case is taken too, and shown with the checksum.
-    page = visitor.open(f"/account/{RICH.lower()}")
-    expect(page.locator(".facts")).to_contain_text(RICH)
-    balance = node.balance(RICH)
-    assert page.locator(".balance .amount").get_attribute("title") == f"{balance:,} wei"
-    expect(page.locator(".balance")).to_contain_text(f"{balance // COIN:,}.{balance % COIN:018}".rstrip("0"))
-    expect(page.locator("tbody tr")).to_have_count(25)
-    newest = node.read(f"/account/{RICH}/txs", limit=1)[0]["blockHeight"]
-    made_at = node.read(f"/block/{newest}")["timestamp"]
-    expect(page.locator("tbody tr").first.locator("time")).to_have_attribute("data-at", str(made_at))
-    first = page.locator("tbody a").first.get_attribute("href")
-    page.get_by_role("link", name="Older").click()
-    expect(page.locator("tbody a").first).not_to_have_attribute("href", str(first))
-    page.get_by_role("link", name="Latest").click()
-    expect(page.locator("tbody a").first).to_have_attribute("href", str(first))
-
-
-def test_account_that_changes_says_so(visit: Visit, node: PublicNode) -> None:
-    page = visit().open(f"/account/{RICH}")
-    before = node.read(f"/account/{RICH}")["nonce"]
-    make_block(node)
-    page.get_by_role("button", name="This account has changed").click()
-    expect(page.locator(".facts")).to_contain_text(f"Transactions sent{before + 1:,}")
-    expect(page.get_by_role("button", name="This account has changed")).to_have_count(0)
-
-
-def test_unused_account_is_empty(visit: Visit, node: PublicNode) -> None:
-    page = visit().open(f"/account/{new_account().address}")
-    expect(page.get_by_text("has sent and received nothing yet")).to_be_visible()
-    expect(page.locator(".balance")).to_have_text("0 coins")
-
-
-def test_accounts_have_labels_that_only_this_browser_knows(visit: Visit, node: PublicNode) -> None:
-    address, other = (new_account().address for _ in range(2))
-    paid = node.post({"from": RICH, "to": address, "value": 1, "gas": 21_000}).json()["txHash"]
-    node.await_confirmed(paid)
-    visitor = visit()
-    page = visitor.open(f"/account/{address}")
-    page.get_by_label("Label").fill(" Shop ")
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator("h1")).to_have_text("Account Shop")
-    # Payments go by labels, so none may mean two accounts, or look as if it did.
-    for taken in ("shop", "dev1", "Dev77", "12", RICH, RICH[2:]):
-        visitor.go(f"/account/{other}?of={taken}")
-        page.get_by_label("Label").fill(taken)
-        page.get_by_role("button", name="Save").click()
-        expect(page.locator("#label-remark")).to_have_class("remark wrong")
-    visitor.open(f"/tx/{paid}")
-    expect(page.locator(".facts")).to_contain_text(f"ToShop {address}")
-    search(page, "shop")
-    expect(page.locator("h1")).to_have_text("Account Shop")
-    visitor.go("/accounts")
-    expect(page.get_by_role("table", name=RANKING)).to_contain_text(f"Shop {address}your label")
-    visitor.go(f"/account/{address}")
-    page.get_by_label("Label").fill("")
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator("h1")).to_have_text("Account")
-
-
-def shown_ranking(page: Page) -> list[tuple[str, str]]:
-    """Address and balance of each row."""
-    rows = page.get_by_role("table", name=RANKING).locator("tbody tr")
-    cells = "[row.querySelector('.whole').textContent, row.querySelector('.amount').title]"
-    return [(address, title) for address, title in rows.evaluate_all(f"(rows) => rows.map((row) => {cells})")]
-
-
-def watch_calls(visitor: Visitor) -> list[str]:
-    """The requests of JSON-RPC that the page makes from now on."""
-    asked: list[str] = []
-    visitor.page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/rpc") else None)
-    return asked
-
-
-def test_accounts_are_listed_by_balance(visit: Visit, node: PublicNode) -> None:
-    middle, poor = node.fund(7).address, node.fund(1).address
-    page = visit().open("/accounts")
-    expect(page.locator("main")).to_contain_text(
-        "Not every account of the chain, but up to 200: the dev accounts, those that you labelled, "
-        "the proposers of the latest 60 blocks, and the senders and recipients of their latest 100 transactions."
-    )
-    shown = shown_ranking(page)
-    assert {address for address, _ in shown} >= {RICH, middle, poor}
-    wei = [int(title.removesuffix(" wei").replace(",", "")) for _, title in shown]
-    assert wei == sorted(wei, reverse=True)
-    assert wei == [node.balance(address) for address, _ in shown]
-    row = page.get_by_role("row", name=middle)
-    expect(row).to_contain_text(f"{middle}recipient7")
-    expect(row.get_by_role("button", name="Copy address")).to_be_visible()
-    expect(page.get_by_role("row", name="dev0")).to_contain_text(f"dev0 {RICH}dev account")
-
-
-def test_accounts_follow_the_chain_with_few_requests(visit: Visit, node: PublicNode) -> None:
-    other, last = node.fund(5).address, node.fund(1).address
-    visitor = visit()
-    asked = watch_calls(visitor)
-    page = visitor.open("/accounts")
-    # The transactions, and the balances of all accounts; and once more if the dev accounts were learnt meanwhile.
-    assert len(asked) <= 4
-    before, began = [address for address, _ in shown_ranking(page)], time.monotonic()
-    assert before.index(other) < before.index(last)
-    for _ in range(8):
-        make_block(node, to=last, value=COIN)
-    balance = page.get_by_role("row", name=last).locator(".amount")
-    expect(balance).to_have_attribute("title", f"{node.balance(last):,} wei")
-    # A reading is of three requests at most, and five seconds pass before the next.
-    assert len(asked) <= 4 + 3 * (2 + (time.monotonic() - began) / 5)
-    # Rows do not move before they are asked to.
-    assert [address for address, _ in shown_ranking(page)] == before
-    page.get_by_role("button", name="The list has changed").click()
-    expect(page.get_by_role("button", name="The list has changed")).to_have_count(0)
-    after = [address for address, _ in shown_ranking(page)]
-    assert after.index(last) < after.index(other)
-
-
-def test_no_list_of_accounts_is_too_long(visit: Visit, node: PublicNode) -> None:
-    labels = {f"0x{index:040x}": f"Label {index}" for index in range(1, 301)}
-    visitor = visit()
-    visitor.open("/start")
-    visitor.run("(labels) => localStorage.setItem('cairn-labels', JSON.stringify(labels))", labels)
-    asked = watch_calls(visitor)
-    page = visitor.open("/accounts")
-    # The transactions, and twice a hundred balances.
-    assert len(asked) <= 2 * 3
-    expect(page.get_by_role("heading", name="200 accounts")).to_be_visible()
-    expect(page.get_by_role("row")).to_have_count(51)
-    expect(page.get_by_role("row").nth(1)).to_contain_text("dev")
-    page.get_by_role("link", name="Last", exact=True).click()
-    expect(page.locator("main")).to_contain_text("Page 4 of 4")
-    expect(page.get_by_role("row")).to_have_count(51)
-
-
-def test_history_as_a_file(visit: Visit, node: PublicNode) -> None:
-    page = visit().open(f"/account/{RICH}")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download as CSV").click()
-    assert download.value.suggested_filename == f"{RICH}.csv"
-    with open(download.value.path(), newline="") as file:
-        rows = list(csv.DictReader(file))
-    history = node.read(f"/account/{RICH}/txs", limit=1_000)
-    assert [row["transaction"] for row in rows] == [tx["txHash"] for tx in history]
-    first, expected = rows[0], history[0]
-    made_at = datetime.fromtimestamp(node.read(f"/block/{expected['blockHeight']}")["timestamp"], UTC)
-    assert datetime.fromisoformat(first["time"]) == made_at
-    assert [int(first["wei"]), Decimal(first["coins"]) * COIN] == [expected["value"]] * 2
-    assert [int(first[name]) for name in ("block", "fee_wei", "nonce")] == [
-        expected[name] for name in ("blockHeight", "fee", "nonce")
-    ]
 
 
 def test_blocks_say_how_full_they_are_and_what_they_move(visit: Visit, node: PublicNode) -> None:
