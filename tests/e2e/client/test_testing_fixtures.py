@@ -187,14 +187,21 @@ def last_block(cairn_chain):
 
 def test_that_hangs(cairn_chain, last_block):
     with running_node() as other:
-        if os.fork() == 0:
+        forked = os.fork()
+        if forked == 0:
             # A program that the tests leave behind.
             os.setsid()
-            Path("draft").write_text(json.dumps([os.getpid(), cairn_chain.url, other.url]))
-            Path("draft").rename("hangs")
+            Path("left").touch()
             time.sleep(3600)
             os._exit(0)
-        time.sleep(3600)
+        # What runs at the end of a fork swallows a KeyboardInterrupt, and one that comes just before a long sleep waits
+        # for its end: nobody may send it earlier, and the sleeps are short.
+        while not Path("left").exists():
+            time.sleep(0.01)
+        Path("draft").write_text(json.dumps([forked, cairn_chain.url, other.url]))
+        Path("draft").rename("hangs")
+        while True:
+            time.sleep(0.1)
 """
 
 
