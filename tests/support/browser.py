@@ -84,4 +84,6 @@ class Visitor:
         return self.page.evaluate(script, argument)
 
     def close(self) -> None:
+        # A handler of this test's that is still at work would fail in the next one.
+        self.page.unroute_all(behavior="wait")
         self._context.close()
