@@ -146,10 +146,11 @@ curl ${url}/account/${payee}
             `// npm install ethers
 import { JsonRpcProvider, parseEther } from "ethers";
 
-const provider = new JsonRpcProvider("${url}/rpc");
+// With its memory of answers, it may miss the block, and wait for the next one.
+const provider = new JsonRpcProvider("${url}/rpc", undefined, { cacheTimeout: -1, pollingInterval: 250 });
 const payer = await provider.getSigner("${payer}");
 const sent = await payer.sendTransaction({ to: "${payee}", value: parseEther("1") });
-console.log("confirmed in block", (await sent.wait(1, 30_000)).blockNumber);
+console.log("confirmed in block", (await sent.wait()).blockNumber);
 provider.destroy();
 `,
         ],
