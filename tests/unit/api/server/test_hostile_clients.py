@@ -166,6 +166,7 @@ def test_who_leaves_most_unread_goes_first_when_it_is_too_much(monkeypatch: pyte
 
     async def scenario(server: RestServer) -> None:
         async with unread(server) as most, unread(server) as some, server.client() as reading:
+            await server.accepted(3)
             page = await reading.ask(get("/openapi.json"))
             # So that what is left of it is within the limit below. The system keeps less than this for a client.
             assert len(page.body) < 2 * some_bytes
