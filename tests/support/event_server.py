@@ -18,9 +18,10 @@ from starlette.routing import Router, WebSocketRoute
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import websocket_deadlines
-from cairn.api.server.access import HostList, RateLimiter
-from cairn.api.server.fast_path import FastPath, PlainHeads
+from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.server.fast_path import FastPath
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.worker import Server
 from cairn.api.submitter import Submitter
@@ -124,7 +125,8 @@ class EventServer:
         view = ChainView(Path("unused"), chain_id=1337)
         router = Router([WebSocketRoute("/events", EventsEndpoint(self.core, self.hub, settings))])
         limiter = RateLimiter(settings, lambda: 0.0)
-        lane = FastPath(view, Submitter(self.core, view), PlainHeads(HostList(settings)), limiter, settings, router)
+        intake, calls = Submitter(self.core, view), Dispatcher({}, view.fail)
+        lane = FastPath(view, intake, calls, HostList(settings), OriginList(settings), limiter, settings, router)
         self.server = Server(lane, asyncio.get_running_loop().time)
 
     @property

@@ -19,8 +19,9 @@ import h11
 import uvicorn
 
 from cairn.api.chain_view import ChainView
-from cairn.api.server.access import HostList, RateLimiter
-from cairn.api.server.fast_path import FastPath, PlainHeads
+from cairn.api.rpc.caller import Caller
+from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.server.fast_path import FastPath
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
@@ -95,7 +96,7 @@ class Generator:
         rng = self._random
         method, path, body = self._content()
         headers = [b"Host: localhost"]
-        if path == b"/tx":
+        if path in (b"/tx", b"/rpc"):
             headers.append(b"Content-Type: application/json")
         if rng.random() < 0.3:
             upgrade = rng.choice(UPGRADES)
@@ -119,6 +120,8 @@ class Generator:
         if kind < 0.2:
             return b"POST", b"/tx", self._body()
         if kind < 0.35:
+            return b"POST", b"/rpc", self._body()
+        if kind < 0.5:
             return b"GET", b"/tx/0x" + rng.randbytes(32).hex().encode(), None
         path = b"/%b/%d" % (rng.choice([b"read", b"read", b"early"]), rng.randrange(1_000))
         method = rng.choice([b"GET", b"POST", b"POST", b"PUT", b"DELETE", b"HEAD", b"OPTIONS"])
@@ -322,6 +325,12 @@ class Recorder:
         admit(turns)
         return admitting
 
+    async def answer(self, message: bytes, caller: Caller) -> bytes:
+        called = Request("POST", "/rpc", message)
+        self.executed.append(called)
+        await self._pause()
+        return called.token.encode()
+
 
 class RecordingView(ChainView):
     def __init__(self, recorder: Recorder) -> None:
@@ -342,7 +351,7 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     recorder = Recorder(conversation.delays)
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
-    lane = FastPath(view, recorder, PlainHeads(HOSTS), limiter, SETTINGS, recorder)  # type: ignore[arg-type]
+    lane = FastPath(view, recorder, recorder, HOSTS, OriginList(SETTINGS), limiter, SETTINGS, recorder)  # type: ignore[arg-type]
     config = uvicorn.Config(recorder, ws="none", lifespan="off", log_config=None, access_log=False)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)

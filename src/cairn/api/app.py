@@ -34,11 +34,13 @@ def make_app(
     gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
 ) -> Edge:
     limiter = RateLimiter(settings, time.monotonic)
+    calls = Dispatcher(make_methods(gateway, view), view.fail)
     # A path with a slash too many names nothing: no redirect to a guess.
-    router = Router(routes(gateway, view, hub, limiter, settings), redirect_slashes=False)
+    router = Router(routes(gateway, view, hub, calls, limiter, settings), redirect_slashes=False)
     return Edge(
         router,
         view,
+        calls=calls,
         hosts=HostList(settings),
         origins=OriginList(settings),
         limiter=limiter,
@@ -47,18 +49,17 @@ def make_app(
 
 
 def routes(
-    gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter, settings: Settings
+    gateway: CoreGateway, view: ChainView, hub: EventHub, calls: Dispatcher, limiter: RateLimiter, settings: Settings
 ) -> list[BaseRoute]:
     probes, reads, pages = Probes(gateway, view), Lookups(gateway, view), Pages(view, encode_openapi)
     validators, faucet, explorer = ValidatorRoutes(gateway), Faucet(gateway, view), Explorer(settings.explorer)
     submissions = Submissions(Submitter(gateway, view), settings)
-    rpc_methods = make_methods(gateway, view)
-    rpc = RpcEndpoint(Dispatcher(rpc_methods, view.fail), limiter, settings)
+    rpc = RpcEndpoint(calls, limiter, settings)
     return [
         *make_routes(probes, submissions, reads, validators, faucet, rpc, pages, explorer),
         WebSocketRoute(EVENTS_PATH, EventsEndpoint(gateway, hub, settings)),
         Route(EVENTS_PATH, say_websocket, include_in_schema=False),
-        WebSocketRoute(RPC_PATH, RpcSocketEndpoint(rpc_methods, gateway, view, hub, limiter, settings)),
+        WebSocketRoute(RPC_PATH, RpcSocketEndpoint(calls, gateway, view, hub, limiter, settings)),
     ]
 
 

@@ -91,8 +91,12 @@ def checksum_address(address: Address) -> str:
     return "0x" + (int.from_bytes(lower, "big") ^ (letters & raised)).to_bytes(40, "big").decode()
 
 
+@lru_cache(maxsize=16_384)
 def parse_address(text: str, field: str) -> Address:
-    """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, also for mixed case with a wrong checksum."""
+    """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, also for mixed case with a wrong checksum.
+
+    Remembered, because a checksum costs more than all other parsing of a transaction.
+    """
     if not _is_address(text):
         raise InvalidField(field, "an address is 0x and 40 hexadecimal digits")
     digits = text[2:]

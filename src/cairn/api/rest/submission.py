@@ -24,8 +24,6 @@ MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 FIELDS = SubmissionJson.__struct_encode_fields__
 REQUIRED = ("from", "to", "value", "gas")
 
-_MAX_KNOWN_ADDRESSES = 10_000
-
 
 class Submission(Draft, frozen=True):
     """The fields of a transaction as sent: each is well-formed, but they are not yet checked together."""
@@ -39,8 +37,6 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
 _fromhex = bytes.fromhex
-_known_addresses: dict[str, Address] = {}
-"""Addresses as they were written before: checking a checksum costs more than all other parsing."""
 
 
 def parse_submission(body: bytes, base_fee: int) -> Submission:
@@ -99,8 +95,8 @@ def _read_plain(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
     ):
         return None
     return Submission(
-        _known_addresses.get(plain.sender) or _address("from", plain.sender),
-        _known_addresses.get(plain.to) or _address("to", plain.to),
+        parse_address(plain.sender, "from"),
+        parse_address(plain.to, "to"),
         value,
         plain.gas,
         price,
@@ -218,11 +214,7 @@ def _brief(text: str) -> str:
 def _address(field: str, text: object) -> Address:
     if not isinstance(text, str) or isinstance(text, _Number):
         raise InvalidField(field, "expected a string, 0x and 40 hexadecimal digits")
-    address = parse_address(text, field)
-    if len(_known_addresses) >= _MAX_KNOWN_ADDRESSES:
-        _known_addresses.clear()
-    _known_addresses[text] = address
-    return address
+    return parse_address(text, field)
 
 
 def _signature(text: object) -> bytes:

@@ -1,12 +1,51 @@
-"""Whether the client of the current call is still there."""
+"""The client of the current call."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+
+from cairn.api.server.access import RateLimiter, client_of
 
 
 async def _never() -> bool:
     return False
 
 
-is_caller_gone: ContextVar[Callable[[], Awaitable[bool]]] = ContextVar("is_caller_gone", default=_never)
-"""Whether the client of this call has disconnected."""
+class Caller:
+    """Each call is counted as a request, so that batches and sockets are no way around the rate limit."""
+
+    def __init__(
+        self,
+        address: str = "",
+        limiter: RateLimiter | None = None,
+        is_gone: Callable[[], Awaitable[bool]] = _never,
+        already_counted: int = 0,
+    ) -> None:
+        """`already_counted`: an HTTP request was counted for its first call."""
+        self._address = address
+        self._limiter = limiter
+        self.is_gone = is_gone
+        """Whether the client has disconnected."""
+        self._free = already_counted
+
+    @property
+    def client(self) -> str:
+        """For methods that store something for the client."""
+        return client_of(self._address)
+
+    def may_call(self) -> bool:
+        """Count a call. False when the client has none left."""
+        if self._free:
+            self._free -= 1
+            return True
+        return self.may_do(1)
+
+    def may_do(self, requests: int) -> bool:
+        """Count further requests for a call that does the work of several. False when the client has fewer left."""
+        limiter = self._limiter
+        return limiter is None or not limiter.limits(self._address) or limiter.take(self._address, requests)
+
+
+NOBODY = Caller()
+"""For calls that nobody counts."""
+current_caller: ContextVar[Caller] = ContextVar("current_caller", default=NOBODY)
+"""Set by the dispatcher, for the methods that ask for it."""

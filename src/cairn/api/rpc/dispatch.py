@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from msgspec import UNSET, UnsetType
 
+from cairn.api.rpc.caller import Caller, current_caller
 from cairn.api.rpc.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -68,25 +69,27 @@ class Dispatcher:
         self._methods = methods
         self._on_fatal = on_fatal
 
-    async def answer(self, message: bytes | str, may_ask: Callable[[], bool]) -> bytes | None:
-        """The answer to one message; None when it holds notifications only.
+    def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
+        """One with these methods, too."""
+        return Dispatcher({**self._methods, **further}, self._on_fatal)
 
-        `may_ask` counts a call and says whether its client may make it.
-        """
+    async def answer(self, message: bytes | str, caller: Caller) -> bytes | None:
+        """The answer to one message; None when it holds notifications only."""
+        current_caller.set(caller)
         try:
             content = msgspec.json.decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
             return _encode(_failure(None, RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}")))
         if not isinstance(content, list):
-            return await self._answer_one(content, may_ask)
+            return await self._answer_one(content, caller)
         if not content:
             return _encode(_failure(None, RpcError(INVALID_REQUEST, "empty batch")))
         if len(content) > MAX_BATCH:
             too_large = f"batch too large: {len(content)} calls, {MAX_BATCH} at most"
             return _encode(_failure(None, RpcError(INVALID_REQUEST, too_large)))
-        return await self._answer_batch(content, may_ask)
+        return await self._answer_batch(content, caller)
 
-    async def _answer_batch(self, calls: list[object], may_ask: Callable[[], bool]) -> bytes | None:
+    async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
         answers: list[bytes] = []
         for start in range(0, len(calls), AT_ONCE):
             together = calls[start : start + AT_ONCE]
@@ -95,22 +98,22 @@ class Dispatcher:
                 answers += [_encode(_failure(id_of(call), refusal)) for call in together if expects_answer(call)]
                 continue
             # Each begins before the next, so that submissions keep their order.
-            found = await asyncio.gather(*(self._answer_one(call, may_ask) for call in together))
+            found = await asyncio.gather(*(self._answer_one(call, caller) for call in together))
             answers += [answer for answer in found if answer is not None]
         return b"[" + b",".join(answers) + b"]" if answers else None
 
-    async def _answer_one(self, content: object, may_ask: Callable[[], bool]) -> bytes | None:
+    async def _answer_one(self, content: object, caller: Caller) -> bytes | None:
         try:
             request = parse_request(content)
         except RpcError as refused:
             return _encode(_failure(id_of(content), refused)) if expects_answer(content) else None
-        answer = await self._perform(request, may_ask)
+        answer = await self._perform(request, caller)
         return answer if request.id is not UNSET else None
 
-    async def _perform(self, request: Request, may_ask: Callable[[], bool]) -> bytes:
+    async def _perform(self, request: Request, caller: Caller) -> bytes:
         request_id = None if request.id is UNSET else request.id
         try:
-            if not may_ask():
+            if not caller.may_call():
                 raise RpcError(LIMIT_EXCEEDED, "limit exceeded: this address asks too often; slow down")
             handler = self._methods.get(request.method)
             if handler is None:

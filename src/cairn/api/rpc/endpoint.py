@@ -5,12 +5,10 @@ from starlette.responses import Response
 
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
 from cairn.api.rest.operation import Answer, Operation
-from cairn.api.rpc.caller import is_caller_gone
+from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.filter_methods import asking_client
-from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.schemas import described
-from cairn.api.server.access import CallCounter, RateLimiter, client_of
+from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 
 
@@ -35,10 +33,7 @@ class RpcEndpoint:
         One call, or a batch of them. The path also accepts WebSockets. docs/json-rpc.md lists the methods.
         """
         body = await read_json_body(request, self._settings.max_body_bytes)
-        client = request.client.host if request.client else ""
-        asking_client.set(client_of(client))
-        is_caller_gone.set(request.is_disconnected)
-        counter = CallCounter(self._limiter, client, already_counted=1)
-        may_ask_more.set(counter.take)
-        answer = await self._dispatcher.answer(body, counter)
+        address = request.client.host if request.client else ""
+        caller = Caller(address, self._limiter, request.is_disconnected, already_counted=1)
+        answer = await self._dispatcher.answer(body, caller)
         return Response(status_code=204) if answer is None else Response(answer, media_type=JSON_MEDIA_TYPE)

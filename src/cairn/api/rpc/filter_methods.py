@@ -1,10 +1,10 @@
 """Filters, which clients poll, and logs, of which this chain has none."""
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 
 from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import data, parse_block_number, parse_hash
@@ -15,9 +15,6 @@ MAX_BLOCKS = 10_000
 """The most block hashes in one answer. If there are more, the oldest are left out."""
 TURN_ITEMS = 200
 """Headers that are read before other requests are served."""
-
-asking_client: ContextVar[str] = ContextVar("asking_client", default="")
-"""The client of the current call (`access.client_of`), for methods that store something for it."""
 
 
 class FilterMethods:
@@ -56,7 +53,7 @@ class FilterMethods:
         return await self._create("transactions")
 
     async def _create(self, kind: FilterKind) -> str:
-        name = await self._gateway.create_filter(kind, asking_client.get())
+        name = await self._gateway.create_filter(kind, current_caller.get().client)
         if name is None:
             raise RpcError(LIMIT_EXCEEDED, "limit exceeded: too many filters")
         return name

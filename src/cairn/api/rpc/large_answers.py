@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from cairn.api.rpc.caller import is_caller_gone
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, RpcError
 
 LARGE_AT_ONCE = 2
@@ -20,6 +20,6 @@ class LargeAnswers:
     async def place(self) -> AsyncIterator[None]:
         """Wait for a place. Raises `RpcError` if the client has gone by then: others still wait."""
         async with self._places:
-            if await is_caller_gone.get()():
+            if await current_caller.get().is_gone():
                 raise RpcError(RESOURCE_UNAVAILABLE, "resource unavailable: the client has disconnected")
             yield

@@ -6,7 +6,7 @@ from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
-from cairn.api.rpc.caller import is_caller_gone
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
 from cairn.api.rpc.objects import Json
@@ -79,7 +79,7 @@ class SendingMethods:
                 found = await self._chain.locate(tx_hash)
                 if not isinstance(found, PendingTx):
                     return found
-                await wait_until(ended, deadline - loop.time(), is_caller_gone.get())
+                await wait_until(ended, deadline - loop.time(), current_caller.get().is_gone)
                 if self._chain.view.phase == "draining":
                     # The core is stopping, too, and may not answer any more.
                     return self._chain.view.find_location(tx_hash)

@@ -1,13 +1,11 @@
 """`eth_simulateV1`: tries transfers in blocks that would follow an existing one. Nothing is stored."""
 
-from collections.abc import Callable
-from contextvars import ContextVar
-
 import msgspec
 
 from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, InvalidParams, RpcError, rpc_error_of
 from cairn.api.rpc.objects import BlockPlace, Json, block_object, transaction_object, transfer_log
@@ -61,9 +59,6 @@ CODES: dict[type[NodeError], int] = {
 """geth's codes for refused transfers, in this method only. Its other codes follow."""
 BLOCK_FULL, TIME_NOT_IN_ORDER, TOO_MANY = -38015, -38021, -38026
 
-may_ask_more: ContextVar[Callable[[int], bool]] = ContextVar("may_ask_more", default=lambda requests: True)
-"""Counts further requests for this call, and says whether its client may make them."""
-
 
 class SimulationMethods:
     def __init__(self, chain: RpcChain) -> None:
@@ -84,7 +79,7 @@ class SimulationMethods:
         if items > MOST_ITEMS:
             raise RpcError(TOO_MANY, "too many transfers or overridden accounts")
         # The call itself is counted already.
-        if items > 1 and not may_ask_more.get()(items - 1):
+        if items > 1 and not current_caller.get().may_do(items - 1):
             message = f"limit exceeded: this simulation counts as {items} calls; slow down, or try fewer transfers"
             raise RpcError(LIMIT_EXCEEDED, message)
         height = await self._chain.state_height(parse_block(block, "block"))

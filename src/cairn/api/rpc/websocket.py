@@ -1,7 +1,6 @@
 """WS /rpc: the same methods as POST /rpc, and subscriptions."""
 
 import asyncio
-from collections.abc import Mapping
 from itertools import count
 
 import structlog
@@ -11,14 +10,12 @@ from websockets.frames import CloseCode
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_page
-from cairn.api.rpc.caller import is_caller_gone
-from cairn.api.rpc.dispatch import Dispatcher, Handler
-from cairn.api.rpc.filter_methods import asking_client
+from cairn.api.rpc.caller import Caller
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.notifications import HeadTexts, text_frame
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
-from cairn.api.rpc.simulation_methods import may_ask_more
 from cairn.api.rpc.subscriptions import Subscriptions
-from cairn.api.server.access import CallCounter, OriginList, RateLimiter, client_of
+from cairn.api.server.access import OriginList, RateLimiter
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
@@ -35,11 +32,10 @@ class RpcSocketEndpoint:
     """The ASGI application behind the WebSocket at /rpc; it needs `EventsProtocol` as the server's protocol."""
 
     def __init__(
-        self, methods: Mapping[str, Handler], gateway: CoreGateway, view: ChainView, hub: EventHub,
-        limiter: RateLimiter, settings: Settings,
+        self, calls: Dispatcher, gateway: CoreGateway, view: ChainView, hub: EventHub, limiter: RateLimiter,
+        settings: Settings,
     ) -> None:  # fmt: skip
-        self._methods = methods
-        self._view = view
+        self._calls = calls
         self._hub = hub
         self._limiter = limiter
         self._settings = settings
@@ -58,13 +54,10 @@ class RpcSocketEndpoint:
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
         address = scope["client"][0] if scope["client"] else ""
-        asking_client.set(client_of(address))
-        is_caller_gone.set(connection.is_gone)
-        subscriptions = Subscriptions(connection, client_of(address), self._hub, self._heads, self._arrivals)
-        counter = CallCounter(self._limiter, address)
-        may_ask_more.set(counter.take)
+        caller = Caller(address, self._limiter, connection.is_gone)
+        subscriptions = Subscriptions(connection, caller.client, self._hub, self._heads, self._arrivals)
         try:
-            await self._listen(connection, subscriptions, counter, receive)
+            await self._listen(connection, subscriptions, caller, receive)
         except Exception:
             log.exception("a JSON-RPC socket failed")
             connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
@@ -82,16 +75,16 @@ class RpcSocketEndpoint:
             raise Starting("the store is not open yet")
 
     async def _listen(
-        self, connection: EventsProtocol, subscriptions: Subscriptions, counter: CallCounter, receive: Receive
+        self, connection: EventsProtocol, subscriptions: Subscriptions, caller: Caller, receive: Receive
     ) -> None:
-        dispatcher = Dispatcher({**self._methods, **subscriptions.methods()}, self._view.fail)
+        dispatcher = self._calls.having(subscriptions.methods())
         for handled in count(1):
             # A client that does not read gets no more answers until it does.
             await connection.writable.wait()
             message = await receive()
             if message["type"] == "websocket.disconnect":
                 return
-            answer = await dispatcher.answer(message.get("text") or message.get("bytes") or b"", counter)
+            answer = await dispatcher.answer(message.get("text") or message.get("bytes") or b"", caller)
             if answer is not None:
                 connection.write(text_frame(answer))
             subscriptions.begin()

@@ -6,6 +6,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
+from cairn.api.server.request_framing import Header
 from cairn.config import Settings
 
 MAX_REMEMBERED = 1_000
@@ -13,6 +14,8 @@ MAX_BUCKETS = 10_000
 IPV6_CLIENT_BITS = 64
 """A client with an IPv6 address has a whole network of addresses, so the network is limited."""
 
+
+EXPOSED_HEADERS: Header = (b"access-control-expose-headers", b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After")
 
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 """Schemes of the origins of browser extensions, such as wallets."""
@@ -69,8 +72,8 @@ class OriginList:
     """The web pages that may use this node from a browser."""
 
     def __init__(self, settings: Settings) -> None:
-        self.takes_all = "*" in settings.cors_origins
-        self.takes_some = bool(settings.cors_origins)
+        self._takes_all = "*" in settings.cors_origins
+        self._takes_some = bool(settings.cors_origins)
         self._origins = {origin.lower().rstrip("/") for origin in settings.cors_origins}
 
     def check(self, origin: str, host: str, for_wallets: bool = False) -> bool:
@@ -83,9 +86,21 @@ class OriginList:
         # Compared as a whole: parsing it may fail, or give something unexpected.
         if named and lowered in (f"http://{named}", f"https://{named}"):
             return False
-        if self.takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
+        if self._takes_all or lowered in self._origins or (for_wallets and lowered.startswith(EXTENSION_SCHEMES)):
             return True
         raise ForbiddenOrigin(f"pages of {origin[:80]!a} may not use this node; cors_origins can list it")
+
+    def headers_for(self, origin: str | None, host: str, for_wallets: bool) -> list[Header]:
+        """The CORS headers of an answer; a request from no page has no origin. Raises `ForbiddenOrigin`.
+
+        They depend on the origin, so caches must keep answers per origin.
+        """
+        if self._takes_all:
+            return [(b"access-control-allow-origin", b"*"), EXPOSED_HEADERS]
+        varies = [(b"vary", b"Origin")] if self._takes_some or for_wallets else []
+        if origin is None or not self.check(origin, host, for_wallets):
+            return varies
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), EXPOSED_HEADERS, *varies]
 
 
 def find_origin(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
@@ -153,26 +168,6 @@ class RateLimiter:
         }
         if len(self._buckets) >= MAX_BUCKETS:
             self._buckets.clear()
-
-
-class CallCounter:
-    """Counts each call as a request, so that batches and sockets are no way around the limit."""
-
-    def __init__(self, limiter: RateLimiter, client: str, already_counted: int = 0) -> None:
-        """`already_counted`: an HTTP request was counted for its first call."""
-        self._limiter = limiter
-        self._client = client
-        self._free = already_counted
-
-    def __call__(self) -> bool:
-        if self._free:
-            self._free -= 1
-            return True
-        return self.take(1)
-
-    def take(self, requests: int) -> bool:
-        """Count further requests for a call that does the work of several. False when the client has fewer left."""
-        return not self._limiter.limits(self._client) or self._limiter.take(self._client, requests)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

@@ -1,9 +1,9 @@
 """One connection: uvicorn's HTTP protocol behind our limits, our refusals and a fast path for the hot routes.
 
-Requests for POST /tx and GET /tx/{hash} take the fast path (`answer_queue`) while nothing before them on the connection
-waits in the full lane. Everything else goes through the parser (`request_parser`) and the ASGI application, as usual
-with uvicorn. Answers leave in the order of their requests: a request for the full lane is held until the answers of the
-fast path have left.
+Requests for POST /tx, POST /rpc and GET /tx/{hash} take the fast path (`answer_queue`) while nothing before them on the
+connection waits in the full lane. Everything else goes through the parser (`request_parser`) and the ASGI application,
+as usual with uvicorn. Answers leave in the order of their requests: a request for the full lane is held until the
+answers of the fast path have left.
 """
 
 import asyncio
@@ -32,15 +32,17 @@ HALF_CLOSED_S = 5.0
 
 
 class HoldingFlow(FlowControl):
-    """Holds bytes that were read too early. Reading stays paused until they are processed."""
+    """Holds bytes that were read too early, until they are processed."""
 
     held = b""
     is_held = False
 
-    def hold(self, data: bytes) -> None:
+    def hold(self, data: bytes, reads_on: bool = False) -> None:
+        """Reading is paused meanwhile, unless `reads_on`."""
         self.held = data
         self.is_held = True
-        self.pause_reading()
+        if not reads_on:
+            self.pause_reading()
 
     def release(self) -> None:
         self.is_held = False
@@ -100,18 +102,19 @@ class HttpProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
-        is_owed = self._answers.due or self._is_serving()
+        is_owed = self._answers.due or self._flow.is_held or self._is_serving()
         if not self.transport.can_write_eof() or self._request.in_body or not is_owed:
             return False
         self._is_closing = True
-        self._ends_at = self._lane.now + HALF_CLOSED_S
-        if self._is_serving():
-            self.cycle.keep_alive = False
+        if self._ends_at is None:
+            # It is told again whenever reading is resumed.
+            self._ends_at = self._lane.now + HALF_CLOSED_S
+        self.finish()
         return True
 
     def finish(self) -> None:
-        """The server stops: what is being answered is finished, then the connection ends."""
-        if self._answers.due:
+        """The server stops: what has been asked for is answered, then the connection ends."""
+        if self._answers.due or self._flow.is_held:
             self._is_closing = True
         elif self._is_serving():
             self.cycle.keep_alive = False
@@ -263,7 +266,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._flow.held = rest
             self._request.since = self._request.since or self._lane.now
             return b""
-        self._flow.hold(rest)
+        self._request.since = None
+        # A call may take a minute: a client that leaves meanwhile must be noticed.
+        self._flow.hold(rest, reads_on=self._answers.is_calling and len(rest) <= FEED_BYTES)
         if not self._answers.due:
             # Serve other connections, and write the answers, before the next ones are made.
             asyncio.get_running_loop().call_soon(self._continue)
@@ -274,9 +279,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._heard_at = self._lane.now
         if self._answers.due:
             return
-        if self._is_closing:
+        if self._is_closing and not self._flow.is_held:
             self.transport.close()
-        elif self._flow.read_paused:
+        elif self._flow.is_held or self._flow.read_paused:
             self._continue()
 
     def _continue(self) -> None:
@@ -287,6 +292,8 @@ class HttpProtocol(HttpToolsProtocol):
         if flow.is_held:
             flow.release()
             self.data_received(b"")
+            if self._is_closing:
+                self.finish()
         elif flow.read_paused:
             flow.resume_reading()
 

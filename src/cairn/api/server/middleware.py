@@ -14,13 +14,13 @@ from cairn.api.errors import (
     encode_problem,
 )
 from cairn.api.rest.probes import PROBE_PATHS
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
 from cairn.api.server.request_framing import Header
 from cairn.domain.errors import Fatal, NodeError
 
 EVENTS_PATH = "/events"
 RPC_PATH = "/rpc"
-EXPOSED_HEADERS = b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After"
 PREFLIGHT_LIFETIME_S = b"600"
 
 log = structlog.get_logger("cairn.api")
@@ -30,14 +30,15 @@ class Edge:
     """The outermost ASGI application."""
 
     def __init__(
-        self, app: ASGIApp, view: ChainView, hosts: HostList, origins: OriginList, limiter: RateLimiter,
-        server_adds_chain_id: bool,
+        self, app: ASGIApp, view: ChainView, calls: Dispatcher, hosts: HostList, origins: OriginList,
+        limiter: RateLimiter, server_adds_chain_id: bool,
     ) -> None:  # fmt: skip
         """`server_adds_chain_id`: our own server puts the header on every answer, also those that never come here."""
         self._app = app
         self._view = view
+        self.calls = calls
         self.hosts = hosts
-        self._origins = origins
+        self.origins = origins
         self.limiter = limiter
         self._adds_chain_id = not server_adds_chain_id
 
@@ -54,7 +55,8 @@ class Edge:
             try:
                 self.hosts.check(scope["headers"], scope["http_version"])
                 # Before the rate limit, so that its refusal has these headers, too.
-                answer.extra += self._cross_origin_headers(find_origin(scope["headers"]), headers, scope["path"])
+                origin, host = find_origin(scope["headers"]), headers.get(b"host", b"").decode("latin-1")
+                answer.extra += self.origins.headers_for(origin, host, for_wallets=scope["path"] == RPC_PATH)
             finally:
                 self._count(scope)
             if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
@@ -84,18 +86,6 @@ class Edge:
             return
         if not self.limiter.take(client[0]):
             raise RateLimited("this address asks too often; slow down")
-
-    def _cross_origin_headers(self, origin: str | None, headers: dict[bytes, bytes], path: str) -> list[Header]:
-        """The CORS headers. They depend on the origin, so caches must keep answers per origin."""
-        exposed = (b"access-control-expose-headers", EXPOSED_HEADERS)
-        if self._origins.takes_all:
-            return [(b"access-control-allow-origin", b"*"), exposed]
-        host = headers.get(b"host", b"").decode("latin-1")
-        for_wallets = path == RPC_PATH
-        varies = [(b"vary", b"Origin")] if self._origins.takes_some or for_wallets else []
-        if origin is None or not self._origins.check(origin, host, for_wallets):
-            return varies
-        return [(b"access-control-allow-origin", origin.encode("latin-1")), exposed, *varies]
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

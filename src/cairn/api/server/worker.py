@@ -18,7 +18,7 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server.fast_path import FastPath, Held, PlainHeads
+from cairn.api.server.fast_path import FastPath, Held
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.tls_listener import TlsListener
 from cairn.api.submitter import Submitter
@@ -97,7 +97,7 @@ def make_server(
     clock: Callable[[], float] = time.monotonic,
 ) -> "Server":
     app = make_app(link, view, hub, settings, server_adds_chain_id=True)
-    lane = FastPath(view, Submitter(link, view), PlainHeads(app.hosts), app.limiter, settings, app)
+    lane = FastPath(view, Submitter(link, view), app.calls, app.hosts, app.origins, app.limiter, settings, app)
     return Server(lane, clock, _tls_context(settings))
 
 

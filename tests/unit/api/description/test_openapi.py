@@ -17,6 +17,7 @@ from cairn.api.description.openapi import encode_openapi, openapi_document
 from cairn.api.errors import ANSWERS, problem_of
 from cairn.api.events.hub import EventHub
 from cairn.api.rest.submission import REQUIRED, parse_submission
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
 from cairn.domain.errors import InvalidField, NodeError
@@ -33,7 +34,7 @@ def served() -> set[tuple[str, str]]:
     view = ChainView(Path("unused"))
     settings = Settings()
     limiter = RateLimiter(settings, time.monotonic)
-    every = routes(ScriptedGateway(), view, EventHub(view, settings), limiter, settings)
+    every = routes(ScriptedGateway(), view, EventHub(view, settings), Dispatcher({}, view.fail), limiter, settings)
     return {
         (method.lower(), route.path)
         for route in every

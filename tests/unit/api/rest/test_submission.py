@@ -200,14 +200,6 @@ def test_what_is_no_object(body: bytes) -> None:
     assert refused_field(body) == "body"
 
 
-def test_known_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submission, "_known_addresses", {})
-    monkeypatch.setattr(submission, "_MAX_KNOWN_ADDRESSES", 4)
-    for number in range(20):
-        parse(body_with("to", f'"0x{number:040x}"'))
-    assert len(submission._known_addresses) <= 4
-
-
 def outcome(read: Any, *arguments: object) -> object:
     try:
         return read(*arguments)

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from cairn.api.rpc import dispatch
+from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import MAX_BATCH, Dispatcher, Handler, Params, handler_of
 from cairn.api.rpc.errors import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
 
 
-class Bench:
+class Bench(Caller):
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[tuple[Any, ...]] = []
         self.fatal: list[Fatal] = []
         methods: dict[str, Handler] = {"echo": self.echo, "fail": self.fail, "refuse": self.refuse, "long": self.long}
@@ -35,14 +37,14 @@ class Bench:
     async def long(self, params: Params) -> object:
         return "x" * 1_000
 
-    def may_ask(self) -> bool:
+    def may_call(self) -> bool:
         self.left -= 1
         return self.left >= 0
 
     def ask(self, message: object) -> Any:
         """The answer to a message, which is JSON unless it is bytes already."""
         content = message if isinstance(message, bytes) else json.dumps(message).encode()
-        answer = asyncio.run(self.dispatcher.answer(content, self.may_ask))
+        answer = asyncio.run(self.dispatcher.answer(content, self))
         return None if answer is None else json.loads(answer)
 
 

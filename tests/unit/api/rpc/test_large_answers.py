@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cairn.api.rpc.caller import is_caller_gone
+from cairn.api.rpc.caller import Caller, current_caller
 from cairn.api.rpc.errors import RpcError
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE, LargeAnswers
 from tests.support.virtual_time import run_virtual
@@ -34,7 +34,7 @@ def test_who_has_left_keeps_nobody_waiting() -> None:
 
     async def run() -> None:
         answers = LargeAnswers()
-        is_caller_gone.set(gone)
+        current_caller.set(Caller(is_gone=gone))
         for _ in range(3):
             with pytest.raises(RpcError, match="disconnected"):
                 async with answers.place():

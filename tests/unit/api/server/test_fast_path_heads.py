@@ -1,7 +1,5 @@
 """Which request heads are plain enough for the fast lane; every other one goes through the full parser."""
 
-from dataclasses import replace
-
 import pytest
 
 from cairn.api.server import fast_path as heads
@@ -10,8 +8,8 @@ from cairn.api.server.fast_path import MAX_PLAIN_BODY_BYTES, NOT_PLAIN, PlainHea
 from cairn.config import Settings
 
 
-def plain_heads() -> PlainHeads:
-    return PlainHeads(HostList(replace(Settings())))
+def plain_heads(method: bytes = b"POST", max_body_bytes: int = Settings().max_body_bytes) -> PlainHeads:
+    return PlainHeads(method, HostList(Settings()), max_body_bytes)
 
 
 def head(*lines: bytes, version: bytes = b"HTTP/1.1") -> bytes:
@@ -24,8 +22,8 @@ TYPE = b"Content-Type: application/json"
 
 def length(*lines: bytes, version: bytes = b"HTTP/1.1") -> int:
     known = plain_heads()
-    first = known.post_length(head(*lines, version=version))
-    assert known.post_length(head(*lines, version=version)) == first, "the remembered verdict is the same"
+    first = known[head(*lines, version=version)]
+    assert known[head(*lines, version=version)] == first, "the remembered verdict is the same"
     return first
 
 
@@ -67,14 +65,14 @@ def test_posts_that_are_not_plain(lines: list[bytes]) -> None:
 def test_another_version_or_anything_behind_the_path() -> None:
     for version in (b"HTTP/1.0", b"HTTP/2.0", b"x HTTP/1.1", b""):
         assert length(HOST, TYPE, b"Content-Length: 5", version=version) == NOT_PLAIN
-    known = plain_heads()
+    known = plain_heads(b"GET")
     for rest in (b"/proof HTTP/1.1\r\n", b"?wait=5 HTTP/1.1\r\n", b"0 HTTP/1.1\r\n"):
-        assert not known.is_plain_get(rest + HOST + b"\r\n\r\n")
+        assert known[rest + HOST + b"\r\n\r\n"] == NOT_PLAIN
 
 
 def test_gets() -> None:
-    known = plain_heads()
-    assert known.is_plain_get(head(HOST, b"User-Agent: x"))
+    known = plain_heads(b"GET")
+    assert known[head(HOST, b"User-Agent: x")] == 0
     for lines in (
         [],
         [b"Host: evil.example"],
@@ -84,16 +82,22 @@ def test_gets() -> None:
         [HOST, b"Transfer-Encoding: chunked"],
         [HOST, b"Connection: close"],
     ):
-        assert not known.is_plain_get(head(*lines))
+        assert known[head(*lines)] == NOT_PLAIN
 
 
 def test_an_incomplete_head_is_not_plain() -> None:
-    assert plain_heads().post_length(b" HTTP/1.1\r\nHost: localhost\r\n") == NOT_PLAIN
+    assert plain_heads()[b" HTTP/1.1\r\nHost: localhost\r\n"] == NOT_PLAIN
 
 
 def test_heads_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "MAX_HEADS", 4)
     known = plain_heads()
     for number in range(20):
-        known.post_length(head(HOST, TYPE, b"Content-Length: %d" % number))
-    assert len(known._posts) <= 4
+        assert known[head(HOST, TYPE, b"Content-Length: %d" % number)] == number
+    assert len(known) <= 4
+
+
+def test_a_lower_limit_of_bodies_holds_here_too() -> None:
+    known = plain_heads(max_body_bytes=5)
+    assert known[head(HOST, TYPE, b"Content-Length: 5")] == 5
+    assert known[head(HOST, TYPE, b"Content-Length: 6")] == NOT_PLAIN

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
+from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.middleware import Edge
 from cairn.config import Settings
@@ -236,7 +237,9 @@ def edge_around(app: ASGIApp, on_fatal: Callable[[Fatal], None] | None = None) -
     """Its limits never come back."""
     view = ChainView(Path("unused"), chain_id=1337, on_fatal=on_fatal)
     limiter = RateLimiter(LISTED, lambda: 0.0)
-    return Edge(app, view, HostList(LISTED), OriginList(LISTED), limiter, server_adds_chain_id=False)
+    return Edge(
+        app, view, Dispatcher({}, view.fail), HostList(LISTED), OriginList(LISTED), limiter, server_adds_chain_id=False
+    )
 
 
 def failing_with(failure: Exception, on_fatal: Callable[[Fatal], None] | None = None) -> httpx.Response:

@@ -1,0 +1,293 @@
+"""JSON-RPC calls on the fast path: answered as the full lane answers them, one at a time and in order."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from cairn.api import app
+from cairn.api.rpc.dispatch import handler_of
+from cairn.api.rpc.large_answers import LargeAnswers
+from cairn.api.server import access
+from cairn.api.server.http_protocol import HALF_CLOSED_S
+from cairn.api.server.middleware import Edge
+from cairn.config import Settings
+from cairn.domain.codec import encode_tx
+from cairn.domain.types import Tx
+from tests.support.core_fixtures import CHAIN_ID, signed
+from tests.support.rest_node import hash_of
+from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
+
+FULL_LANE = "Content-Encoding: identity"
+"""A header that changes nothing but the lane."""
+SYSTEM_KEEPS_ANSWERS = 20
+"""Of a megabyte each: more than a system keeps for a client that does not read."""
+
+
+def message(method: str, *params: object, **more: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params} | more).encode()
+
+
+def call(body: bytes, *headers: str) -> bytes:
+    return post(body, *headers, path="/rpc")
+
+
+def send_raw(tx: Tx) -> bytes:
+    return call(message("eth_sendRawTransaction", "0x" + encode_tx(tx, CHAIN_ID).hex()))
+
+
+CHAIN = message("eth_chainId")
+NOTIFICATION = b'{"jsonrpc":"2.0","method":"eth_chainId"}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        CHAIN,
+        message("eth_chainId", id="\u00e9"),
+        message("net_version", id=1.5),
+        message("eth_chainId", "too many"),
+        message("eth_getBalance", "0x1"),
+        message("eth_noSuchMethod"),
+        message("eth_subscribe", "newHeads"),
+        b"[" + CHAIN + b"," + NOTIFICATION + b"," + message("eth_noSuchMethod") + b"]",
+        b"[" + b",".join([CHAIN] * 40) + b"]",
+        b"[" + NOTIFICATION + b"]",
+        b"[]",
+        NOTIFICATION,
+        b"",
+        b"{",
+        b"\xff",
+        b"null",
+        b"[" * 3_000,
+        CHAIN + b" " * 5_000,
+    ],
+)
+def test_both_lanes_answer_alike(body: bytes) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            fast = await client.ask(call(body))
+            assert fast == await client.ask(call(body, FULL_LANE))
+            assert fast.headers["vary"] == "Origin"
+            assert fast.status == (204 if fast.body == b"" else 200)
+
+    run_server(scenario)
+
+
+@pytest.mark.parametrize("origins", [(), ("*",), ("https://app.example",)])
+def test_both_lanes_tell_browsers_the_same(origins: tuple[str, ...]) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            for request in (call(CHAIN), call(NOTIFICATION), post(b"{}"), get("/tx/0x" + CONFIRMED.hash.hex())):
+                end = request.index(b"\r\n\r\n")
+                fast = await client.ask(request)
+                full = await client.ask(request[:end] + f"\r\n{FULL_LANE}".encode() + request[end:])
+                assert (fast.headers, fast.body) == (full.headers, full.body)
+                assert ("access-control-allow-origin" in fast.headers) == ("*" in origins)
+
+    run_server(scenario, replace(Settings(), cors_origins=origins))
+
+
+def test_the_application_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    application, asked = Edge.__call__, list[str]()
+
+    async def noted(edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"])
+        await application(edge, scope, receive, send)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            for headers, expected in ([], []), ([FULL_LANE], ["/rpc"]):
+                assert (await client.ask(call(CHAIN, *headers))).json()["result"] == hex(CHAIN_ID)
+                assert asked == expected
+
+    monkeypatch.setattr(Edge, "__call__", noted)
+    run_server(scenario)
+
+
+def test_each_call_counts_as_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            assert (await client.ask(call(CHAIN))).json()["result"] == hex(CHAIN_ID)
+            # The second of the two calls is one too many for it, and the third request for everybody.
+            several = (await client.ask(call(b"[" + CHAIN + b"," + CHAIN + b"," + CHAIN + b"]"))).json()
+            assert ["error" in answer for answer in several] == [False, False, True]
+            assert (await client.ask(call(CHAIN))).status == 429
+
+    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
+
+
+def test_only_that_path_is_meant() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            for path in ("/rpcs", "/rpc/", "/rpc?x=1", "/RPC"):
+                request = post(CHAIN, path=path), post(CHAIN, FULL_LANE, path=path)
+                fast, full = await client.ask(request[0]), await client.ask(request[1])
+                assert (fast.status, fast.body) == (full.status, full.body)
+
+    run_server(scenario)
+
+
+async def sent(server: RestServer, client: Client, *requests: bytes) -> None:
+    before = sum(connection.heard_bytes for connection in server.connections)
+    client.write(b"".join(requests))
+    await server.heard(before + sum(map(len, requests)))
+
+
+def test_answers_keep_their_order_and_a_call_waits_for_those_before_it() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            await sent(server, client, post_tx(signed(0)), send_raw(signed(1)), post_tx(signed(2)), call(CHAIN))
+            for count in (1, 2, 3):
+                await server.submissions(count)
+                # Whatever comes to the core next comes only after this answer.
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert [tx.nonce for tx, _ in server.core.submitted] == list(range(count))
+                server.core.admit_all()
+            assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
+            assert (await client.answer()).json()["result"] == hash_of(signed(1))
+            assert (await client.answer()).json()["txHash"] == hash_of(signed(2))
+            assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
+
+    run_server(scenario)
+
+
+HEALTH, FOUND, INVALID = get("/health"), get(f"/tx/0x{CONFIRMED.hash.hex()}"), post(b"{}")
+OTHER_PROTOCOL = get("/health", "Connection: upgrade", "Upgrade: other")
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        [call(CHAIN), HEALTH],
+        [HEALTH, call(CHAIN), HEALTH],
+        [FOUND, HEALTH],
+        [INVALID, call(CHAIN)],
+        [FOUND, INVALID, FOUND, call(CHAIN), call(CHAIN, FULL_LANE), FOUND],
+        [FOUND] * 70,
+        [HEALTH] * 20,
+        [HEALTH, HEALTH, OTHER_PROTOCOL, HEALTH],
+        [call(NOTIFICATION), call(b" " * 3_000), call(b" " * 5_000), HEALTH],
+    ],
+)
+@pytest.mark.parametrize("begins", [send_raw, post_tx])
+@pytest.mark.parametrize("incomplete", [b"", b"GET /chain HT"])
+@pytest.mark.parametrize("has_left", [False, True], ids=["stop", "end"])
+def test_whatever_was_asked_for_is_answered_at_the_end(
+    begins: Callable[[Tx], bytes], further: list[bytes], incomplete: bytes, has_left: bool
+) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            alone = [await client.ask(request) for request in further]
+            await sent(server, client, begins(signed(0)), *further, incomplete)
+            await server.submissions(1)
+            if has_left:
+                client.finish()
+                await server.heard_end()
+            else:
+                server.server.stop()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            server.core.admit_all()
+            assert (await client.answer()).status == 200
+            for expected in alone:
+                answer = await client.answer()
+                assert (answer.status, answer.body) == (expected.status, expected.body)
+            assert await client.rest() == b""
+
+    run_server(scenario)
+
+
+def test_a_complete_request_is_never_late() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            await sent(server, client, post_tx(signed(0)), call(CHAIN)[:40])
+            await sent(server, client, call(CHAIN)[40:])
+            await server.submissions(1)
+            server.pass_time(Settings().header_timeout_s + 1)
+            server.core.admit_all()
+            assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
+            assert (await client.answer()).json()["result"] == hex(CHAIN_ID)
+
+    run_server(scenario)
+
+
+@pytest.mark.parametrize("more", [b"", b"\r\n", b"POST /rpc HT", call(CHAIN), call(CHAIN) * 20 + b"GET"])
+@pytest.mark.parametrize("leave", [Client.reset, Client.abort])
+def test_whoever_leaves_is_noticed_and_takes_nothing_along(leave: Callable[[Client], None], more: bytes) -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            await sent(server, client, send_raw(signed(0)), more[:9])
+            await server.submissions(1)
+            await sent(server, client, more[9:])
+            leave(client)
+            # As long as it has asked for something, one that has closed its side may still wait for it.
+            await wait_until(lambda: not server.connections or server.connections[0].has_heard_end)
+            server.pass_time(HALF_CLOSED_S + 1)
+            await server.no_connections()
+            assert len(server.server.tasks) == 1
+            server.core.admit_all()
+            await wait_until(lambda: not server.server.tasks)
+            assert len(server.core.submitted) == 1
+
+    run_server(scenario)
+
+
+def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, asked, made = LargeAnswers(), list[str](), list[str]()
+
+    async def large() -> None:
+        asked.append("large")
+        async with answers.place():
+            made.append("large")
+
+    async def scenario(server: RestServer) -> None:
+        async with answers.place(), answers.place(), server.client() as client:
+            await sent(server, client, call(message("large")), b"\r\n")
+            await wait_until(lambda: bool(asked))
+            client.reset()
+            await server.no_connections()
+        await wait_until(lambda: not server.server.tasks)
+        assert made == []
+
+    monkeypatch.setattr(app, "make_methods", lambda *_: {"large": handler_of(large)})
+    run_server(scenario)
+
+
+def test_whoever_reads_no_answer_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, size, made = 40, 2**20, list[str]()
+
+    async def long() -> str:
+        made.append("long")
+        return "x" * size
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client(buffer_bytes=1_024) as client:
+            await sent(server, client, *[call(message("long"))] * calls)
+            await wait_until(lambda: server.connections[0].flow.write_paused)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(made) < calls
+            for number in range(calls):
+                assert len(made) <= number + SYSTEM_KEEPS_ANSWERS
+                assert len((await client.answer()).json()["result"]) == size
+
+    monkeypatch.setattr(app, "make_methods", lambda *_: {"long": handler_of(long)})
+    run_server(scenario)
+
+
+def test_the_limit_of_a_body_holds() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            for body in (CHAIN, CHAIN + b" " * 100):
+                fast = await client.ask(call(body))
+                assert fast == await client.ask(call(body, FULL_LANE))
+                assert fast.status == (200 if body == CHAIN else 413)
+
+    run_server(scenario, replace(Settings(), max_body_bytes=len(CHAIN)))
