@@ -19,7 +19,7 @@ from cairn.domain.errors import InvalidField, TxRejected
 from cairn.domain.genesis import MAX_CHAIN_ID, Genesis, encode_genesis, parse_genesis
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
-from cairn.domain.rules import price_terms
+from cairn.domain.prices import price_terms
 from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
 from cairn.domain.types import (
     ACCESS_LIST,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, TxRejected
-from cairn.domain.sender_queue import SenderQueue
+from cairn.domain.rules import SenderQueue
 from cairn.domain.types import TRANSFER_GAS, Account, Tx
 from tests.support.transfers import transfer
 

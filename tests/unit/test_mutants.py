@@ -89,8 +89,8 @@ TRIAL = """
 import pathlib
 from tools.mutants.__main__ import Target, run
 
-target = Target("domain", pathlib.Path("src/cairn/domain"), ("tests/unit/domain/test_rules.py",))
-result = run(target, ["rules.py"], None, 0, 2)
+target = Target("domain", pathlib.Path("src/cairn/domain"), ("tests/unit/domain/test_prices.py",))
+result = run(target, ["prices.py"], None, 0, 2)
 print(result.all, result.tried, result.killed, len(result.survivors), len(result.untested))
 """
 

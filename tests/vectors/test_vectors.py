@@ -31,7 +31,7 @@ from cairn.domain.governance import (
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
-from cairn.domain.rules import price_terms
+from cairn.domain.prices import price_terms
 from cairn.domain.txs import build_tx, sign_draft
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
 from tests.vectors import generate

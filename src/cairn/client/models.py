@@ -12,7 +12,7 @@ from cairn.client.errors import InvalidProof
 from cairn.domain.errors import Rejected
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import verify_inclusion
-from cairn.domain.rules import price_terms
+from cairn.domain.prices import price_terms
 from cairn.domain.txs import build_tx
 from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft, DropReason
 from cairn.domain.types import Header as DomainHeader

@@ -39,7 +39,7 @@ from cairn.client.errors import (
 from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
 from cairn.client.transport import leaves_open
 from cairn.domain import errors as domain_errors
-from cairn.domain.rules import Terms, price_terms
+from cairn.domain.prices import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 MAX_TOGETHER = 64

@@ -22,8 +22,8 @@ from struct import error as StructError
 
 from cairn.domain.crypto import keccak256, recover_sender
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
+from cairn.domain.prices import check_caps, effective_price
 from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_uint
-from cairn.domain.rules import check_caps, effective_price
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT256, Address, Draft, Tx, TxHash
 
 _RECORD = Struct(">32s20s20sQQ32s32s65sB32s32s")

@@ -1,50 +1,21 @@
-"""What a transaction must satisfy by itself, and what it pays for gas."""
+"""Whether a transaction is valid: by itself, and after those of its sender before it.
 
-from typing import NamedTuple
+The mempool, the view of CometBFT's mempool, and blocks all use these rules.
+"""
 
-from cairn.domain.errors import GasPriceTooLow, GasTooHigh, GasTooLow, InvalidField, NonceTooHigh
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, TRANSFER_GAS, Rules, Tx
+import msgspec
 
-
-def effective_price(max_fee: int, max_tip: int, base_fee: int) -> int:
-    """What a type 2 transaction pays for a unit of gas (EIP-1559)."""
-    return min(max_fee, base_fee + max_tip)
-
-
-class Terms(NamedTuple):
-    """The price fields of a `Draft`."""
-
-    gas_price: int
-    kind: int
-    max_fee: int = 0
-    max_tip: int = 0
-
-
-def price_terms(
-    kind: int | None, gas_price: int | None, max_fee: int | None, max_tip: int | None, base_fee: int
-) -> Terms:
-    """The terms of a transaction that gives those fields that are not None.
-
-    A missing price means the chain's gas price, a missing tip 0. Raises `InvalidField`.
-    """
-    if kind is None:
-        kind = LEGACY if max_fee is None and max_tip is None else DYNAMIC_FEE
-    if kind == DYNAMIC_FEE:
-        if gas_price is not None:
-            raise InvalidField("gasPrice", "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
-        tip = max_tip or 0
-        fee = base_fee + tip if max_fee is None else max_fee
-        return Terms(effective_price(fee, tip, base_fee), kind, fee, tip)
-    if max_fee is not None or max_tip is not None:
-        field = "maxPriorityFeePerGas" if max_fee is None else "maxFeePerGas"
-        raise InvalidField(field, f"a transaction of type {kind} has no {field}")
-    return Terms(base_fee if gas_price is None else gas_price, kind)
-
-
-def check_caps(max_fee: int, max_tip: int) -> None:
-    """Raises `InvalidField`."""
-    if max_tip > max_fee:
-        raise InvalidField("maxPriorityFeePerGas", "max priority fee per gas higher than max fee per gas")
+from cairn.domain.errors import (
+    GasPriceTooLow,
+    GasTooHigh,
+    GasTooLow,
+    InsufficientFunds,
+    NonceTooHigh,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    TxRejected,
+)
+from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, TRANSFER_GAS, Account, Rules, Tx
 
 
 def validate_tx(tx: Tx, rules: Rules) -> None:
@@ -66,3 +37,105 @@ def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:
             f"max fee per gas less than block base fee: maxFeePerGas: {tx.max_fee}, baseFee: {base_fee}"
         )
     return GasPriceTooLow(f"gasPrice is {tx.gas_price}; this chain takes {base_fee} or more")
+
+
+class SenderQueue(msgspec.Struct, gc=False, eq=False):
+    """It holds only sums; its owner holds the transactions, and reports additions and removals.
+
+    nonce            next_nonce
+      |                  |
+      [ queued: no gap  ] gap  [ only counted  ]
+    """
+
+    balance: int
+    """The account's balance before the queue is paid, including what it received meanwhile."""
+    nonce: int
+    """The account's nonce, which the first in the queue has."""
+    next_nonce: int
+    """The nonce that the next one must have."""
+    cost: int = 0
+    """The cost of all in the queue and after a gap. While the balance covers it, each can be paid for."""
+
+    # Whether one fits.
+
+    def take(self, tx: Tx) -> bool:
+        """Add `tx` to the queue if it has the next nonce and can be paid for."""
+        cost = self.cost + tx.cost
+        if tx.nonce != self.next_nonce or cost > self.balance:
+            return False
+        self.next_nonce += 1
+        self.cost = cost
+        return True
+
+    def refusal(self, tx: Tx) -> TxRejected:
+        """Why `take` did not accept `tx` into a block.
+
+        The order of the reasons is part of consensus: validators sign a hash over the number of the first one.
+        """
+        account = self.account
+        if tx.nonce < account.nonce:
+            return NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
+        if tx.cost > account.balance:
+            return InsufficientFunds(f"the transfer costs {tx.cost} with its fee; the account holds {account.balance}")
+        return NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
+
+    def check_place(self, tx: Tx, old: Tx | None, price_bump_percent: int, nonce_gap: int = 0) -> None:
+        """Raise `TxRejected` unless `tx` may replace `old`, or be added if there is no `old`.
+
+        `nonce_gap` is how many nonces may be missing before it.
+        """
+        if tx.nonce < self.nonce:
+            raise NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {self.nonce}")
+        if tx.nonce > self.next_nonce + nonce_gap:
+            near = f"the next one is {self.next_nonce}, and {nonce_gap} ahead is the most"
+            exact = f"the sender's next one is {self.next_nonce}"
+            raise NonceTooHigh(f"nonce is {tx.nonce}; {near if nonce_gap else exact}")
+        if old is not None and old.hash != tx.hash:
+            check_replacement(tx, old, price_bump_percent)
+
+    def check_funds(self, tx: Tx, old: Tx | None = None) -> None:
+        """Raise `InsufficientFunds` unless `tx`, in place of `old`, and all the others can be paid for."""
+        cost = self.cost + tx.cost
+        if old is not None:
+            cost -= old.cost
+        if cost > self.balance:
+            raise InsufficientFunds(
+                f"the account holds {self.balance}; the sender's pending transactions and this one cost {cost}"
+            )
+
+    # What it comes to.
+
+    @property
+    def account(self) -> Account:
+        """The account once all of the queue is applied."""
+        return Account(self.balance - self.cost, self.next_nonce)
+
+    @property
+    def is_overdrawn(self) -> bool:
+        return self.cost > self.balance
+
+
+def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
+    """Raise `ReplacementUnderpriced` unless both caps of `tx` are far enough above those of `old`.
+
+    Otherwise it might pay less than `old` at some base fee. A legacy transaction has its gas price as both caps.
+    """
+    caps = (
+        ("maxFeePerGas", tx.fee_cap, old.fee_cap),
+        ("maxPriorityFeePerGas", tx.tip_cap, old.tip_cap),
+    )
+    for field, offered, before in caps:
+        if offered < least_replacement_price(before, price_bump_percent):
+            name = field if tx.kind == DYNAMIC_FEE else "gasPrice"
+            beside = "" if tx.kind == old.kind else f" as {field}"
+            raise ReplacementUnderpriced(
+                f"{name} is {offered}; the pending transaction with this nonce pays {before}{beside}, "
+                f"and a replacement must pay {price_bump_percent} % more"
+            )
+
+
+def least_replacement_price(old: int, price_bump_percent: int) -> int:
+    """The least price that may replace `old`."""
+    bumped = -(-old * (100 + price_bump_percent) // 100)
+    # If transactions are free, ten per cent more than 0 would still be 0.
+    return max(bumped, old + 1)

@@ -14,8 +14,7 @@ from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.rules import validate_tx
-from cairn.domain.sender_queue import SenderQueue
+from cairn.domain.rules import SenderQueue, validate_tx
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
 
 

@@ -3,7 +3,7 @@
 from cairn.domain.codec import encode_unsigned, recover_tx_sender, signed_bytes, signing_bytes
 from cairn.domain.crypto import address_of_key, keccak256, sign_digest
 from cairn.domain.errors import InvalidField, InvalidSignature
-from cairn.domain.rules import check_caps, effective_price
+from cairn.domain.prices import check_caps, effective_price
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Draft, Tx, TxHash
 
 

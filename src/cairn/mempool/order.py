@@ -6,7 +6,7 @@ from itertools import islice, takewhile
 import msgspec
 from sortedcontainers import SortedList
 
-from cairn.domain.sender_queue import SenderQueue
+from cairn.domain.rules import SenderQueue
 from cairn.domain.types import MAX_UINT256, Account, Address, TxHash
 from cairn.mempool.entry import WAITING, Entry
 

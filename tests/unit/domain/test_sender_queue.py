@@ -10,7 +10,7 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     TxRejected,
 )
-from cairn.domain.sender_queue import SenderQueue, check_replacement, least_replacement_price
+from cairn.domain.rules import SenderQueue, check_replacement, least_replacement_price
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, Account, Tx
 from tests.support.transfers import transfer
 

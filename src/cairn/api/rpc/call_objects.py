@@ -7,7 +7,7 @@ from cairn.api.rpc.errors import InvalidParams, RpcError, refusal
 from cairn.api.rpc.values import BlockName, parse_account, parse_data, parse_fields, parse_quantity, quantity
 from cairn.domain.codec import type_not_supported
 from cairn.domain.errors import GasPriceTooLow, GasTooLow, InsufficientFunds, InvalidField
-from cairn.domain.rules import Terms, price_terms
+from cairn.domain.prices import Terms, price_terms
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,

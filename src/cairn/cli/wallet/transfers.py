@@ -12,7 +12,7 @@ from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.rules import Terms, price_terms
+from cairn.domain.prices import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 

@@ -10,8 +10,7 @@ import msgspec
 
 from cairn.domain.errors import Rejected, UpdateRefused
 from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.rules import validate_tx
-from cairn.domain.sender_queue import SenderQueue
+from cairn.domain.rules import SenderQueue, validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import Address, Rules, Tx
 
