@@ -1,24 +1,30 @@
-"""What all connections of a worker share: the fast path, ready-made answers, and the clock."""
+"""The fast path: requests that are answered without the application.
+
+A request for one of its routes is served here if its head is plain (see `plain_heads`). Each connection has an
+`AnswerQueue`, which keeps its answers in the order of the requests; all connections of a worker share one `FastPath`,
+with ready-made answers and the clock.
+"""
 
 import asyncio
 from binascii import Error as HexError
 from binascii import unhexlify
+from collections import deque
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol, cast
 
-import httptools
 import structlog
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from cairn.api.chain_view import ChainView
 from cairn.api.errors import Internal, encode_problem
-from cairn.api.rest.bodies import is_json
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.connection_slots import Occupancy
+from cairn.api.server.plain_heads import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, PlainHeads
 from cairn.api.server.request_framing import Header
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
@@ -29,12 +35,18 @@ from cairn.domain.types import TxHash
 CLOSE: Header = (b"connection", b"close")
 
 MAX_SWEEP_INTERVAL_S = 1.0
-MAX_HEADS = 512
-MAX_PLAIN_HEAD_BYTES = 2_048
-MAX_PLAIN_BODY_BYTES = 4_096
-"""A transaction has some 450 bytes, and most calls have fewer; what is longer is not plain."""
-NOT_PLAIN = -1
-REQUEST_LINE_END = b" HTTP/1.1\r\n"
+MAX_ANSWERS_DUE = 64
+"""The most unanswered requests of a connection; more are read once some are answered."""
+
+POST_TX = b"POST /tx "
+POST_RPC = b"POST /rpc "
+GET_TX = b"GET /tx/0x"
+REST_OF_GET = len(GET_TX) + 64
+HEAD_END = b"\r\n\r\n"
+
+FULL_LANE = 0
+INCOMPLETE = -1
+
 _PENDING = b'{"status":"pending","txHash":"0x'
 _CONFIRMED = b'{"status":"confirmed","txHash":"0x'
 _END = b'"}'
@@ -54,81 +66,6 @@ class Held(Protocol):
 
     def finish(self) -> None:
         """The worker stops: finish the current answers, then end."""
-
-
-# Each needs something that only the full lane does.
-UNUSUAL = frozenset({b"origin", b"expect", b"upgrade", b"transfer-encoding", b"content-encoding", b"if-none-match"})
-
-
-class PlainHeads(dict[bytes, int]):
-    """Request heads that are known to be plain, so that the next one of the same bytes needs no parsing.
-
-    A client sends the same head again and again; only the path or the length changes. Each distinct head is parsed
-    once, by the same parser as every other request, and checked. The fast path serves a request only if exactly these
-    bytes were found plain, so the two paths can never read the same bytes differently.
-
-    The key is what follows the path. The value is the length of the body, or `NOT_PLAIN` if the full lane must read it.
-    """
-
-    def __init__(self, method: bytes, hosts: HostList, max_body_bytes: int) -> None:
-        super().__init__()
-        # Any path will do: the key begins behind it.
-        self._start = method + b" /"
-        self._hosts = hosts
-        self._max_body_bytes = min(max_body_bytes, MAX_PLAIN_BODY_BYTES)
-
-    def __missing__(self, rest: bytes) -> int:
-        # It must follow the path directly; otherwise the path is another one.
-        if len(rest) > MAX_PLAIN_HEAD_BYTES or not rest.startswith(REQUEST_LINE_END):
-            return NOT_PLAIN
-        # A client that sends ever new heads must not fill the memory; common heads are soon learned again.
-        if len(self) >= MAX_HEADS:
-            self.clear()
-        verdict = self[rest] = self._judge(rest)
-        return verdict
-
-    def _judge(self, rest: bytes) -> int:
-        head = _Head()
-        try:
-            head.parser.feed_data(self._start + rest)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            return NOT_PLAIN
-        if not head.stays_open or head.has_doubles or not head.headers.keys().isdisjoint(UNUSUAL):
-            return NOT_PLAIN
-        host = head.headers.get(b"host")
-        if host is None or not self._hosts.allows(host):
-            return NOT_PLAIN
-        length = head.body_length(has_body=self._start.startswith(b"POST"))
-        return length if length <= self._max_body_bytes else NOT_PLAIN
-
-
-class _Head:
-    """What the parser finds."""
-
-    def __init__(self) -> None:
-        self.parser = httptools.HttpRequestParser(self)
-        self.headers: dict[bytes, bytes] = {}
-        self.has_doubles = False
-        self.stays_open = False
-        """Whether the head is complete and the connection is kept after it."""
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        self.has_doubles |= name in self.headers
-        self.headers[name] = value
-
-    def on_headers_complete(self) -> None:
-        # Only now: the parser forgets it at the end of the message.
-        self.stays_open = self.parser.should_keep_alive()
-
-    def body_length(self, has_body: bool) -> int:
-        declared = self.headers.get(b"content-length")
-        if not has_body:
-            return 0 if declared is None else NOT_PLAIN
-        # The parser has made sure that the length is digits.
-        if declared is None or len(declared) > 5:
-            return NOT_PLAIN
-        return int(declared) if is_json(self.headers.get(b"content-type", b"").decode("latin-1")) else NOT_PLAIN
 
 
 class FastPath:
@@ -243,3 +180,117 @@ class FastPath:
         except (HexError, NodeError):
             return None
         return None if body is None else self._ok + b"%d\r\n\r\n" % len(body) + body
+
+
+class AnswerQueue:
+    """The requests of one connection on the fast path, and the order of their answers.
+
+    Those in front that are ready are written together. `on_written` is called whenever answers that were waited for
+    have been written.
+    """
+
+    def __init__(
+        self, lane: FastPath, client: str, transport: asyncio.Transport, on_written: Callable[[], None]
+    ) -> None:
+        self._lane = lane
+        self._limiter = lane.limiter
+        self._address = client
+        self._client = client if client and lane.limiter.limits(client) else None
+        """Whose requests are counted."""
+        self._transport = transport
+        self._on_written = on_written
+        self.is_calling = False
+        """A JSON-RPC call is being answered; the next request waits for it, since its answer may be long."""
+        self.due: deque[Answering | bytes] = deque()
+
+    def take(self, data: bytes) -> tuple[int, int]:
+        """Serve what can be answered here, from the start of `data`.
+
+        Returns how many bytes that was, and why it stopped: `FULL_LANE` or `INCOMPLETE` for a request that was not
+        served.
+        """
+        at = taken = 0
+        size, due = len(data), self.due
+        while at < size and len(due) < MAX_ANSWERS_DUE and not self.is_calling:
+            taken = self._take_one(data, at)
+            if taken <= 0:
+                break
+            at += taken
+        if due and isinstance(due[0], bytes):
+            # Nobody waits for them to be written: the caller goes on with what was not taken.
+            self._write_ready()
+        return at, taken
+
+    def _take_one(self, data: bytes, at: int) -> int:
+        """How many bytes the request at `at` took; or `FULL_LANE`, or `INCOMPLETE`."""
+        client = self._client
+        is_call = data.startswith(POST_RPC, at)
+        if is_call or data.startswith(POST_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            length = self._lane.posts[data[at + len(POST_RPC if is_call else POST_TX) - 1 : end]]
+            if length == NOT_PLAIN or (is_call and self.due):
+                return FULL_LANE
+            if len(data) < end + length:
+                return INCOMPLETE
+            body, end = data[end : end + length], end + length
+            if client is not None and not self._may_ask(client):
+                return FULL_LANE
+            answer = self._call(body) if is_call else self._lane.submit(body)
+        elif data.startswith(GET_TX, at):
+            end = data.find(HEAD_END, at) + len(HEAD_END)
+            if end < len(HEAD_END):
+                return self._cut_off(data, at)
+            if self._lane.gets[data[at + REST_OF_GET : end]] == NOT_PLAIN:
+                return FULL_LANE
+            digits = data[at + len(GET_TX) : at + REST_OF_GET]
+            answer = self._lane.confirmed_tx(digits) if client is None or self._may_ask(client) else None
+        else:
+            return FULL_LANE
+        if answer is None:
+            return FULL_LANE
+        if client is not None:
+            self._limiter.take(client)
+        self.due.append(answer)
+        if not isinstance(answer, bytes):
+            answer.add_done_callback(self._flush)
+        return end - at
+
+    @staticmethod
+    def _cut_off(data: bytes, at: int) -> int:
+        """The head is not complete; one that is already too long cannot be a plain one."""
+        return INCOMPLETE if len(data) - at < MAX_PLAIN_HEAD_BYTES else FULL_LANE
+
+    def _call(self, body: bytes) -> Answering:
+        self.is_calling = True
+        return self._lane.call(body, Caller(self._address, self._limiter, self._is_gone, already_counted=1))
+
+    async def _is_gone(self) -> bool:
+        return self._transport.is_closing()
+
+    def _may_ask(self, client: str) -> bool:
+        # A client over its rate limit is refused by the full lane, which also counts its requests.
+        return self._limiter.has_left(client)
+
+    def _flush(self, _: object) -> None:
+        if self._write_ready():
+            self._on_written()
+
+    def _write_ready(self) -> bool:
+        """Write the answers that are ready, in order. False when there was none, or nobody to write to."""
+        due, ready = self.due, []
+        while due:
+            first = due[0]
+            if isinstance(first, bytes):
+                ready.append(first)
+            elif first.done():
+                ready.append(self._lane.answered(first))
+                self.is_calling = False
+            else:
+                break
+            due.popleft()
+        if not ready or self._transport.is_closing():
+            return False
+        self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        return True

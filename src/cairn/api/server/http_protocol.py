@@ -1,6 +1,6 @@
 """One connection: uvicorn's HTTP protocol behind our limits, our refusals and a fast path for the hot routes.
 
-Requests for POST /tx, POST /rpc and GET /tx/{hash} take the fast path (`answer_queue`) while nothing before them on the
+Requests for POST /tx, POST /rpc and GET /tx/{hash} take the fast path (`fast_path`) while nothing before them on the
 connection waits in the full lane. Everything else goes through the parser (`request_parser`) and the ASGI application,
 as usual with uvicorn. Answers leave in the order of their requests: a request for the full lane is held until the
 answers of the fast path have left.
@@ -15,9 +15,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cairn.api.errors import MalformedRequest, RequestTimeout
-from cairn.api.server.answer_queue import FULL_LANE, INCOMPLETE, AnswerQueue
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import CLOSE, FastPath
+from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, AnswerQueue, FastPath
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.tls_listener import InPieces

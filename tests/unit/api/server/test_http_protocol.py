@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from cairn.api.rest import lookups as reads
 from cairn.api.rest import probes
-from cairn.api.server import access, answer_queue
+from cairn.api.server import access, fast_path
 from cairn.api.server import http_protocol as protocol
 from cairn.config import Settings
 from cairn.core.gateway import Admission, PendingTx
@@ -153,7 +153,7 @@ def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
 
 def test_more_in_flight_than_a_client_may_have() -> None:
     async def scenario(server: RestServer) -> None:
-        count = 3 * answer_queue.MAX_ANSWERS_DUE + 5
+        count = 3 * fast_path.MAX_ANSWERS_DUE + 5
         txs = [signed(nonce) for nonce in range(count)]
         async with server.client() as client:
             client.write(b"".join(post_tx(tx) for tx in txs))
@@ -161,7 +161,7 @@ def test_more_in_flight_than_a_client_may_have() -> None:
             while len(hashes) < count:
                 await server.submissions(len(hashes) + 1)
                 waiting = sum(not future.done() for _, future in server.core.submitted)
-                assert waiting <= answer_queue.MAX_ANSWERS_DUE
+                assert waiting <= fast_path.MAX_ANSWERS_DUE
                 server.core.admit_all()
                 hashes += [(await client.answer()).json()["txHash"] for _ in range(waiting)]
             assert hashes == [hash_of(tx) for tx in txs]

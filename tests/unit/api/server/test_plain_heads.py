@@ -2,9 +2,9 @@
 
 import pytest
 
-from cairn.api.server import fast_path as heads
+from cairn.api.server import plain_heads as heads
 from cairn.api.server.access import HostList
-from cairn.api.server.fast_path import MAX_PLAIN_BODY_BYTES, NOT_PLAIN, PlainHeads
+from cairn.api.server.plain_heads import MAX_PLAIN_BODY_BYTES, NOT_PLAIN, PlainHeads
 from cairn.config import Settings
 
 
