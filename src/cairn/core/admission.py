@@ -136,7 +136,7 @@ class Admissions(SubmissionCalls):
 
     def _flush(self) -> None:
         """One sync for all that was admitted since the last one; only then are the answers given."""
-        self._cancel_flush()
+        self._due_flush = None
         if self.failed.done():
             return
         try:
@@ -218,6 +218,7 @@ class Admissions(SubmissionCalls):
         """Put everything on disk, once the engine has stopped."""
         if not self.failed.done():
             self._journal.append_uptime(self._note_time())
+            self._cancel_flush()
             self._flush()
 
     def close(self) -> None:

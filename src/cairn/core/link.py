@@ -88,10 +88,10 @@ class _CoreConnection(wire.LinkProtocol):
     """One connection: requests in flight by id."""
 
     def __init__(self, listener: CoreListener) -> None:
-        super().__init__()
+        super().__init__(gathers=wire.SUBMIT)
         self._listener = listener
-        self._next_call_id = 1
-        self._next_submission_id = 1
+        self._calls_made = 0
+        self._submissions = 0
         self._now = 0.0
         """Time counted in periodic checks, so that it stands still while this worker is paused."""
         # Both in the order of the requests: the oldest is first.
@@ -128,32 +128,25 @@ class _CoreConnection(wire.LinkProtocol):
                     answer.set_exception(StoreUnavailable(f"{why}: try again"))
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
-        request_id = self._next_submission_id
-        self._next_submission_id += 1
-        future: asyncio.Future[Admission] = self._loop.create_future()
-        self._admissions[request_id] = (tx.hash, future, self._now + SILENCE_S)
         self._gathered.append(encode_record(tx))
+        self._submissions += 1
+        future: asyncio.Future[Admission] = self._loop.create_future()
+        self._admissions[self._submissions] = (tx.hash, future, self._now + SILENCE_S)
         self._flush_soon()
         return future
 
     def call(self, request: msgspec.Struct, silence_s: float) -> asyncio.Future[bytes]:
-        request_id = self._next_call_id
-        self._next_call_id += 1
+        self._calls_made += 1
         future: asyncio.Future[bytes] = self._loop.create_future()
-        self._calls[request_id] = (future, self._now + silence_s)
+        self._calls[self._calls_made] = (future, self._now + silence_s)
         if self._gathered:
             # What was submitted before is handed over before: a draft's nonce may depend on it.
-            self._frame_gathered()
-        self.write(wire.frame_of(request_id, wire.CALL, request))
+            self._flush()
+        self.write(wire.frame_of(self._calls_made, wire.CALL, request))
         return future
 
     def watch_arrivals(self, on: bool) -> None:
         self.write(wire.frame(0, wire.WATCH, b"\1" if on else b"\0"))
-
-    def _frame_gathered(self) -> None:
-        records, self._gathered = self._gathered, []
-        # They have the newest ids.
-        self._out.append(wire.frame(self._next_submission_id - len(records), wire.SUBMIT, b"".join(records)))
 
     def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
         if kind == wire.ADMITTED:

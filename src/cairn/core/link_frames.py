@@ -6,13 +6,13 @@ A call and its answer have the same id; id 0 marks a notice of the core. Calls a
 an array of the name and the arguments; the answer is the value. Submissions are most of the traffic, and are binary:
 all that a worker submits in one turn of its event loop is one frame, and so are the core's answers.
 
-    SUBMIT     id of the first | the fixed-width records of the transactions, which the journal and the store keep too
+    SUBMIT     0               | the fixed-width records of the transactions, which the journal and the store keep too
     ADMITTED   0               | u64 id of each transaction that is on disk now
     CONFIRMED  id              | nothing: it was confirmed before
     KNOWN      id              | nothing: it is on disk, and was already in the mempool
     REFUSED    id              | why
 
-Submissions have their own numbers, from 1 on; 64 bits never run out.
+Submissions have their own ids: both ends count them, from 1 on; 64 bits never run out.
 
 WATCH (id 0, one byte: 1 or 0) asks for ARRIVED or ends it; ARRIVED (id 0) carries the records of the transactions that
 came into the mempool.
@@ -130,21 +130,18 @@ def decode_error(payload: bytes) -> NodeError:
 class LinkProtocol(asyncio.Protocol):
     """One end of a connection: cuts what comes into frames, and writes the frames of one turn of the loop together."""
 
-    def __init__(self) -> None:
+    def __init__(self, gathers: int) -> None:
+        """What is gathered during a turn goes into one frame of the kind `gathers`, after all others."""
         self._loop = asyncio.get_running_loop()
+        self._gathers = gathers
         self._transport: asyncio.Transport
         self._rest = b""
         self._out: list[bytes] = []
         self._gathered: list[bytes] = []
-        """What goes into one frame at the end of this turn."""
         self._flush_due = False
 
     def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
         """A frame has come."""
-        raise NotImplementedError
-
-    def _frame_gathered(self) -> None:
-        """Put what was gathered into one frame."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -161,10 +158,11 @@ class LinkProtocol(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_due = False
-        if self._gathered:
-            self._frame_gathered()
         frames, self._out = self._out, []
-        if not self._transport.is_closing():
+        if self._gathered:
+            frames.append(frame(0, self._gathers, b"".join(self._gathered)))
+            self._gathered = []
+        if frames and not self._transport.is_closing():
             self._transport.write(b"".join(frames))
 
     def data_received(self, data: bytes) -> None:

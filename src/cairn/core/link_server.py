@@ -117,9 +117,10 @@ class LinkServer:
 
 class _WorkerConnection(wire.LinkProtocol):
     def __init__(self, server: LinkServer, core: Answering) -> None:
-        super().__init__()
+        super().__init__(gathers=wire.ADMITTED)
         self._server = server
         self._core = core
+        self._submissions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._settling: deque[asyncio.Future[None]] = deque()
 
@@ -142,13 +143,9 @@ class _WorkerConnection(wire.LinkProtocol):
         self.write(wire.frame(0, wire.SETTLE))
         return settled
 
-    def _frame_gathered(self) -> None:
-        ids, self._gathered = self._gathered, []
-        self._out.append(wire.frame(0, wire.ADMITTED, b"".join(ids)))
-
     def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:
         if kind == wire.SUBMIT:
-            self._submit(request_id, payload)
+            self._submit(payload)
         elif kind == wire.WATCH:
             self._server.watch_arrivals(self, on=payload == b"\1")
         elif kind == wire.SETTLED:
@@ -158,15 +155,15 @@ class _WorkerConnection(wire.LinkProtocol):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _submit(self, request_id: int, records: bytes) -> None:
+    def _submit(self, records: bytes) -> None:
         admissions = self._core.admissions
         for start in range(0, len(records), TX_RECORD_SIZE):
+            self._submissions += 1
             if admissions is None:
-                self._admitted(request_id, self._core.why_not())
+                self._admitted(self._submissions, self._core.why_not())
             else:
                 record = records[start : start + TX_RECORD_SIZE]
-                admissions.enqueue(decode_record(record), record, partial(self._admitted, request_id))
-            request_id += 1
+                admissions.enqueue(decode_record(record), record, partial(self._admitted, self._submissions))
 
     def _admitted(self, request_id: int, result: Admission | NodeError) -> None:
         if isinstance(result, NodeError):

@@ -240,16 +240,13 @@ class Journal:
         self._sequence += 1
         # Before any answer: from here on a missing frame is noticed.
         self._bounds.raise_journal_end(self._sequence)
-        self._note_alive(added)
-        return frame
-
-    def _note_alive(self, added: Collection[TxHash]) -> None:
-        """These are in the current segment now, and no longer in an earlier one."""
+        # Those that are written again are no longer in an earlier segment.
         if not self._alive.keys().isdisjoint(added):
             for tx_hash in self._alive.keys() & added:
                 self._segments[self._alive[tx_hash]] -= 1
         self._alive.update(dict.fromkeys(added, self._current))
         self._segments[self._current] += len(added)
+        return frame
 
     def _start_segment(self, frame_bytes: int) -> None:
         number = self._current + 1

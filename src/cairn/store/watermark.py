@@ -15,8 +15,9 @@ syncs, before anybody is answered, and is synced with every block; where it must
     page of 4,096 bytes:      number 8 | CRC-32 of its kind and it 4 | zeros           (big-endian)
 
 Pages 0 and 1 of a number are written in turn, by its lowest bit, so a write that is torn leaves the number before it;
-pages 2 and 3 hold the same again, so one that is damaged is still known. All of them are whole from the file's first
-moment on (it is made under another name): one that has no whole page is damaged, and so is a file of another size.
+pages 2 and 3 hold the same again, apart from each other, so a number is still known when a page or two neighbours are
+damaged. All of them are whole from the file's first moment on (it is made under another name): one that has no whole
+page is damaged, and so is a file of another size.
 
 Workers learn the oldest height before anything below it is removed. It need not be synced: the writer has its own
 record in RocksDB, and writes it here again at every opening.

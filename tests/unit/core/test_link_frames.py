@@ -29,7 +29,7 @@ class End(wire.LinkProtocol):
     """Keeps the frames that come."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(gathers=wire.SUBMIT)
         self.frames: list[tuple[int, int, bytes]] = []
 
     def take_frame(self, request_id: int, kind: int, payload: bytes) -> None:

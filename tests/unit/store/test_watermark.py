@@ -67,13 +67,16 @@ def test_a_follower_sees_each_step(watermark: Watermark, path: Path, page: int, 
 
 
 @each_number
-def test_damage_to_one_copy_leaves_the_other(watermark: Watermark, path: Path, page: int, tell: Tell, ask: Ask) -> None:
-    tell(watermark, 5)
-    tell(watermark, 6)
+@pytest.mark.parametrize("number", [6, 7])
+def test_damage_to_one_page_or_two_neighbours_leaves_a_copy(
+    watermark: Watermark, path: Path, page: int, tell: Tell, ask: Ask, number: int
+) -> None:
+    tell(watermark, number - 1)
+    tell(watermark, number)
     whole = path.read_bytes()
-    for damaged in range(page, page + 4):
-        overwrite(path, damaged * PAGE, bytes(PAGE))
-        assert ask(watermark) == 6
+    for first, pages in [(0, 1), (1, 1), (2, 1), (3, 1), (0, 2), (1, 2), (2, 2)]:
+        overwrite(path, (page + first) * PAGE, bytes(pages * PAGE))
+        assert ask(watermark) == number
         path.write_bytes(whole)
 
 
