@@ -81,7 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_cached_accounts(self) -> None:
-        self.chain._recent = RecentAccounts(2)
+        self.chain._recent = RecentAccounts(2, self.chain._load)
 
     @rule()
     def open_anew(self) -> None:

@@ -1,6 +1,6 @@
 """The chain's store for the one process that writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -53,33 +53,29 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     """Height of its newest version that has transactions, or `NEVER`."""
 
 
-class RecentAccounts:
-    """The accounts used last: at least `capacity` of them, at most twice as many.
+class RecentAccounts(dict[Address, Known]):
+    """The accounts used last: at least `capacity` of them, at most twice as many. `load` reads any other.
 
-    Two generations instead of an order of use: when the young one is full it becomes the old one, and what was in the
-    old one and was not asked for since is forgotten. Nothing is moved or counted on a hit.
+    Two generations instead of an order of use: when the young one, which is this dict, is full it becomes the old one,
+    and what was in the old one and was not asked for since is forgotten. Nothing is moved or counted on a hit.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, load: Callable[[Address], Known]) -> None:
+        super().__init__()
         self._capacity = capacity
-        self._young: dict[Address, Known] = {}
+        self._load = load
         self._old: dict[Address, Known] = {}
 
-    def find(self, address: Address) -> Known | None:
-        known = self._young.get(address)
-        if known is None:
-            known = self._old.get(address)
-            if known is not None:
-                self.keep(address, known)
+    def __missing__(self, address: Address) -> Known:
+        known = self._old.get(address) or self._load(address)
+        self.keep({address: known})
         return known
 
-    def keep(self, address: Address, known: Known) -> None:
-        self.keep_all({address: known})
-
-    def keep_all(self, known: Mapping[Address, Known]) -> None:
-        self._young.update(known)
-        if len(self._young) > self._capacity:
-            self._young, self._old = {}, self._young
+    def keep(self, known: Mapping[Address, Known]) -> None:
+        self.update(known)
+        if len(self) > self._capacity:
+            self._old = dict(self)
+            self.clear()
 
 
 class ChainStore(ChainReader):
@@ -95,7 +91,7 @@ class ChainStore(ChainReader):
         self._watermark = watermark
         self.journal_bounds: Bounds = watermark
         """What the journal of this chain must contain."""
-        self._recent = RecentAccounts(CACHED_ACCOUNTS)
+        self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self.head_header: Header
         self.head_hash: BlockHash
@@ -147,8 +143,7 @@ class ChainStore(ChainReader):
             raise
 
     def account(self, address: Address) -> Account:
-        known = self._recent.find(address)
-        return (known or self._load(address)).account
+        return self._recent[address].account
 
     def commit(self, outcome: BlockOutcome) -> None:
         """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`."""
@@ -249,7 +244,7 @@ class ChainStore(ChainReader):
         self.base = height
         self._watermark.tell_oldest(height)
         self._show(outcome)
-        self._recent = RecentAccounts(CACHED_ACCOUNTS)
+        self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
 
     def close(self) -> None:
         """Close the directory. After a clean stop there is no log to replay."""
@@ -262,7 +257,7 @@ class ChainStore(ChainReader):
         known = self._add_versions(batch, outcome)
         self._database.write(batch)
         self._show(outcome)
-        self._recent.keep_all(known)
+        self._recent.keep(known)
 
     def _show(self, outcome: BlockOutcome) -> None:
         """Make a block that is on disk the head."""
@@ -314,13 +309,13 @@ class ChainStore(ChainReader):
         versions: list[tuple[bytes, bytes]] = []
         after: dict[Address, Known] = {}
         for address, used in positions.items():
-            known = self._recent.find(address) or self._load(address)
+            known = self._recent[address]
             account = changed.get(address) or known.account
             versions.append((address + suffix, keys.encode_version(account, known.last_used) + used))
             after[address] = Known(account, height)
         # Fees (and balances from genesis) are not part of an account's history.
         for address in changed.keys() - positions.keys():
-            known = self._recent.find(address) or self._load(address)
+            known = self._recent[address]
             versions.append((address + suffix, keys.encode_version(changed[address], known.last_used)))
             after[address] = Known(changed[address], known.last_used)
         batch.put_sorted(keys.ACCOUNTS, versions)
@@ -328,9 +323,7 @@ class ChainStore(ChainReader):
 
     def _load(self, address: Address) -> Known:
         version = self._find_version(address, self.visible)
-        known = Known(EMPTY_ACCOUNT, NEVER) if version is None else Known(version.account, version.last_used)
-        self._recent.keep(address, known)
-        return known
+        return Known(EMPTY_ACCOUNT, NEVER) if version is None else Known(version.account, version.last_used)
 
     def _start_chain(self) -> None:
         promised = self._watermark.height()

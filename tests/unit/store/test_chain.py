@@ -84,7 +84,7 @@ def test_everything_is_the_same_after_a_new_opening(chain: ChainStore) -> None:
 def test_an_account_not_in_the_cache_is_read_from_the_newest_version(chain: ChainStore) -> None:
     for _ in range(2):
         extend(chain, next_transfers(chain, 3))
-        chain._recent = RecentAccounts(1)
+        chain._recent = RecentAccounts(1, chain._load)
         assert chain.account(address(1)).nonce == chain.visible
         flush(chain._database)
     assert chain.account(address(999)) == Account(6, 0)

@@ -1,4 +1,4 @@
-from cairn.domain.types import Account
+from cairn.domain.types import Account, Address
 from cairn.store.chain import Known, RecentAccounts
 from tests.support.transfers import address
 
@@ -7,28 +7,51 @@ def known(number: int) -> Known:
     return Known(Account(number, 0), number)
 
 
+class Loading:
+    """Counts what is not remembered."""
+
+    def __init__(self) -> None:
+        self.loaded: list[Address] = []
+
+    def __call__(self, address: Address) -> Known:
+        self.loaded.append(address)
+        return known(0)
+
+
 def test_what_was_kept_is_found_and_replaced() -> None:
-    recent = RecentAccounts(10)
-    assert recent.find(address(1)) is None
-    recent.keep(address(1), known(1))
-    recent.keep_all({address(1): known(2), address(2): known(3)})
-    assert recent.find(address(1)) == known(2)
-    assert recent.find(address(2)) == known(3)
+    load = Loading()
+    recent = RecentAccounts(10, load)
+    recent.keep({address(1): known(1)})
+    recent.keep({address(1): known(2), address(2): known(3)})
+    assert recent[address(1)] == known(2)
+    assert recent[address(2)] == known(3)
+    assert load.loaded == []
+
+
+def test_any_other_is_loaded_once() -> None:
+    load = Loading()
+    recent = RecentAccounts(10, load)
+    assert recent[address(1)] == recent[address(1)] == known(0)
+    assert load.loaded == [address(1)]
 
 
 def test_it_is_bounded_and_keeps_what_is_used() -> None:
-    recent = RecentAccounts(10)
-    for number in range(1000):
-        recent.keep(address(number), known(number))
-        assert recent.find(address(0)) == known(0)
-        assert len(recent._young) + len(recent._old) <= 22
-    assert recent.find(address(999)) == known(999)
-    assert recent.find(address(500)) is None
+    load = Loading()
+    recent = RecentAccounts(10, load)
+    recent.keep({address(0): known(7)})
+    for number in range(1, 1000):
+        recent.keep({address(number): known(number)})
+        assert recent[address(0)] == known(7)
+        assert len(recent) + len(recent._old) <= 22
+    assert recent[address(999)] == known(999)
+    assert load.loaded == []
+    assert recent[address(500)] == known(0)
+    assert load.loaded == [address(500)]
 
 
 def test_a_newer_value_is_never_hidden_by_an_older_one() -> None:
-    recent = RecentAccounts(2)
-    recent.keep(address(1), known(1))
-    recent.keep_all({address(number): known(number) for number in (2, 3)})
-    recent.keep(address(1), known(9))
-    assert recent.find(address(1)) == known(9)
+    recent = RecentAccounts(2, Loading())
+    recent.keep({address(1): known(1)})
+    recent.keep({address(number): known(number) for number in (2, 3)})
+    recent.keep({address(1): known(9)})
+    assert recent[address(1)] == known(9)
