@@ -217,8 +217,7 @@ class AnswerQueue:
                 break
             at += taken
         if due and isinstance(due[0], bytes):
-            # Nobody waits for them to be written: the caller goes on with what was not taken.
-            self._write_ready()
+            self._flush(None)
         return at, taken
 
     def _take_one(self, data: bytes, at: int) -> int:
@@ -273,12 +272,8 @@ class AnswerQueue:
         # A client over its rate limit is refused by the full lane, which also counts its requests.
         return self._limiter.has_left(client)
 
-    def _flush(self, _: object) -> None:
-        if self._write_ready():
-            self._on_written()
-
-    def _write_ready(self) -> bool:
-        """Write the answers that are ready, in order. False when there was none, or nobody to write to."""
+    def _flush(self, answering: Answering | None) -> None:
+        """Write the answers that are ready, in order. `answering` is one that has come now, if it was waited for."""
         due, ready = self.due, []
         while due:
             first = due[0]
@@ -291,6 +286,7 @@ class AnswerQueue:
                 break
             due.popleft()
         if not ready or self._transport.is_closing():
-            return False
+            return
         self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
-        return True
+        if answering is not None:
+            self._on_written()
