@@ -6,6 +6,7 @@
 export const UNITS = { coins: 18, gwei: 9, wei: 0 };
 /** What every transaction uses. */
 export const TRANSFER_GAS = 21_000n;
+export const ONE_COIN = 10n ** 18n;
 const COINS_FROM = 10n ** 15n;
 const GWEI_FROM = 10n ** 9n;
 const MAX_AMOUNT = 2n ** 256n - 1n;
@@ -54,7 +55,7 @@ export function fittingUnit(amount) {
  * @param {bigint} amount
  * @param {Unit} unit
  */
-export const unitWord = (amount, unit) => (unit === "coins" && amount === 10n ** 18n ? "coin" : unit);
+export const unitWord = (amount, unit) => (unit === "coins" && amount === ONE_COIN ? "coin" : unit);
 
 /** @param {bigint} amount */
 export function describeAmount(amount) {

@@ -2,6 +2,7 @@
 // what it is that the block includes.
 // docs/formats.md has the rules; this page follows them step by step so that it can show each one.
 
+import { TRANSFER_GAS } from "./amounts.js";
 import { joined, toBytes, toHex } from "./bytes.js";
 import { keccak256 } from "./keccak.js";
 import { recoverAddress } from "./secp256k1.js";
@@ -15,7 +16,6 @@ import { sha256 } from "./sha256.js";
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
 const PAIRS_A_TURN = 512;
-const TRANSFER_GAS = 21_000n;
 
 const EMPTY_ROOT = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421";
 // What Ethereum's headers have and no block here uses.

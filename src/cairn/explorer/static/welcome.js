@@ -2,7 +2,7 @@
 
 import { checksummed } from "./addresses.js";
 import { submit } from "./api.js";
-import { TRANSFER_GAS } from "./amounts.js";
+import { ONE_COIN, TRANSFER_GAS } from "./amounts.js";
 import { balanceColumn, readBalances, renewBalances } from "./balances.js";
 import { fill, h } from "./dom.js";
 import { refusalPlace } from "./fields.js";
@@ -18,7 +18,6 @@ import { card, copyButton, table } from "./widgets.js";
 
 /** Between two readings of the balances. */
 const REST_MS = 1_000;
-const ONE_COIN = 10n ** 18n;
 /** What the Python client knows as `Account.dev(0)`; a chain with a mnemonic of its own has others. */
 const USUAL_FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 

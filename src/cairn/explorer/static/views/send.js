@@ -1,7 +1,7 @@
 // Sends coins, and shows the transaction until it is confirmed.
 
 import { devAccounts } from "../api.js";
-import { describeAmount, grouped, TRANSFER_GAS } from "../amounts.js";
+import { describeAmount, grouped, ONE_COIN, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { addressField, amountField, refusalPlace, submitButton } from "../fields.js";
 import { showProgress } from "../progress.js";
@@ -12,8 +12,6 @@ import { findWallet } from "../wallet.js";
 /** @import { Context } from "../router.js" */
 /** @import { Source } from "../sources.js" */
 /** @import { View } from "../router.js" */
-
-const ONE_COIN = 10n ** 18n;
 
 /** @typedef {[id: string, label: string, source: Source]} NamedSource */
 
