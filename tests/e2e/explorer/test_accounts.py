@@ -164,3 +164,37 @@ def test_history_as_a_file(visit: Visit, node: PublicNode) -> None:
     assert [int(first[name]) for name in ("block", "fee_wei", "nonce")] == [
         expected[name] for name in ("blockHeight", "fee", "nonce")
     ]
+
+
+HOLD_HISTORY = """() => {
+    const real = window.fetch;
+    const released = new Promise((resolve) => { window.release = resolve; });
+    window.fetch = async (url, options) => {
+        if (url.includes("limit=1000")) {
+            window.isReading = true;
+            await new Promise((_, reject) => {
+                options.signal.addEventListener("abort", () => reject(options.signal.reason));
+            });
+        }
+        if (window.isReading) {
+            window.hasLeft = true;
+            await released;
+        }
+        return real(url, options);
+    };
+}"""
+"""A history that never comes, and a next view that waits to be released."""
+
+
+def test_who_leaves_a_file_behind_is_told_nothing(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.open(f"/account/{RICH}")
+    page.evaluate(HOLD_HISTORY)
+    page.get_by_role("button", name="Download as CSV").click()
+    page.wait_for_function("window.isReading")
+    page.evaluate("location.hash = '#/mempool'")
+    page.wait_for_function("window.hasLeft")
+    expect(page.locator("h1")).to_contain_text("Account")
+    expect(page.locator(".refusal")).to_have_text("")
+    page.evaluate("window.release()")
+    expect(page.locator("h1")).to_contain_text("Mempool")

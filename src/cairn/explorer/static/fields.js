@@ -8,6 +8,7 @@ import { addressNamed, nameOf, namedAccounts } from "./names.js";
 
 /** @import { Failure } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
+/** @import { Child } from "./dom.js" */
 
 /**
  * A label, its control, one beside that if need be, and a place for a remark on it.
@@ -129,7 +130,7 @@ export function amountField(value, remark, { least = 0n, most = null } = {}) {
  * leave it would move the button from under the pointer, and the click would be lost.
  * @param {string} text
  */
-export const submitButton = (text) =>
+const submitButton = (text) =>
     h("button", { class: "button main", onmousedown: (/** @type {Event} */ event) => event.preventDefault() }, text);
 
 /**
@@ -141,6 +142,38 @@ function readOrFocus(input, review) {
     const value = review();
     if (value === null) input.focus();
     return value;
+}
+
+/**
+ * A form that pays an amount to an account; `above` stands before both fields.
+ * @param {string} text
+ * @param {Child} above
+ * @param {ReturnType<typeof addressField>} to
+ * @param {ReturnType<typeof amountField>} amount
+ * @param {(address: string, value: bigint) => Promise<void>} pay
+ */
+export function paymentForm(text, above, to, amount, pay) {
+    const refusal = refusalPlace();
+    const button = submitButton(text);
+    const read = async () => {
+        const address = to.read();
+        const value = address === null ? null : amount.read();
+        if (address !== null && value !== null) await pay(address, value);
+    };
+    /** @param {SubmitEvent} event */
+    const submit = (event) => {
+        event.preventDefault();
+        return untilDone(button, refusal, read);
+    };
+    return h(
+        "form",
+        { onsubmit: submit, novalidate: true },
+        above,
+        to.element,
+        amount.element,
+        h("p", { class: "actions" }, button),
+        refusal.element,
+    );
 }
 
 /**
@@ -174,4 +207,22 @@ export function refusalPlace() {
         element.textContent = "";
     };
     return { element, show, clear };
+}
+
+/**
+ * Do what a button asks for. It cannot be pressed again meanwhile; a refusal is shown in its place.
+ * @param {HTMLButtonElement} button
+ * @param {ReturnType<typeof refusalPlace>} refusal
+ * @param {() => Promise<void>} action
+ */
+export async function untilDone(button, refusal, action) {
+    refusal.clear();
+    button.disabled = true;
+    try {
+        await action();
+    } catch (failure) {
+        refusal.show(failure);
+    } finally {
+        button.disabled = false;
+    }
 }

@@ -5,7 +5,7 @@ import { submit } from "./api.js";
 import { ONE_COIN, TRANSFER_GAS } from "./amounts.js";
 import { balanceColumn, readBalances, renewBalances } from "./balances.js";
 import { fill, h } from "./dom.js";
-import { refusalPlace } from "./fields.js";
+import { refusalPlace, untilDone } from "./fields.js";
 import { paced } from "./live.js";
 import { devName, nameOf } from "./names.js";
 import { showProgress } from "./progress.js";
@@ -66,19 +66,12 @@ export function firstPayment(dev, signal) {
     const progress = h("div", { class: "progress-place" });
     const refusal = refusalPlace();
     const pay = async () => {
-        refusal.clear();
-        button.disabled = true;
-        try {
-            const transfer = { from, to, value: ONE_COIN.toString(), gas: Number(TRANSFER_GAS) };
-            showProgress(progress, (await submit(transfer)).txHash, signal);
-        } catch (failure) {
-            refusal.show(failure);
-        } finally {
-            button.disabled = false;
-        }
+        const transfer = { from, to, value: ONE_COIN.toString(), gas: Number(TRANSFER_GAS) };
+        showProgress(progress, (await submit(transfer)).txHash, signal);
     };
     const text = `Send 1 coin from ${devName(from)} to ${devName(to)}`;
-    const button = h("button", { type: "button", class: "button main", onclick: pay }, text);
+    const button = h("button", { type: "button", class: "button main" }, text);
+    button.addEventListener("click", () => untilDone(button, refusal, pay));
     return card(
         "Send your first payment",
         h("p", null, "The node holds the keys of its dev accounts, so one click is enough."),

@@ -5,7 +5,7 @@ import { announce } from "../announcer.js";
 import { checksummed } from "../addresses.js";
 import { grouped } from "../amounts.js";
 import { h } from "../dom.js";
-import { refusalPlace } from "../fields.js";
+import { refusalPlace, untilDone } from "../fields.js";
 import { blockTimes, historyFile, MOST_ROWS, offerFile } from "../history.js";
 import { devName, labelOf, LONGEST_LABEL, nameOf, setLabel } from "../names.js";
 import { qrCode } from "../qr.js";
@@ -143,19 +143,19 @@ function labelForm(address, again) {
 function historyButton(address, { live, signal }) {
     const refusal = refusalPlace();
     const button = h("button", { type: "button", class: "button" }, "Download as CSV");
-    button.addEventListener("click", async () => {
-        refusal.clear();
-        button.disabled = true;
+    const save = async () => {
         try {
             const { text, rows } = await historyFile(address, live, signal);
             offerFile(`${checksummed(address)}.csv`, text);
             announce(`The file has ${counted(rows, "transaction")}`);
         } catch (failure) {
-            if (!signal.aborted) refusal.show(failure);
-        } finally {
-            button.disabled = false;
+            // Who has left the page is told nothing more.
+            if (!signal.aborted) {
+                throw failure;
+            }
         }
-    });
+    };
+    button.addEventListener("click", () => untilDone(button, refusal, save));
     const hint = `Up to ${grouped(MOST_ROWS)} transactions, latest first.`;
     return h("div", { class: "actions" }, button, h("p", { class: "hint" }, hint), refusal.element);
 }

@@ -3,7 +3,7 @@
 import { askFaucet, devAccounts, faucetAmounts } from "../api.js";
 import { describeAmount, grouped } from "../amounts.js";
 import { h } from "../dom.js";
-import { addressField, amountField, refusalPlace, submitButton } from "../fields.js";
+import { addressField, amountField, paymentForm } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { card } from "../widgets.js";
 
@@ -31,38 +31,14 @@ export async function faucetView({ route, signal }) {
     );
     const { usual, most } = await faucetAmounts(signal);
     const amount = amountField(usual, (value) => `Exactly ${grouped(value)} wei.`, { least: 1n, most });
-    const refusal = refusalPlace();
     const progress = h("div", { class: "progress-place" });
-    const button = submitButton("Send coins");
-
-    /** @param {SubmitEvent} event */
-    const ask = async (event) => {
-        event.preventDefault();
-        refusal.clear();
-        const address = to.read();
-        const value = address === null ? null : amount.read();
-        if (address === null || value === null) return;
-        button.disabled = true;
-        try {
-            showProgress(progress, (await askFaucet(address, value)).txHash, signal);
-        } catch (failure) {
-            refusal.show(failure);
-        } finally {
-            button.disabled = false;
-        }
-    };
+    const form = paymentForm("Send coins", null, to, amount, async (address, value) => {
+        showProgress(progress, (await askFaucet(address, value)).txHash, signal);
+    });
     const about = h(
         "p",
         { class: "lead" },
         `Coins of a dev chain have no value. Take up to ${describeAmount(most)} at a time.`,
-    );
-    const form = h(
-        "form",
-        { onsubmit: ask, novalidate: true },
-        to.element,
-        amount.element,
-        h("p", { class: "actions" }, button),
-        refusal.element,
     );
     return { title: "Faucet", content: h("div", { class: "view narrow" }, head, card(null, about, form, progress)) };
 }

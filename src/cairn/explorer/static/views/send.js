@@ -3,7 +3,7 @@
 import { devAccounts } from "../api.js";
 import { describeAmount, grouped, ONE_COIN, TRANSFER_GAS } from "../amounts.js";
 import { fill, h } from "../dom.js";
-import { addressField, amountField, refusalPlace, submitButton } from "../fields.js";
+import { addressField, amountField, paymentForm } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { devSource, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
@@ -80,41 +80,16 @@ function transferForm(sources, dev, { route, live, signal }) {
     const to = addressField("to", "To", route.query.get("to") ?? "", hint);
     const fee = describeAmount(TRANSFER_GAS * live.chain.gasPrice);
     const amount = amountField(ONE_COIN, (value) => `Exactly ${grouped(value)} wei, plus a fee of ${fee}.`);
-    const refusal = refusalPlace();
-    const button = submitButton("Send");
     const progress = h("div", { class: "progress-place" });
     /** @type {(source: Source, hash: string) => Promise<void>} */
     const follow = async (source, hash) => {
         await showProgress(progress, hash, signal);
         if (!signal.aborted) await source.refresh();
     };
-    /** @param {SubmitEvent} event */
-    const send = async (event) => {
-        event.preventDefault();
-        refusal.clear();
-        const address = to.read();
-        const value = address === null ? null : amount.read();
-        if (address === null || value === null) return;
-        button.disabled = true;
-        try {
-            const source = choice.chosen();
-            const hash = await source.send({ to: address, value });
-            follow(source, hash);
-        } catch (failure) {
-            refusal.show(failure);
-        } finally {
-            button.disabled = false;
-        }
-    };
-    const form = h(
-        "form",
-        { onsubmit: send, novalidate: true },
-        choice.element,
-        to.element,
-        amount.element,
-        h("p", { class: "actions" }, button),
-        refusal.element,
-    );
+    const form = paymentForm("Send", choice.element, to, amount, async (address, value) => {
+        const source = choice.chosen();
+        follow(source, await source.send({ to: address, value }));
+    });
     return card(null, form, progress);
 }
 
