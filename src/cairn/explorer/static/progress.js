@@ -42,24 +42,19 @@ const step = (state, ...content) =>
  * @param {AbortSignal} signal
  */
 export async function showProgress(list, hash, signal) {
-    const place = h("div");
-    list.prepend(place);
-    const submitted = () =>
-        step("done", "Accepted and on disk ", hashLink("tx", hash), copyButton(hash, "transaction hash"));
-    fill(
-        place,
-        h("ol", { class: "progress" }, submitted(), step("now", "Pending"), step("later", "Confirmed")),
-    );
+    const submitted = step("done", "Accepted and on disk ", hashLink("tx", hash), copyButton(hash, "transaction hash"));
+    const steps = h("ol", { class: "progress" }, submitted, step("now", "Pending"), step("later", "Confirmed"));
+    list.prepend(steps);
     announce("The transaction is pending");
     try {
         const tx = await untilConfirmed(hash, signal);
         const confirmed = step("done", "Confirmed in block ", blockLink(tx.blockHeight));
-        fill(place, h("ol", { class: "progress" }, submitted(), step("done", "Mined"), confirmed));
+        fill(steps, submitted, step("done", "Mined"), confirmed);
         announce(`Confirmed in block ${grouped(tx.blockHeight)}`);
     } catch (failure) {
         if (signal.aborted) return;
         const { message } = asFailure(failure);
-        fill(place, h("ol", { class: "progress" }, submitted(), step("failed", message)));
+        fill(steps, submitted, step("failed", message));
         announce(message);
     }
 }
