@@ -3,6 +3,7 @@
 import { listMempool } from "../api.js";
 import { grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
+import { paced } from "../live.js";
 import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
 import { age, bareAmount, card, counted, pager, table, transactionColumns } from "../widgets.js";
@@ -51,28 +52,20 @@ const listCard = ({ items, after, total }, next, start) =>
 function liveList(place, key, make, { live, signal }) {
     let shownKey = key;
     const button = h("button", { type: "button", class: "button", "aria-pressed": "false" }, "Pause");
-    let isReading = false;
+    const isPaused = () => button.getAttribute("aria-pressed") === "true";
     const read = async () => {
-        const isPaused = button.getAttribute("aria-pressed") === "true";
-        if (isPaused || isReading || place.contains(document.activeElement)) return;
-        isReading = true;
-        try {
-            const made = await make();
-            if (made.key === shownKey || place.contains(document.activeElement)) return;
-            shownKey = made.key;
-            fill(place, made.list);
-        } catch {
-            // The node is away for a moment; the next change reads it again.
-        } finally {
-            isReading = false;
-        }
+        if (isPaused() || place.contains(document.activeElement)) return;
+        const made = await make();
+        if (made.key === shownKey || place.contains(document.activeElement)) return;
+        shownKey = made.key;
+        fill(place, made.list);
     };
+    const follow = paced(read, 0, signal);
     button.addEventListener("click", () => {
-        const isPaused = button.getAttribute("aria-pressed") === "true";
-        button.setAttribute("aria-pressed", String(!isPaused));
-        read();
+        button.setAttribute("aria-pressed", String(!isPaused()));
+        follow();
     });
-    live.on("chain", read, signal);
+    live.on("chain", follow, signal);
     return h("div", { class: "inline" }, button);
 }
 
