@@ -11,6 +11,7 @@ import { avatar } from "./stones.js";
 
 /** @import { BlockSummary, Header, Listed } from "./api.js" */
 /** @import { Unit } from "./amounts.js" */
+/** @import { Totals } from "./contents.js" */
 /** @import { Child } from "./dom.js" */
 /** @import { Route } from "./routes.js" */
 
@@ -162,25 +163,22 @@ export function fullness({ gasUsed, gasLimit }) {
 }
 
 /**
- * What the transactions of a block move; three dots until it is known.
+ * What the transactions of a block add up to; three dots until it is known.
  * @param {BlockSummary} block
+ * @param {keyof Totals} part
  */
-export const valueOf = (block) => {
+function totalOf(block, part) {
     const totals = knownTotals(block);
-    return totals ? bareAmount(totals.value) : unknownTotal(block);
-};
+    if (totals) return bareAmount(totals[part]);
+    const why = `Not added up: more than ${grouped(MOST_ADDED_UP)} transactions`;
+    return block.transactionCount > MOST_ADDED_UP ? h("span", { class: "unit", title: why }, "many") : "…";
+}
 
 /** @param {BlockSummary} block */
-export const feesOf = (block) => {
-    const totals = knownTotals(block);
-    return totals ? bareAmount(totals.fees) : unknownTotal(block);
-};
+export const valueOf = (block) => totalOf(block, "value");
 
 /** @param {BlockSummary} block */
-const unknownTotal = ({ transactionCount }) =>
-    transactionCount > MOST_ADDED_UP
-        ? h("span", { class: "unit", title: `Not added up: more than ${grouped(MOST_ADDED_UP)} transactions` }, "many")
-        : "…";
+export const feesOf = (block) => totalOf(block, "fees");
 
 /**
  * When a block was made. The genesis block has the time of the chain's rules, which says little.
