@@ -11,7 +11,7 @@ import { devName, nameOf } from "./names.js";
 import { showProgress } from "./progress.js";
 import { href } from "./routes.js";
 import { avatar } from "./stones.js";
-import { card, copyButton, table } from "./widgets.js";
+import { card, copyable, copyButton, table } from "./widgets.js";
 
 /** @import { Balances } from "./balances.js" */
 /** @import { Live } from "./live.js" */
@@ -49,12 +49,7 @@ const nameLink = (address) =>
 
 /** @param {string} address */
 const addressWithCopy = (address) =>
-    h(
-        "span",
-        { class: "copyable" },
-        h("span", { class: "code whole" }, checksummed(address)),
-        copyButton(checksummed(address), `address of ${nameOf(address) ?? "the account"}`),
-    );
+    copyable(checksummed(address), `address of ${nameOf(address) ?? "the account"}`);
 
 /**
  * One button that pays, and what becomes of the payment.

@@ -97,22 +97,14 @@ export function accountLink(address) {
  */
 export function wholeAccount(address) {
     const [shown, name] = [checksummed(address), nameOf(address)];
-    return h(
+    const words = h(
         "span",
-        { class: "copyable" },
-        h(
-            "a",
-            { href: href(`/account/${shown}`), class: "account" },
-            avatar(address, 20),
-            h(
-                "span",
-                null,
-                name !== null && h("strong", { class: "name" }, name, " "),
-                h("span", { class: "code whole" }, shown),
-            ),
-        ),
-        copyButton(shown, name === null ? "address" : `address of ${name}`),
+        null,
+        name !== null && h("strong", { class: "name" }, name, " "),
+        h("span", { class: "code whole" }, shown),
     );
+    const link = h("a", { href: href(`/account/${shown}`), class: "account" }, avatar(address, 20), words);
+    return withCopy(link, shown, name === null ? "address" : `address of ${name}`);
 }
 
 /**
@@ -223,24 +215,21 @@ export function copyButton(text, what) {
     return button;
 }
 
+/** @type {(shown: HTMLElement, text: string, what: string) => HTMLElement} */
+const withCopy = (shown, text, what) => h("span", { class: "copyable" }, shown, copyButton(text, what));
+
 /**
  * A long value in full, and a button that copies it.
  * @type {(text: string, what: string) => HTMLElement}
  */
-export const copyable = (text, what) =>
-    h("span", { class: "copyable" }, h("span", { class: "code whole" }, text), copyButton(text, what));
+export const copyable = (text, what) => withCopy(h("span", { class: "code whole" }, text), text, what);
 
 /**
  * A link with the whole hash of a block, where there is room for it.
  * @param {string} hash
  */
 export const wholeBlockHash = (hash) =>
-    h(
-        "span",
-        { class: "copyable" },
-        h("a", { href: href(`/block/${hash}`), class: "code whole" }, hash),
-        copyButton(hash, "block hash"),
-    );
+    withCopy(h("a", { href: href(`/block/${hash}`), class: "code whole" }, hash), hash, "block hash");
 
 /**
  * Names and values; those that are not there are left out.
