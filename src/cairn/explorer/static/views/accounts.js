@@ -68,10 +68,7 @@ async function learnFrom(known, blocks, signal) {
 function ranked(known, balances) {
     /** @param {string} address */
     const balance = (address) => balances.get(address) ?? -1n;
-    return [...known.keys()].sort((one, other) => {
-        const [left, right] = [balance(one), balance(other)];
-        return left === right ? 0 : left < right ? 1 : -1;
-    });
+    return [...known.keys()].sort((one, other) => Number(balance(other) - balance(one)));
 }
 
 /**

@@ -9,9 +9,8 @@ import { devSource, walletSource } from "../sources.js";
 import { card } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
-/** @import { Context } from "../router.js" */
+/** @import { Context, View } from "../router.js" */
 /** @import { Source } from "../sources.js" */
-/** @import { View } from "../router.js" */
 
 /** @typedef {[id: string, label: string, source: Source]} NamedSource */
 

@@ -24,8 +24,7 @@ import {
 /** @import { Confirmed, Pending, Proof } from "../api.js" */
 /** @import { Live } from "../live.js" */
 /** @import { Check, Claim, Step } from "../proof.js" */
-/** @import { Context } from "../router.js" */
-/** @import { View } from "../router.js" */
+/** @import { Context, View } from "../router.js" */
 
 /** @param {string} text */
 const code = (text) => h("span", { class: "code whole" }, text);
