@@ -64,7 +64,7 @@ function stone(key, tone) {
     return s(
         "g",
         { class: "stone" },
-        s("path", { d, class: `tone-${tone ?? Math.floor(next() * TONES)}` }),
+        s("path", { d, fill: `var(--tone-${tone ?? Math.floor(next() * TONES)})` }),
         s("path", { d, fill: "url(#stone-light)" }),
     );
 }
