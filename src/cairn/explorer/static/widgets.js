@@ -13,6 +13,7 @@ import { avatar } from "./stones.js";
 /** @import { Unit } from "./amounts.js" */
 /** @import { Totals } from "./contents.js" */
 /** @import { Child } from "./dom.js" */
+/** @import { Shown } from "./router.js" */
 /** @import { Route } from "./routes.js" */
 
 /**
@@ -244,6 +245,27 @@ export const facts = (...pairs) =>
 
 /** @type {(name: string, value: Child) => HTMLElement} */
 const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
+
+/** @type {(title: string, ...content: Child[]) => Shown} */
+export const view = (title, ...content) => ({ title, content: h("div", { class: "view" }, ...content) });
+
+/**
+ * A view for reading or filling in, not wider than a person likes to read.
+ * @type {(title: string, ...content: Child[]) => Shown}
+ */
+export const narrowView = (title, ...content) => ({ title, content: h("div", { class: "view narrow" }, ...content) });
+
+/**
+ * A view that has nothing but words, and a way out; `actions` are others.
+ * @type {(title: string, words: Child[], actions?: Child) => Shown}
+ */
+export function wordsView(title, words, actions) {
+    const out = h("a", { href: "#/", class: "button" }, "Go to the overview");
+    return narrowView(title, card(null, h("h1", null, title), words, h("p", { class: "actions" }, out, actions)));
+}
+
+/** @type {(heading: Child, ...beside: Child[]) => HTMLElement} */
+export const pageHead = (heading, ...beside) => h("div", { class: "page-head" }, h("h1", null, heading), ...beside);
 
 /** @type {(heading: Child, ...content: Child[]) => HTMLElement} */
 export const card = (heading, ...content) =>

@@ -28,6 +28,7 @@ import {
     pager,
     table,
     transactionColumns,
+    view,
 } from "../widgets.js";
 
 /** @import { Account, Confirmed } from "../api.js" */
@@ -196,41 +197,37 @@ export async function accountView(context) {
     ]);
     const times = await blockTimes(history.items, live, signal);
     const [shown, name] = [checksummed(address), nameOf(address)];
-    return {
-        title: `Account ${name ?? `${shown.slice(0, 10)}…`}`,
-        content: h(
+    return view(
+        `Account ${name ?? `${shown.slice(0, 10)}…`}`,
+        h(
             "div",
-            { class: "view" },
+            { class: "page-head" },
+            h("h1", { class: "with-avatar" }, avatar(address, 44), name === null ? "Account" : `Account ${name}`),
+            changeNotice(account, context),
             h(
-                "div",
-                { class: "page-head" },
-                h("h1", { class: "with-avatar" }, avatar(address, 44), name === null ? "Account" : `Account ${name}`),
-                changeNotice(account, context),
-                h(
-                    "nav",
-                    { class: "pager", "aria-label": "Actions" },
-                    h("a", { class: "button", href: href("/send", { to: shown }) }, "Send to it"),
-                    dev.length > 0 && h("a", { class: "button", href: href("/faucet", { to: shown }) }, "Get coins"),
-                ),
-            ),
-            accountCard(account, again),
-            !start && pending,
-            card(
-                "History",
-                table(
-                    "Confirmed transactions, latest first",
-                    historyColumns(address, times),
-                    history.items,
-                    "This account has sent and received nothing yet.",
-                ),
-                (start || history.after) &&
-                    pager(
-                        "Pages of the history",
-                        ["Latest", start && href(`/account/${shown}`)],
-                        ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
-                    ),
-                history.items.length > 0 && historyButton(address, context),
+                "nav",
+                { class: "pager", "aria-label": "Actions" },
+                h("a", { class: "button", href: href("/send", { to: shown }) }, "Send to it"),
+                dev.length > 0 && h("a", { class: "button", href: href("/faucet", { to: shown }) }, "Get coins"),
             ),
         ),
-    };
+        accountCard(account, again),
+        !start && pending,
+        card(
+            "History",
+            table(
+                "Confirmed transactions, latest first",
+                historyColumns(address, times),
+                history.items,
+                "This account has sent and received nothing yet.",
+            ),
+            (start || history.after) &&
+                pager(
+                    "Pages of the history",
+                    ["Latest", start && href(`/account/${shown}`)],
+                    ["Older", history.after && href(`/account/${shown}`, { after: history.after })],
+                ),
+            history.items.length > 0 && historyButton(address, context),
+        ),
+    );
 }

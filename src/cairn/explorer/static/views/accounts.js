@@ -8,7 +8,7 @@ import { paced, RECENT } from "../live.js";
 import { devName, namedAccounts } from "../names.js";
 import { findValidators, NOBODY, Proposers } from "../proposers.js";
 import { firstPayment, snippetsCard } from "../welcome.js";
-import { card, counted, freshNotice, numberedPages, pageOf, table, wholeAccount } from "../widgets.js";
+import { card, counted, freshNotice, numberedPages, pageHead, pageOf, table, view, wholeAccount } from "../widgets.js";
 
 /** @import { BlockSummary, Validator } from "../api.js" */
 /** @import { Balances } from "../balances.js" */
@@ -123,20 +123,16 @@ export async function accountsView({ route, live, signal, again }) {
         notice.show(isSame ? "" : "The list has changed. Show it");
     };
     live.on("blocks", paced(follow, REST_MS, signal), signal);
-    return {
-        title: "Accounts by balance",
-        content: h(
-            "div",
-            { class: "view" },
-            h("div", { class: "page-head" }, h("h1", null, "Accounts by balance"), notice.element),
-            card(
-                counted(order.length, "account"),
-                h("p", { class: "hint" }, whichOnes(dev.length > 0, network !== null)),
-                list,
-                numberedPages("Pages of accounts", "/accounts", page, pages),
-                h("p", { class: "hint" }, "To label an account, open it. Labels are kept in this browser only."),
-            ),
-            dev.length > 0 && h("div", { class: "columns" }, firstPayment(dev, signal), snippetsCard(dev)),
+    return view(
+        "Accounts by balance",
+        pageHead("Accounts by balance", notice.element),
+        card(
+            counted(order.length, "account"),
+            h("p", { class: "hint" }, whichOnes(dev.length > 0, network !== null)),
+            list,
+            numberedPages("Pages of accounts", "/accounts", page, pages),
+            h("p", { class: "hint" }, "To label an account, open it. Labels are kept in this browser only."),
         ),
-    };
+        dev.length > 0 && h("div", { class: "columns" }, firstPayment(dev, signal), snippetsCard(dev)),
+    );
 }

@@ -18,10 +18,12 @@ import {
     facts,
     fullness,
     numberedPages,
+    pageHead,
     pageOf,
     pager,
     table,
     transactionColumns,
+    view,
     wholeAccount,
     wholeBlockHash,
 } from "../widgets.js";
@@ -130,37 +132,28 @@ export async function blockView({ route, live, signal }) {
     const isGenesis = block.blockHeight === 0n;
     const date = dateOf(block.timestamp).toLocaleString();
     verify(block, verdict);
-    return {
-        title: `Block ${grouped(block.blockHeight)}`,
-        content: h(
-            "div",
-            { class: "view" },
-            h(
-                "div",
-                { class: "page-head" },
-                h("h1", null, "Block ", h("span", { class: "number" }, grouped(block.blockHeight))),
-                verdict,
-                neighbours(block, live.blocks[0].blockHeight),
-            ),
-            card(
-                null,
-                facts(
-                    ["Hash", copyable(block.hash, "block hash")],
-                    [
-                        "Parent",
-                        isGenesis ? "None: this is the genesis block" : wholeBlockHash(block.previousHash),
-                    ],
-                    ["Time", isGenesis ? date : [date, " (", age(block.timestamp), ")"]],
-                    ["Value", totals.value],
-                    ["Fees", totals.fees],
-                    ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
-                    ["Proposer", proposers.link(block, wholeAccount)],
-                    ["Transactions root", copyable(block.transactionsRoot, "transactions root")],
-                    ["State root", copyable(block.stateRoot, "state root")],
-                    ["Chain id", block.chainId.toString()],
-                ),
-            ),
-            listed,
+    return view(
+        `Block ${grouped(block.blockHeight)}`,
+        pageHead(
+            ["Block ", h("span", { class: "number" }, grouped(block.blockHeight))],
+            verdict,
+            neighbours(block, live.blocks[0].blockHeight),
         ),
-    };
+        card(
+            null,
+            facts(
+                ["Hash", copyable(block.hash, "block hash")],
+                ["Parent", isGenesis ? "None: this is the genesis block" : wholeBlockHash(block.previousHash)],
+                ["Time", isGenesis ? date : [date, " (", age(block.timestamp), ")"]],
+                ["Value", totals.value],
+                ["Fees", totals.fees],
+                ["Gas used", [fullness(block), ` (${grouped(block.gasUsed)} of ${grouped(block.gasLimit)})`]],
+                ["Proposer", proposers.link(block, wholeAccount)],
+                ["Transactions root", copyable(block.transactionsRoot, "transactions root")],
+                ["State root", copyable(block.stateRoot, "state root")],
+                ["Chain id", block.chainId.toString()],
+            ),
+        ),
+        listed,
+    );
 }

@@ -15,9 +15,11 @@ import {
     freshNotice,
     fullness,
     hashLink,
+    pageHead,
     pager,
     table,
     valueOf,
+    view,
 } from "../widgets.js";
 
 /** @import { BlockSummary, CountedPage } from "../api.js" */
@@ -123,24 +125,14 @@ export async function blocksView(context) {
     const shown = items.length
         ? `Heights ${grouped(items[items.length - 1].blockHeight)} to ${grouped(items[0].blockHeight)}`
         : "No blocks here";
-    return {
-        title: "Blocks",
-        content: h(
-            "div",
-            { class: "view" },
-            h(
-                "div",
-                { class: "page-head" },
-                h("h1", null, "Blocks"),
-                h("p", null, `${shown}, ${counted(total, "block")} in all`),
-                jumpForm(),
-            ),
-            card(
-                null,
-                isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
-                listed,
-                items.length > 0 && pager("Pages of blocks", ...links(page, head)),
-            ),
+    return view(
+        "Blocks",
+        pageHead("Blocks", h("p", null, `${shown}, ${counted(total, "block")} in all`), jumpForm()),
+        card(
+            null,
+            isFirst && items.length > 0 && newBlocksNotice(items[0].blockHeight, context),
+            listed,
+            items.length > 0 && pager("Pages of blocks", ...links(page, head)),
         ),
-    };
+    );
 }

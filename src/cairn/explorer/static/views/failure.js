@@ -2,7 +2,7 @@
 
 import { Unreachable } from "../api.js";
 import { h } from "../dom.js";
-import { card } from "../widgets.js";
+import { wordsView } from "../widgets.js";
 
 /** @import { Failure } from "../api.js" */
 /** @import { Context, Shown } from "../router.js" */
@@ -62,28 +62,15 @@ export function failureView(failure, context) {
         live.on("blocks", look, signal);
         look();
     }
-    const isMissing = failure.status === 404;
     if (!failure.code) console.error(failure);
     const advice = awaited === null ? ADVICE[failure.code ?? ""] : "This page shows the block as soon as it is made.";
-    const title = isMissing ? "Not found" : "This did not work";
-    return {
-        title,
-        content: h(
-            "div",
-            { class: "view narrow" },
-            card(
-                null,
-                h("h1", null, title),
-                h("p", { class: "lead" }, failure.message),
-                advice && h("p", null, advice),
-                failure.reason && h("p", null, `Reason: ${failure.reason}. ${DROPPED[failure.reason] ?? ""}`),
-                h(
-                    "p",
-                    { class: "actions" },
-                    h("a", { href: "#/", class: "button" }, "Go to the overview"),
-                    mayPass(failure) && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
-                ),
-            ),
-        ),
-    };
+    return wordsView(
+        failure.status === 404 ? "Not found" : "This did not work",
+        [
+            h("p", { class: "lead" }, failure.message),
+            advice && h("p", null, advice),
+            failure.reason && h("p", null, `Reason: ${failure.reason}. ${DROPPED[failure.reason] ?? ""}`),
+        ],
+        mayPass(failure) && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
+    );
 }

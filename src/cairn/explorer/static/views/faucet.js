@@ -5,7 +5,7 @@ import { describeAmount, grouped } from "../amounts.js";
 import { h } from "../dom.js";
 import { addressField, amountField, paymentForm } from "../fields.js";
 import { showProgress } from "../progress.js";
-import { card } from "../widgets.js";
+import { card, narrowView, pageHead } from "../widgets.js";
 
 /** @import { View } from "../router.js" */
 
@@ -18,11 +18,9 @@ const noFaucet = () =>
 
 /** @type {View} */
 export async function faucetView({ route, signal }) {
-    const head = h("div", { class: "page-head" }, h("h1", null, "Faucet"));
+    const head = pageHead("Faucet");
     const dev = await devAccounts(signal);
-    if (dev.length === 0) {
-        return { title: "Faucet", content: h("div", { class: "view narrow" }, head, noFaucet()) };
-    }
+    if (dev.length === 0) return narrowView("Faucet", head, noFaucet());
     const to = addressField(
         "to",
         "Account",
@@ -40,5 +38,5 @@ export async function faucetView({ route, signal }) {
         { class: "lead" },
         `Coins of a dev chain have no value. Take up to ${describeAmount(most)} at a time.`,
     );
-    return { title: "Faucet", content: h("div", { class: "view narrow" }, head, card(null, about, form, progress)) };
+    return narrowView("Faucet", head, card(null, about, form, progress));
 }

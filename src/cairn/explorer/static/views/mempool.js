@@ -6,7 +6,7 @@ import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
 import { nextNonces, nonceColumn } from "../queue.js";
 import { href } from "../routes.js";
-import { age, bareAmount, card, counted, pager, table, transactionColumns } from "../widgets.js";
+import { age, bareAmount, card, counted, pageHead, pager, table, transactionColumns, view } from "../widgets.js";
 
 /** @import { CountedPage, Waiting } from "../api.js" */
 /** @import { NextNonces } from "../queue.js" */
@@ -90,22 +90,12 @@ export async function mempoolView(context) {
     const { key, list } = await make();
     const place = h("div", null, list);
     const readAgain = h("button", { type: "button", class: "link", onclick: again }, "Read it again");
-    return {
-        title: "Mempool",
-        content: h(
-            "div",
-            { class: "view" },
-            h(
-                "div",
-                { class: "page-head" },
-                h("h1", null, "Mempool"),
-                state,
-                !start && liveList(place, key, make, context),
-            ),
-            place,
-            start
-                ? h("p", { class: "hint" }, "This page is as of when you opened it. ", readAgain)
-                : h("p", { class: "hint" }, "The list follows the node. A queued transaction waits for a missing nonce."),
-        ),
-    };
+    return view(
+        "Mempool",
+        pageHead("Mempool", state, !start && liveList(place, key, make, context)),
+        place,
+        start
+            ? h("p", { class: "hint" }, "This page is as of when you opened it. ", readAgain)
+            : h("p", { class: "hint" }, "The list follows the node. A queued transaction waits for a missing nonce."),
+    );
 }

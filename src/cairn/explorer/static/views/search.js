@@ -4,7 +4,7 @@ import { getBlock, getTransaction, Problem } from "../api.js";
 import { h } from "../dom.js";
 import { addressNamed } from "../names.js";
 import { href } from "../routes.js";
-import { card } from "../widgets.js";
+import { wordsView } from "../widgets.js";
 
 /** @import { Live } from "../live.js" */
 /** @import { View } from "../router.js" */
@@ -81,18 +81,8 @@ export async function searchView({ route, live, signal }) {
         location.replace(found);
         return new Promise(() => {});
     }
-    return {
-        title: "Nothing found",
-        content: h(
-            "div",
-            { class: "view narrow" },
-            card(
-                null,
-                h("h1", null, "Nothing found"),
-                h("p", { class: "lead" }, "You searched for ", h("q", { class: "code" }, text)),
-                h("p", null, advice(meant, live)),
-                h("p", { class: "actions" }, h("a", { href: "#/", class: "button" }, "Go to the overview")),
-            ),
-        ),
-    };
+    return wordsView("Nothing found", [
+        h("p", { class: "lead" }, "You searched for ", h("q", { class: "code" }, text)),
+        h("p", null, advice(meant, live)),
+    ]);
 }

@@ -6,7 +6,7 @@ import { fill, h } from "../dom.js";
 import { addressField, amountField, paymentForm } from "../fields.js";
 import { showProgress } from "../progress.js";
 import { devSource, walletSource } from "../sources.js";
-import { card } from "../widgets.js";
+import { card, narrowView, pageHead } from "../widgets.js";
 import { findWallet } from "../wallet.js";
 
 /** @import { Context, View } from "../router.js" */
@@ -98,6 +98,5 @@ export async function sendView(context) {
     const dev = await devAccounts(context.signal);
     const sources = await findSources(dev, context);
     const body = sources.length ? transferForm(sources, dev, context) : nobodySigns();
-    const head = h("div", { class: "page-head" }, h("h1", null, "Send coins"));
-    return { title: "Send", content: h("div", { class: "view narrow" }, head, body) };
+    return narrowView("Send", pageHead("Send coins"), body);
 }

@@ -4,7 +4,7 @@ import { asFailure, interfaceVersion, probe, rpc } from "../api.js";
 import { formatAmount, grouped } from "../amounts.js";
 import { fill, h } from "../dom.js";
 import { paced } from "../live.js";
-import { age, badge, blockLink, card, facts, hashLink } from "../widgets.js";
+import { age, badge, blockLink, card, facts, hashLink, pageHead, view } from "../widgets.js";
 
 /** @import { Chain, Probed } from "../api.js" */
 /** @import { Child } from "../dom.js" */
@@ -159,14 +159,10 @@ export async function statusView({ live, signal }) {
         live.on("chain", follow, signal);
         live.on("connection", follow, signal);
     }
-    return {
-        title: "Status",
-        content: h(
-            "div",
-            { class: "view" },
-            h("div", { class: "page-head" }, h("h1", null, "Status of this node")),
-            h("div", { class: "columns" }, card("Probes", probes), card("Chain", chain)),
-            card("Node", nodeFacts(live, version, places)),
-        ),
-    };
+    return view(
+        "Status",
+        pageHead("Status of this node"),
+        h("div", { class: "columns" }, card("Probes", probes), card("Chain", chain)),
+        card("Node", nodeFacts(live, version, places)),
+    );
 }

@@ -17,6 +17,8 @@ import {
     counted,
     dateOf,
     facts,
+    pageHead,
+    view,
     wholeAccount,
     wholeBlockHash,
 } from "../widgets.js";
@@ -194,36 +196,32 @@ export async function transactionView(context) {
     const proof = isPending ? null : await getProof(hash, signal);
     const awaited = isPending ? await waitingFor(tx, live, signal) : null;
     if (isPending) showOnceConfirmed(tx.txHash, context);
-    return {
-        title: `Transaction ${tx.txHash.slice(0, 10)}…`,
-        content: h(
-            "div",
-            { class: "view" },
-            h("div", { class: "page-head" }, h("h1", null, "Transaction"), standing(tx, live, signal)),
-            card(
-                null,
-                facts(
-                    ["Hash", copyable(tx.txHash, "transaction hash")],
-                    ["Amount", h("span", { class: "balance" }, amount(tx.value))],
-                    ["From", wholeAccount(tx.from)],
-                    ["To", wholeAccount(tx.to)],
-                    isPending
-                        ? ["Block", awaited]
-                        : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
-                    proof && ["Time", timeOf(proof.header.timestamp)],
-                    !isPending && ["Fee", amount(tx.fee)],
-                    ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
-                    tx.maxFeePerGas !== undefined &&
-                        tx.maxPriorityFeePerGas !== undefined && [
-                            "Gas price limit",
-                            `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, of which a tip of ` +
-                                `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
-                        ],
-                    ["Gas limit", grouped(tx.gas)],
-                    ["Nonce", grouped(tx.nonce)],
-                ),
+    return view(
+        `Transaction ${tx.txHash.slice(0, 10)}…`,
+        pageHead("Transaction", standing(tx, live, signal)),
+        card(
+            null,
+            facts(
+                ["Hash", copyable(tx.txHash, "transaction hash")],
+                ["Amount", h("span", { class: "balance" }, amount(tx.value))],
+                ["From", wholeAccount(tx.from)],
+                ["To", wholeAccount(tx.to)],
+                isPending
+                    ? ["Block", awaited]
+                    : ["Block", [blockLink(tx.blockHeight), " ", wholeBlockHash(tx.blockHash)]],
+                proof && ["Time", timeOf(proof.header.timestamp)],
+                !isPending && ["Fee", amount(tx.fee)],
+                ["Gas price", `${formatAmount(tx.gasPrice, "gwei")} gwei`],
+                tx.maxFeePerGas !== undefined &&
+                    tx.maxPriorityFeePerGas !== undefined && [
+                        "Gas price limit",
+                        `${formatAmount(tx.maxFeePerGas, "gwei")} gwei, of which a tip of ` +
+                            `${formatAmount(tx.maxPriorityFeePerGas, "gwei")} gwei at most`,
+                    ],
+                ["Gas limit", grouped(tx.gas)],
+                ["Nonce", grouped(tx.nonce)],
             ),
-            !isPending && proof && proofCard(proof, hash, tx),
         ),
-    };
+        !isPending && proof && proofCard(proof, hash, tx),
+    );
 }

@@ -3,7 +3,7 @@
 import { grouped } from "../amounts.js";
 import { h } from "../dom.js";
 import { findValidators, Proposers, validatorName } from "../proposers.js";
-import { accountLink, card, counted, table, wholeAccount } from "../widgets.js";
+import { accountLink, card, counted, narrowView, pageHead, table, view, wholeAccount } from "../widgets.js";
 
 /** @import { Validator, Validators } from "../api.js" */
 /** @import { Live } from "../live.js" */
@@ -77,23 +77,19 @@ const administrators = ({ admins, threshold, sequence }) =>
 export async function validatorsView({ live, signal }) {
     await live.loaded;
     const current = await findValidators(live.chain, signal);
-    const head = h("div", { class: "page-head" }, h("h1", null, "Validators"));
-    if (!current) return { title: "Validators", content: h("div", { class: "view narrow" }, head, noValidators()) };
+    const head = pageHead("Validators");
+    if (!current) return narrowView("Validators", head, noValidators());
     const proposers = new Proposers(current.validators);
     const areAllKnown = current.validators.every((each) => proposers.nameOf({ proposer: each.feeRecipient }) !== null);
     const note = "A block names the account that received its fees. Validators that share one cannot be told apart.";
-    return {
-        title: "Validators",
-        content: h(
-            "div",
-            { class: "view" },
-            head,
-            card(
-                counted(current.validators.length, "validator"),
-                validatorTable(current.validators, proposers, live),
-                !areAllKnown && h("p", { class: "hint" }, note),
-            ),
-            administrators(current),
+    return view(
+        "Validators",
+        head,
+        card(
+            counted(current.validators.length, "validator"),
+            validatorTable(current.validators, proposers, live),
+            !areAllKnown && h("p", { class: "hint" }, note),
         ),
-    };
+        administrators(current),
+    );
 }
