@@ -22,6 +22,7 @@ import {
     shortened,
     table,
     valueOf,
+    view,
 } from "../widgets.js";
 
 /** @import { BlockSummary } from "../api.js" */
@@ -278,14 +279,10 @@ export async function overviewView(context) {
         { class: "stats" },
         Object.values(stats).map((each) => each.element),
     );
-    return {
-        title: "Overview",
-        content: h(
-            "div",
-            { class: "view overview" },
-            fill(hero, h("div", { class: "hero-text" }, head.element, figures), cairn.element),
-            welcome,
-            activity.element,
-        ),
-    };
+    return view(
+        "Overview",
+        fill(hero, h("div", { class: "hero-text" }, head.element, figures), cairn.element),
+        welcome,
+        activity.element,
+    );
 }
