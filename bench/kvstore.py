@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any
 
 from bench.load import Request
@@ -93,9 +92,7 @@ class KvstoreNetwork:
     def __enter__(self) -> "KvstoreNetwork":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

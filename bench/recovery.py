@@ -6,7 +6,6 @@ import statistics
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from types import TracebackType
 
 from btclib_libsecp256k1 import ffi, lib
 from btclib_libsecp256k1.context import ctx
@@ -49,9 +48,7 @@ class RecoverySampler:
         result: Recovery = self._mine.recv()
         return result
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Nobody may have asked for what it found.
         self._process.terminate()
         self._process.join()

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import httpx
 
@@ -119,7 +118,5 @@ class ChaosNode:
     def __enter__(self) -> "ChaosNode":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.process.close()

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from websockets.exceptions import WebSocketException
@@ -120,9 +119,7 @@ class Follower:
     def __enter__(self) -> "Follower":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -5,7 +5,6 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
@@ -58,9 +57,7 @@ class Nginx:
         wait_until(self._listens, PATIENCE_S, "nginx to listen")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(PATIENCE_S)
         self._scratch.cleanup()

@@ -8,7 +8,6 @@ how much of a processor the test gets, and stretches the promise by it.
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 PATIENCE_S = 300.0
 BURST_S = 0.01
@@ -59,8 +58,6 @@ class Pace:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()

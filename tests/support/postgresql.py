@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 from glob import glob
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 
@@ -72,9 +71,7 @@ class PostgreSQL:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

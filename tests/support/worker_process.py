@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 import httpx
 
@@ -84,9 +83,7 @@ class WorkerProcess:
     def __enter__(self) -> "WorkerProcess":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in (self.worker, self.core):
             if process is not None:
                 process.kill()
