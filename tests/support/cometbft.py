@@ -15,8 +15,6 @@ from tests.support.pace import PATIENCE_S
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 BINARY = TOOLS / "bin" / "cometbft"
-PUBLIC_DEFINITION = TOOLS / "proto"
-"""The `.proto` files of the same version, as published."""
 
 FAST: dict[str, str | bool] = {
     "consensus.timeout_propose": "500ms",
