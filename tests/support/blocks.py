@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cairn.domain.genesis import Genesis
-from cairn.domain.transition import BlockOutcome, build_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
 from cairn.store.chain import ChainStore
 from tests.support.transfers import RULES, address, transfer
@@ -22,7 +22,9 @@ def store_genesis(timestamp: int = 1_000) -> Genesis:
     )
 
 
-def outcome_on(chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS) -> BlockOutcome:
+def outcome_on(
+    chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS, change: GovernanceChange | None = None
+) -> BlockOutcome:
     """What the block with `txs` on top of the head would be; nothing is written."""
     return build_block(
         chain.head_header,
@@ -33,11 +35,14 @@ def outcome_on(chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_AD
         chain.head_header.timestamp + 1,
         proposer,
         chain.genesis.rules,
+        change,
     )
 
 
-def extend(chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS) -> BlockOutcome:
-    outcome = outcome_on(chain, txs, proposer)
+def extend(
+    chain: ChainStore, txs: Sequence[Tx], proposer: Address = ZERO_ADDRESS, change: GovernanceChange | None = None
+) -> BlockOutcome:
+    outcome = outcome_on(chain, txs, proposer, change)
     chain.commit(outcome)
     return outcome
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis, genesis_digest
 from cairn.domain.governance import Validator, encode_governance
-from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
+from cairn.domain.transition import BlockOutcome, GovernanceChange
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, BlockHash, Draft, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.snapshot import Manifest, SnapshotDirectory
+from tests.support.blocks import extend
 
 CHAIN_ID = 1337
 GWEI = 10**9
@@ -34,19 +35,7 @@ def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequ
 def add_block(
     chain: ChainStore, txs: Sequence[Tx] = (), proposer: Address = PEOPLE[9], change: GovernanceChange | None = None
 ) -> BlockOutcome:
-    outcome = build_block(
-        chain.head_header,
-        chain.head_hash,
-        chain.lattice,
-        chain,
-        txs,
-        chain.head_header.timestamp + 1,
-        proposer,
-        chain.genesis.rules,
-        change,
-    )
-    chain.commit(outcome)
-    return outcome
+    return extend(chain, txs, proposer, change)
 
 
 def grow_signed(chain: ChainStore, blocks: int, strangers: int = 2) -> None:
