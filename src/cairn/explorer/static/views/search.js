@@ -16,22 +16,14 @@ import { wordsView } from "../widgets.js";
  * @param {string} text
  * @returns {Meant | null}
  */
-export function understand(text) {
+function understand(text) {
     const plain = text.trim().replace(/^#/, "");
     const digits = plain.replace(/^0x/i, "");
     if (/^[0-9a-f]{64}$/i.test(digits)) return { kind: "hash", value: `0x${digits.toLowerCase()}` };
     if (/^[0-9a-f]{40}$/i.test(digits)) return { kind: "account", value: `0x${digits}` };
     const height = plain.replace(/[,_\s]/g, "");
     if (/^\d{1,20}$/.test(height)) return { kind: "block", value: BigInt(height).toString() };
-    return plain.toLowerCase() === "latest" ? { kind: "block", value: "latest" } : null;
-}
-
-/**
- * The account of that name, as `understand` says it, or null.
- * @param {string} text
- * @returns {Meant | null}
- */
-function understandName(text) {
+    if (plain.toLowerCase() === "latest") return { kind: "block", value: "latest" };
     const address = addressNamed(text);
     return address === null ? null : { kind: "account", value: address };
 }
@@ -74,7 +66,7 @@ function advice(meant, live) {
 export async function searchView({ route, live, signal }) {
     await live.loaded;
     const text = route.query.get("q") ?? "";
-    const meant = understand(text) ?? understandName(text);
+    const meant = understand(text);
     const found = meant && (await target(meant, signal));
     if (found) {
         // In place of this entry, so that going back does not lead here again.
