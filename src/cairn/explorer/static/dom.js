@@ -78,12 +78,3 @@ export function fill(element, ...children) {
     append(element, children);
     return element;
 }
-
-/**
- * Lets the browser draw and answer before more work is done.
- * @returns {Promise<void>}
- */
-export const breathe = () =>
-    new Promise((resolve) => {
-        setTimeout(resolve);
-    });
