@@ -139,7 +139,7 @@ export class Unreachable extends Error {
 }
 
 /** The answer is about something else than what was asked for: no node does that unless it lies. */
-export class OtherAnswer extends Error {
+class OtherAnswer extends Error {
     /**
      * @param {string} asked
      * @param {unknown} answered

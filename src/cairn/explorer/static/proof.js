@@ -25,9 +25,9 @@ const [EMPTY_BLOOM, NO_MIX, NO_NONCE] = [new Uint8Array(256), new Uint8Array(32)
 const FORMAT = toBytes("0x636169726e01");
 
 /** @param {string} txHash */
-export const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
+const leafHash = (txHash) => sha256(joined(LEAF, toBytes(txHash)));
 /** @type {(left: Uint8Array, right: Uint8Array) => Uint8Array} */
-export const nodeHash = (left, right) => sha256(joined(NODE, left, right));
+const nodeHash = (left, right) => sha256(joined(NODE, left, right));
 
 // RLP, as far as headers and transfers need it: integers, strings, one list.
 

@@ -16,7 +16,7 @@ const COIN = { name: "Coin", symbol: "COIN", decimals: 18 };
 export const findWallet = () => /** @type {{ ethereum?: Wallet }} */ (window).ethereum ?? null;
 
 /** @param {bigint} number */
-export const hexQuantity = (number) => `0x${number.toString(16)}`;
+const hexQuantity = (number) => `0x${number.toString(16)}`;
 
 /**
  * @param {Wallet} wallet

@@ -113,7 +113,7 @@ with Client("${url}") as node:
  * Programs that pay on this node, as they can be pasted.
  * @type {(dev: string[], url: string) => [name: string, text: string][]}
  */
-export function snippets([from, to = from], url) {
+function snippets([from, to = from], url) {
     const [payer, payee] = [checksummed(from), checksummed(to)];
     return [
         [
