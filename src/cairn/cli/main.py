@@ -3,7 +3,7 @@
 import ipaddress
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from cairn.cli.shared.screen import has_colour
 from cairn.cli.shared.usage import Program
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import spend_commands as wallet
-from cairn.cometbft import CometBFT
 from cairn.config import EXIT_FATAL, Settings, load_settings
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
@@ -124,16 +123,9 @@ def dev(
         chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
         parent_pipe = standard_input() if until_stdin_ends else None
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
-            gate = Gate()
-
-            def announce(url: str) -> None:
-                print_start(chain, settings, described, quiet, url)
-                gate.open()
-
-            watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings, chain), gate)
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
-            code = run_node(chain.genesis, path, settings, chain.keys, announce, watch=watch, parent_pipe=parent_pipe)
+            code = run_dev_chain(chain, path, described, settings, quiet, parent_pipe)
             if state is not None and code != EXIT_FATAL:
                 save_or_keep(path, chain.genesis, state)
     raise typer.Exit(code)
@@ -171,13 +163,26 @@ def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:
         raise InvalidConfig(f"{failure.detail}; `cairn dev --data-dir {keep(directory)}` has the chain") from None
 
 
-def print_start(chain: DevChain, settings: Settings, data_dir: str, quiet: bool, url: str) -> None:
-    if settings.log_format == "json":
-        print_dev_facts(chain, url)
-    elif quiet:
-        print_listening(url)
-    else:
-        print_dev_banner(chain, settings, data_dir, url)
+def run_dev_chain(
+    chain: DevChain, path: Path, described: str, settings: Settings, quiet: bool, parent_pipe: int | None
+) -> int:
+    """Run the node in the directory `path`, which the banner shows as `described`. Returns the exit code."""
+    # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
+    from cairn.node import Node  # noqa: PLC0415
+
+    gate = Gate()
+
+    def announce(url: str) -> None:
+        if settings.log_format == "json":
+            print_dev_facts(chain, url)
+        elif quiet:
+            print_listening(url)
+        else:
+            print_dev_banner(chain, settings, described, url)
+        gate.open()
+
+    watch: Watch = UNWATCHED if quiet else Narrator(narration_of(settings, chain), gate)
+    return Node(chain.genesis, path, settings, chain.keys, watch=watch, parent_pipe=parent_pipe).run(announce)
 
 
 def narration_of(settings: Settings, chain: DevChain) -> Wording:
@@ -202,7 +207,10 @@ def run(
             warn_of_lost_fees(settings.proposer)
         make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
-        code = run_node(genesis, place.data_dir, settings, {}, banner, cometbft)
+        # Loaded here, as for a dev chain.
+        from cairn.node import Node  # noqa: PLC0415
+
+        code = Node(genesis, place.data_dir, settings, {}, cometbft).run(banner)
     raise typer.Exit(code)
 
 
@@ -266,22 +274,6 @@ answer_shells()
 def warn_of_lost_fees(proposer: Address) -> None:
     if proposer == ZERO_ADDRESS:
         warn("no proposer is set, so all fees go to the zero address, whose key nobody has: set proposer to an account")
-
-
-def run_node(
-    genesis: Genesis,
-    data_dir: Path,
-    settings: Settings,
-    keys: dict[Address, bytes],
-    banner: Callable[[str], None],
-    cometbft: CometBFT | None = None,
-    watch: Watch = UNWATCHED,
-    parent_pipe: int | None = None,
-) -> int:
-    # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
-    from cairn.node import Node  # noqa: PLC0415
-
-    return Node(genesis, data_dir, settings, keys, cometbft, watch, parent_pipe).run(on_ready=banner)
 
 
 @contextmanager
