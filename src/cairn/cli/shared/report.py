@@ -51,6 +51,10 @@ class CommandFailed(Exception):
         self.tx_hash = tx_hash
 
 
+class WrongUsage(CommandFailed):
+    exit_code = ExitCode.USAGE
+
+
 class DataUnusable(CommandFailed):
     exit_code = ExitCode.DATA
 
@@ -77,10 +81,9 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     try:
         yield
     except InvalidConfig as error:
-        raise _exit(ExitCode.USAGE, error.detail, {"code": ExitCode.USAGE.name}, as_json) from None
+        raise reported_exit(WrongUsage(error.detail), as_json) from None
     except CommandFailed as failure:
-        about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
-        raise _exit(failure.exit_code, str(failure), about, as_json) from None
+        raise reported_exit(failure, as_json) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
@@ -89,15 +92,13 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
         raise typer.Exit(ExitCode.DONE) from None
 
 
-def _exit(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> typer.Exit:
-    print_problem(exit_code, detail, about, as_json)
-    return typer.Exit(exit_code)
-
-
-def print_problem(exit_code: ExitCode, detail: str, about: dict[str, str], as_json: bool) -> None:
-    fields = {"exitCode": exit_code} | about | {"detail": detail}
+def reported_exit(failure: CommandFailed, as_json: bool) -> typer.Exit:
+    """The exit, after the line that says why."""
+    about = {"code": failure.code} | ({} if failure.tx_hash is None else {"txHash": failure.tx_hash})
+    fields = {"exitCode": failure.exit_code} | about | {"detail": str(failure)}
     problem = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    print(printable(problem if as_json else f"cairn: {detail}"), file=sys.stderr)
+    print(printable(problem if as_json else f"cairn: {failure}"), file=sys.stderr)
+    return typer.Exit(failure.exit_code)
 
 
 def warn(text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cairn.cli.shared.amounts import UNITS
-from cairn.cli.shared.report import ExitCode, print_problem
+from cairn.cli.shared.report import ExitCode, WrongUsage, reported_exit
 from cairn.cli.shared.streams import prepare_streams
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -42,8 +42,7 @@ class Program(TyperGroup):
         except _UsageError as wrong:
             if not for_script:
                 raise
-            print_problem(ExitCode.USAGE, wrong.format_message(), {"code": ExitCode.USAGE.name}, as_json=True)  # type: ignore[attr-defined]
-            sys.exit(ExitCode.USAGE)
+            sys.exit(reported_exit(WrongUsage(wrong.format_message()), as_json=True).exit_code)  # type: ignore[attr-defined]
         except typer.Abort:
             if not for_script:
                 raise
@@ -54,21 +53,16 @@ class PayingCommand(TyperCommand):
     """A command that takes an amount: -1 is a wrong one, unless it is the value of an option; so is `1 coin`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        as_json = "--json" in args
         before_dashes = args[: args.index("--")] if "--" in args else args
         valued = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
         for before, given in zip(["", *before_dashes], before_dashes, strict=False):
             if _is_negative(given) and before not in valued:
-                raise _refusal(f"AMOUNT: {given!r} is negative; an amount is 0 or more", args)
+                raise reported_exit(WrongUsage(f"AMOUNT: {given!r} is negative; an amount is 0 or more"), as_json)
         try:
             return super().parse_args(ctx, list(args))
         except _UsageError:
             for number, unit in pairwise(before_dashes):
                 if _is_number(number) and unit in UNITS:
-                    raise _refusal(f"write {number}{unit}, without a space", args) from None
+                    raise reported_exit(WrongUsage(f"write {number}{unit}, without a space"), as_json) from None
             raise
-
-
-def _refusal(detail: str, args: Sequence[str]) -> typer.Exit:
-    """The exit, after a line in the form of every other wrong amount."""
-    print_problem(ExitCode.USAGE, detail, {"code": ExitCode.USAGE.name}, as_json="--json" in args)
-    return typer.Exit(ExitCode.USAGE)
