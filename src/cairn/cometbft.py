@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
@@ -65,13 +64,20 @@ class CometBFT:
         if not found.startswith(VERSION_SERIES):
             raise InvalidConfig(f"{self.binary} is CometBFT {found}; this node works with {VERSION_SERIES}x")
 
-    def read_config(self) -> dict[str, Any]:
+    def configured_rpc(self) -> str:
+        """The RPC address in config.toml. Raises `InvalidConfig` when there is none that a node can use."""
         try:
-            return tomllib.loads(self.config_file.read_text())
+            config = tomllib.loads(self.config_file.read_text())
         except FileNotFoundError:
             raise InvalidConfig(f"{self.config_file} is missing; `cairn testnet` makes whole homes") from None
         except (OSError, ValueError) as error:
             raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
+        address = config.get("rpc", {}).get("laddr", "")
+        if not isinstance(address, str) or not re.match("(tcp|unix)://.", address):
+            raise InvalidConfig(
+                f"{self.config_file}: rpc.laddr is {address!r}: the node needs it, as tcp:// or unix://"
+            )
+        return address
 
     def configure(self, changes: Mapping[str, TomlValue]) -> None:
         self.config_file.write_text(edit_toml(self.config_file.read_text(), changes))
@@ -105,14 +111,6 @@ def find_binary(settings: Settings) -> Path:
         raise InvalidConfig(f"{where}: `make cometbft` builds one in a checkout; see docs/cometbft.md")
     # Started from another directory later, a relative path would lead elsewhere.
     return Path(found).absolute()
-
-
-def rpc_of(config: Mapping[str, Any], config_file: Path) -> str:
-    """The RPC address in a config.toml. Raises `InvalidConfig` when there is none that a node can use."""
-    address = config.get("rpc", {}).get("laddr", "")
-    if not isinstance(address, str) or not re.match("(tcp|unix)://.", address):
-        raise InvalidConfig(f"{config_file}: rpc.laddr is {address!r}: the node needs it, as tcp:// or unix://")
-    return address
 
 
 def edit_toml(text: str, changes: Mapping[str, TomlValue]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cairn import cometbft
-from cairn.cometbft import LARGEST_LOG_BYTES, TIMER_SLACK_S, CometBFT, edit_toml, find_binary, rpc_of
+from cairn.cometbft import LARGEST_LOG_BYTES, TIMER_SLACK_S, CometBFT, edit_toml, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from tests.support.node_process import is_alive, wait_until
@@ -101,16 +101,16 @@ def test_what_it_fails_with_is_passed_on(tmp_path: Path) -> None:
 def test_the_rpc_address_comes_from_its_configuration(tmp_path: Path) -> None:
     engine = CometBFT(tmp_path, tmp_path)
     with pytest.raises(InvalidConfig, match="config.toml is missing"):
-        engine.read_config()
+        engine.configured_rpc()
     engine.config_file.parent.mkdir()
     engine.config_file.write_text(CONFIG)
-    assert rpc_of(engine.read_config(), engine.config_file) == "tcp://127.0.0.1:26657"
+    assert engine.configured_rpc() == "tcp://127.0.0.1:26657"
     engine.configure({"rpc.laddr": ""})
     with pytest.raises(InvalidConfig, match="rpc.laddr is '': the node needs it"):
-        rpc_of(engine.read_config(), engine.config_file)
+        engine.configured_rpc()
     engine.config_file.write_text("=")
     with pytest.raises(InvalidConfig, match=r"cannot read .*config\.toml"):
-        engine.read_config()
+        engine.configured_rpc()
 
 
 def become(engine: CometBFT, abci_socket: Path, rpc: str) -> "subprocess.Popen[bytes]":

@@ -21,7 +21,7 @@ from rich.text import Text
 from cairn.cli.network.homes import COMETBFT_DIRECTORY, LOOPBACK
 from cairn.cli.node.home import Home
 from cairn.cli.shared.asking import NoAnswer, ask
-from cairn.cometbft import CometBFT, die_with_parent, rpc_of
+from cairn.cometbft import CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.errors import InvalidConfig
 
@@ -51,7 +51,7 @@ class RunningNode:
         settings = load_settings(home.read_config())
         self._port = settings.port
         engine = CometBFT(Path(), Path(settings.cometbft_home or home.directory / COMETBFT_DIRECTORY))
-        self._rpc = settings.cometbft_rpc or rpc_of(engine.read_config(), engine.config_file)
+        self._rpc = settings.cometbft_rpc or engine.configured_rpc()
         self.log_file = home.directory / LOG_FILE
         chosen = ["--cometbft-binary", cometbft_binary] if cometbft_binary else []
         with self.log_file.open("ab") as log:

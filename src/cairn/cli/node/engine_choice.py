@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cairn.cli.network.homes import COMETBFT_DIRECTORY, check_engine_genesis
 from cairn.cli.node.home import Home
-from cairn.cometbft import CometBFT, find_binary, rpc_of
+from cairn.cometbft import CometBFT, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
@@ -21,14 +21,10 @@ def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Set
         raise InvalidConfig(f'{home.genesis_file} names no validators: such a chain needs engine = "embedded"')
     directory = Path(settings.cometbft_home or home.directory / COMETBFT_DIRECTORY).absolute()
     if settings.cometbft_attach:
-        rpc = settings.cometbft_rpc or _configured_rpc(CometBFT(Path(), directory))
+        rpc = settings.cometbft_rpc or CometBFT(Path(), directory).configured_rpc()
         return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), None
     engine = CometBFT(find_binary(settings), directory)
     engine.check_version()
-    rpc = settings.cometbft_rpc or _configured_rpc(engine)
+    rpc = settings.cometbft_rpc or engine.configured_rpc()
     check_engine_genesis(engine, genesis)
     return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), engine
-
-
-def _configured_rpc(engine: CometBFT) -> str:
-    return rpc_of(engine.read_config(), engine.config_file)
