@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -122,7 +123,8 @@ def edit_toml(text: str, changes: Mapping[str, TomlValue]) -> str:
         found = line.search(text, start, end)
         if found is None:
             raise InvalidConfig(f"CometBFT's config.toml has no {path}: is it of another version?")
-        text = f"{text[: found.start()]}{key} = {_as_toml(value)}{text[found.end() :]}"
+        # JSON spells booleans, integers and strings as TOML does.
+        text = f"{text[: found.start()]}{key} = {json.dumps(value, ensure_ascii=False)}{text[found.end() :]}"
     return text
 
 
@@ -137,12 +139,6 @@ def _section(text: str, name: str) -> tuple[int, int]:
         start = found.end()
     after = heads.search(text, start)
     return start, after.start() if after else len(text)
-
-
-def _as_toml(value: TomlValue) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def let_timers_slack(seconds: float) -> None:
