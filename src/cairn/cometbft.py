@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 
 VERSION_SERIES = "0.38."
@@ -101,9 +100,8 @@ class CometBFT:
         os.execv(self.binary, [*command, "--proxy_app", f"unix://{abci_socket}", "--rpc.laddr", rpc])
 
 
-def find_binary(settings: Settings) -> Path:
-    """The program that the settings name, or the nearest one. Raises `InvalidConfig` when there is none."""
-    wanted = settings.cometbft_binary
+def find_binary(wanted: str) -> Path:
+    """The program of this name or path, or without one the nearest. Raises `InvalidConfig` when there is none."""
     if not wanted and os.access(CHECKOUT_BINARY, os.X_OK):
         return CHECKOUT_BINARY
     found = shutil.which(wanted or "cometbft")

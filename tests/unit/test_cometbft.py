@@ -12,7 +12,6 @@ import pytest
 
 from cairn import cometbft
 from cairn.cometbft import LARGEST_LOG_BYTES, TIMER_SLACK_S, CometBFT, edit_toml, find_binary
-from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
@@ -65,9 +64,9 @@ def test_a_key_that_is_not_there_is_named(path: str) -> None:
 
 def test_the_named_program_is_found(tmp_path: Path) -> None:
     path = program(tmp_path, "exit 0")
-    assert find_binary(Settings(cometbft_binary=str(path))) == path
+    assert find_binary(str(path)) == path
     with pytest.raises(InvalidConfig, match="nothing-here is not a program: `make cometbft`"):
-        find_binary(Settings(cometbft_binary=str(tmp_path / "nothing-here")))
+        find_binary(str(tmp_path / "nothing-here"))
 
 
 def test_without_a_name_the_checkout_s_own_comes_before_the_path(
@@ -77,12 +76,12 @@ def test_without_a_name_the_checkout_s_own_comes_before_the_path(
     own, other = program(tmp_path / "own", "exit 0"), program(tmp_path, "exit 0")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cometbft, "CHECKOUT_BINARY", own)
-    assert find_binary(Settings()) == own
+    assert find_binary("") == own
     own.unlink()
-    assert find_binary(Settings()) == other
+    assert find_binary("") == other
     other.unlink()
     with pytest.raises(InvalidConfig, match="there is no cometbft on the PATH"):
-        find_binary(Settings())
+        find_binary("")
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cli.shared.report import reported_errors
 from cairn.cometbft import CometBFT, TomlValue, find_binary
-from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
 from cairn.engine.network.codes import BLOCKS_AFTER
@@ -65,7 +64,7 @@ def join(
         if directory.exists() and any(directory.iterdir()):
             raise InvalidConfig(f"{directory} is not empty; nothing was written")
         trusted = {} if state_sync is None else trust(state_sync.split(","), time.time())
-        engine = CometBFT(find_binary(Settings(cometbft_binary=cometbft_binary)), directory / COMETBFT_DIRECTORY)
+        engine = CometBFT(find_binary(cometbft_binary), directory / COMETBFT_DIRECTORY)
         engine.check_version()
         engine.run("init")
         # Neighbours on one machine are told apart by their ports only.

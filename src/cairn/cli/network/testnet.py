@@ -13,7 +13,6 @@ from cairn.cli.node.home import build_genesis, random_chain_id, read_address
 from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.report import reported_errors, warn
 from cairn.cometbft import CometBFT, find_binary
-from cairn.config import Settings
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
@@ -82,7 +81,7 @@ def make_testnet(
     """Make the home directories of a network, on this machine or on several; with --run, also run it."""
     with reported_errors():
         if not (run and directory.is_dir() and any(directory.iterdir())):
-            binary = find_binary(Settings(cometbft_binary=cometbft_binary))
+            binary = find_binary(cometbft_binary)
             CometBFT(binary, directory).check_version()
             sites = plan_sites(validators + full_nodes, split_hosts(hosts), base_port)
             genesis = choose_genesis(chain_id, alloc or [], choose_admins(admin or [], threshold))

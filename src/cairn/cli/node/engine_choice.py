@@ -23,7 +23,7 @@ def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Set
     if settings.cometbft_attach:
         rpc = settings.cometbft_rpc or CometBFT(Path(), directory).configured_rpc()
         return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), None
-    engine = CometBFT(find_binary(settings), directory)
+    engine = CometBFT(find_binary(settings.cometbft_binary), directory)
     engine.check_version()
     rpc = settings.cometbft_rpc or engine.configured_rpc()
     check_engine_genesis(engine, genesis)
