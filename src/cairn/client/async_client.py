@@ -19,7 +19,6 @@ from cairn.client.errors import (
     ClientError,
     ConfirmationTimeout,
     NodeUnreachable,
-    Problem,
     TxNotFound,
     UnexpectedAnswer,
     error_of,
@@ -32,10 +31,9 @@ from cairn.client.models import (
     Outcome,
     Submitted,
 )
-from cairn.client.transport import UNREADABLE, Repeat, Transport, leaves_open, may_be_taken, path_of
+from cairn.client.transport import PROBLEM, UNREADABLE, Repeat, Transport, leaves_open, may_be_taken, path_of
 from cairn.client.wallet import AsyncWallet
 
-_PROBLEM = Decoder(Problem)
 _RESULTS = Decoder(list[msgspec.Raw])
 _SUBMITTED = Decoder(Submitted)
 
@@ -266,7 +264,7 @@ def _result_of(item: msgspec.Raw) -> Submitted | ApiError:
         try:
             return _SUBMITTED.decode(item)
         except msgspec.ValidationError:
-            return error_of(_PROBLEM.decode(item))
+            return error_of(PROBLEM.decode(item))
     except UNREADABLE as error:
         raise UnexpectedAnswer(f"a result of a submission cannot be read: {error}") from None
 

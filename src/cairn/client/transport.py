@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
+from functools import cache
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
@@ -46,9 +47,7 @@ THIS_MACHINE = ("127.0.0.1", "localhost")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for bytes that are no answer of a node."""
 
-_decode_problem = Decoder(Problem).decode
-_LENIENT: dict[Decoder[Any], Decoder[Any]] = {}
-"""The decoder that also accepts strings of digits, by the decoder that does not."""
+PROBLEM = Decoder(Problem)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
@@ -140,7 +139,9 @@ class Transport:
 
     def _decoded(self, response: httpx.Response, answer: Decoder[T]) -> T:
         """The decoded answer, with integers for amounts that are strings."""
-        return decoded(response, answer if self._amounts == "number" else lenient(answer))
+        if self._amounts == "string":
+            answer = lenient(answer)
+        return decoded(response, answer)
 
     async def ask(
         self,
@@ -166,7 +167,7 @@ class Transport:
                     response = await self._exchange(method, path, body, query, silence_s)
                 if response.is_success:
                     return HttpAnswer(response, was_repeated)
-                raise _refusal(response)
+                raise problem_error(response.status_code, response.content, response.headers.get("retry-after"))
             except (ApiError, NodeUnreachable) as failure:
                 was_repeated = _noted(failure, was_repeated)
                 if not _may_repeat(failure, repeat):
@@ -180,10 +181,9 @@ class Transport:
     ) -> httpx.Response:
         timeout = httpx.Timeout(silence_s, connect=min(silence_s, CONNECT_TIMEOUT_S))
         headers = {} if body is None else {"Content-Type": "application/json"}
-        params = None if query is None else dict(query)
         try:
             async with self._http.stream(
-                method, self.url + path, content=body, params=params, headers=headers, timeout=timeout
+                method, self.url + path, content=body, params=query, headers=headers, timeout=timeout
             ) as response:
                 return await _read(response)
         except httpx.TransportError as failure:
@@ -218,12 +218,10 @@ def path_of(*parts: str | int) -> str:
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
-def lenient(answer: Decoder[T]) -> Decoder[T]:
+@cache
+def lenient(answer: Decoder[Any]) -> Decoder[Any]:
     """A decoder that also accepts strings of digits for integers. Made once, because that is slow."""
-    found = _LENIENT.get(answer)
-    if found is None:
-        found = _LENIENT[answer] = Decoder(answer.type, strict=False)
-    return found
+    return Decoder(answer.type, strict=False)
 
 
 def decoded(response: httpx.Response, answer: Decoder[T]) -> T:
@@ -237,14 +235,10 @@ def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError
     """The exception for an error answer, which may be a proxy's own and not a problem document."""
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     try:
-        problem = _decode_problem(body)
+        problem = PROBLEM.decode(body)
     except UNREADABLE:
         problem = Problem("", status, f"HTTP status {status} without a problem document", "UNKNOWN")
     return error_of(problem, seconds)
-
-
-def _refusal(response: httpx.Response) -> ApiError:
-    return problem_error(response.status_code, response.content, response.headers.get("retry-after"))
 
 
 def may_be_taken(failure: ApiError | NodeUnreachable) -> bool:

@@ -435,7 +435,7 @@ def test_strings_take_one_decoder_for_each_kind_of_answer(monkeypatch: pytest.Mo
         return msgspec.json.Decoder(kind, strict=strict)
 
     monkeypatch.setattr(transport, "Decoder", counted)
-    monkeypatch.setattr(transport, "_LENIENT", {})
+    transport.lenient.cache_clear()
     address = "0x" + "aa" * 20
     account = answer(200, {"address": address, "balance": "7", "nonce": 1, "pendingNonce": 2})
 
