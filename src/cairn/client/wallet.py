@@ -64,7 +64,7 @@ class WalletNode(Protocol):
     async def submit_all(self, transfers: Sequence[SignedTransfer]) -> list[Submitted | ApiError]: ...
 
 
-class _Price(NamedTuple):
+class Price(NamedTuple):
     """The price for a unit of gas. None means the chain's default."""
 
     gas_price: int | None = None
@@ -86,7 +86,7 @@ class _Price(NamedTuple):
 class _Payment:
     """One `send` that is not answered yet."""
 
-    def __init__(self, to: str, value: int, gas: int, price: _Price) -> None:
+    def __init__(self, to: str, value: int, gas: int, price: Price) -> None:
         self.to = to
         self.value = value
         self.gas = gas
@@ -153,11 +153,11 @@ class AsyncWallet:
 
         Cancelling stops a payment only while it is not signed yet.
         """
-        return await self._line_up(to, value, gas, _Price(gas_price, max_fee, tip))
+        return await self._line_up(to, value, gas, Price(gas_price, max_fee, tip))
 
     async def send_all(self, payments: Iterable[tuple[str, int]]) -> list[str | ClientError]:
         """Pay each (to, value) in the order given. Returns a hash or an error for each, in the same order."""
-        answers = [self._line_up(to, value, TRANSFER_GAS, _Price()) for to, value in payments]
+        answers = [self._line_up(to, value, TRANSFER_GAS, Price()) for to, value in payments]
         results = await asyncio.gather(*answers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, ClientError):
@@ -179,7 +179,7 @@ class AsyncWallet:
         chain = await self._terms()
         if nonce is None:
             nonce = (await self._node.account(self.address)).pending_nonce
-        payment = _Payment(to, value, gas, _Price(gas_price, max_fee, tip))
+        payment = _Payment(to, value, gas, Price(gas_price, max_fee, tip))
         return self._sign_at(payment, nonce, chain, unique=False)
 
     async def close(self) -> None:
@@ -190,7 +190,7 @@ class AsyncWallet:
 
     # The queue.
 
-    def _line_up(self, to: str, value: int, gas: int, price: _Price) -> "asyncio.Future[str]":
+    def _line_up(self, to: str, value: int, gas: int, price: Price) -> "asyncio.Future[str]":
         payment = _Payment(to, value, gas, price)
         self._waiting.append(payment)
         if self._sending is None or self._sending.done():

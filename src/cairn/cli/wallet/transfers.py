@@ -10,27 +10,10 @@ from cairn.cli.shared.screen import print_json, print_pairs
 from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
+from cairn.client.wallet import Price
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.prices import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """The price of a unit of gas. None means the chain's default."""
-
-    gas_price: int | None
-    max_fee: int | None
-    tip: int | None
-
-    def terms(self, base_fee: int) -> Terms:
-        """The terms on a chain with this gas price."""
-        return price_terms(None, self.gas_price, self.max_fee, self.tip, base_fee)
-
-    @property
-    def needs_chain(self) -> bool:
-        return self.gas_price is None and self.max_fee is None
 
 
 def read_price(gas_price: str | None, max_fee: str | None, tip: str | None) -> Price:
@@ -75,7 +58,8 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
     nonce, base_fee = order.nonce, 0
     if nonce is None:
         nonce = ask_node(url, lambda node: node.account(order.sender_address)).pending_nonce
-    if order.price.needs_chain or chain_id is None:
+    names_no_price = order.price.gas_price is None and order.price.max_fee is None
+    if names_no_price or chain_id is None:
         chain = ask_node(url, AsyncClient.chain)
         base_fee = chain.gas_price
         chain_id = chain.chain_id if chain_id is None else chain_id
