@@ -148,7 +148,7 @@ class Display:
         )
 
     def _address_of(self, who: str) -> str:
-        return checksum_address(find_party(who, self._keystore, "ACCOUNT").address)
+        return find_party(who, self._keystore, "ACCOUNT").spelled
 
 
 def check_hash(text: str, label: str, otherwise: str = "") -> None:

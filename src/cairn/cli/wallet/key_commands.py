@@ -118,7 +118,7 @@ def sign(
         text = read_secret(Path("-"), "") if message == "-" else message
         signature = "0x" + sign_text(text.encode(), signer.unlock(password_file)).hex()
         if as_json:
-            print_json({"address": checksum_address(signer.address), "message": text, "signature": signature})
+            print_json({"address": signer.spelled, "message": text, "signature": signature})
         else:
             print(signature)
 

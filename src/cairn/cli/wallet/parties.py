@@ -23,8 +23,12 @@ class Party:
     stored: StoredKey | None = None
 
     def __str__(self) -> str:
-        spelled = checksum_address(self.address)
-        return f"{self.name} ({spelled})" if self.name else spelled
+        return f"{self.name} ({self.spelled})" if self.name else self.spelled
+
+    @property
+    def spelled(self) -> str:
+        """The address with its checksum."""
+        return checksum_address(self.address)
 
     @property
     def is_public(self) -> bool:

@@ -55,7 +55,7 @@ class Sending:
 
     async def _look(self, node: AsyncClient) -> tuple[Chain, list[range], list[Address]]:
         """The chain, the missing nonces, and the chain's dev accounts if those matter."""
-        sender, nonce = self._order.sender_address, self._order.nonce
+        sender, nonce = self._order.sender.spelled, self._order.nonce
         missing = [] if nonce is None else await find_missing(node, sender, nonce)
         chain = await node.chain()
         await self._check_funds(node, chain, await node.account(sender))
@@ -67,7 +67,7 @@ class Sending:
         if not dev_accounts:
             warn(f"the key of {to} is public, and this is not a dev chain: anybody can spend what it gets")
         elif other is not None:
-            warn(f"{other}, and this pays {self._order.to_address}")
+            warn(f"{other}, and this pays {to.spelled}")
 
     def _terms(self, chain: Chain) -> Terms:
         return self._order.price.terms(chain.gas_price)
@@ -97,7 +97,7 @@ class Sending:
         giver = await find_giver(node, dev_accounts, sender.address, cost)
         if giver is None:
             return ""
-        return f"; `cairn send {giver} {sender.name or self._order.sender_address} {coins}coins` gives it some"
+        return f"; `cairn send {giver} {sender.name or sender.spelled} {coins}coins` gives it some"
 
     def _confirm(self, chain: Chain) -> None:
         """Ask on standard error; standard output is for the result."""
@@ -122,11 +122,11 @@ class Sending:
         price = None if is_dynamic else terms.gas_price
         max_fee, tip = (terms.max_fee, terms.max_tip) if is_dynamic else (None, None)
         if order.nonce is None:
-            tx_hash = await wallet.send(order.to_address, order.value, gas_price=price, max_fee=max_fee, tip=tip)
+            tx_hash = await wallet.send(order.to.spelled, order.value, gas_price=price, max_fee=max_fee, tip=tip)
             submitted = Submitted("pending", tx_hash)
         else:
             signed = await wallet.sign(
-                order.to_address, order.value, nonce=order.nonce, gas_price=price, max_fee=max_fee, tip=tip
+                order.to.spelled, order.value, nonce=order.nonce, gas_price=price, max_fee=max_fee, tip=tip
             )
             submitted = await node.submit(signed)
         self._tx_hash = submitted.tx_hash

@@ -11,7 +11,6 @@ from cairn.cli.wallet.key_files import Keystore
 from cairn.cli.wallet.parties import Party, find_party
 from cairn.client import Account, AsyncClient, SignedTransfer
 from cairn.client.wallet import Price
-from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
@@ -33,14 +32,6 @@ class TransferOrder:
     """None means the sender's next nonce."""
     price: Price
 
-    @property
-    def to_address(self) -> str:
-        return checksum_address(self.to.address)
-
-    @property
-    def sender_address(self) -> str:
-        return checksum_address(self.sender.address)
-
 
 def read_order(keystore: Keystore, sender: str, to: str, amount: str, nonce: int | None, price: Price) -> TransferOrder:
     """Raises `InvalidConfig` for an invalid argument, `NotFound` for an unknown name."""
@@ -57,7 +48,7 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
     """Ask the node only for what the order leaves open. Before the password is asked for, so that errors come early."""
     nonce, base_fee = order.nonce, 0
     if nonce is None:
-        nonce = ask_node(url, lambda node: node.account(order.sender_address)).pending_nonce
+        nonce = ask_node(url, lambda node: node.account(order.sender.spelled)).pending_nonce
     names_no_price = order.price.gas_price is None and order.price.max_fee is None
     if names_no_price or chain_id is None:
         chain = ask_node(url, AsyncClient.chain)
@@ -68,7 +59,7 @@ def sign_order(url: str, order: TransferOrder, chain_id: int | None, password_fi
     account = Account(order.sender.unlock(password_file))
     with explained_errors(url):
         return account.sign(
-            order.to_address,
+            order.to.spelled,
             order.value,
             nonce=nonce,
             chain_id=chain_id,
