@@ -21,7 +21,7 @@ from cairn.store.directory import sync_directory
 
 SUFFIX = ".json"
 _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
-_is_dev_name = re.compile(r"dev[0-9]+").fullmatch
+match_dev_name = re.compile(r"dev([0-9]+)").fullmatch
 
 
 def default_directory() -> Path:
@@ -83,7 +83,7 @@ class Keystore:
         """Raises `InvalidConfig` unless a key of this name can be added. Called before a password is typed."""
         if not _is_name(name):
             raise InvalidConfig(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-', at most 64")
-        if _is_dev_name(name) or name.startswith("0x"):
+        if match_dev_name(name) or name.startswith("0x"):
             raise InvalidConfig(
                 f"{name} cannot name a key: it looks like {'an address' if name[0] == '0' else 'a dev account'}"
             )

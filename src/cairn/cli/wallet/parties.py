@@ -1,18 +1,17 @@
 """Sender and receiver as a user names them: an address, the name of a stored key, or dev0 to dev9."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cairn.cli.node.home import read_address
 from cairn.cli.shared.report import NotFound
-from cairn.cli.wallet.key_files import Keystore, StoredKey
+from cairn.cli.wallet.key_files import Keystore, StoredKey, match_dev_name
 from cairn.cli.wallet.passwords import read_password
-from cairn.domain.crypto import checksum_address, parse_address
-from cairn.domain.errors import InvalidConfig, InvalidField
+from cairn.domain.crypto import checksum_address
+from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 
-_dev_index = re.compile(r"dev([0-9]+)").fullmatch
 _PUBLIC = dict(DEV_KEYS)
 
 
@@ -38,7 +37,7 @@ class Party:
     @property
     def dev_index(self) -> int | None:
         """The number of the usual dev account that it was named as, if it was."""
-        dev = _dev_index(self.name) if self.stored is None else None
+        dev = match_dev_name(self.name) if self.stored is None else None
         return None if dev is None else int(dev[1])
 
     def unlock(self, password_file: Path | None) -> bytes:
@@ -56,16 +55,13 @@ class Party:
 
 def find_party(text: str, keystore: Keystore, label: str) -> Party:
     """Raises `InvalidConfig` for an invalid address, `NotFound` for an unknown name."""
-    dev = _dev_index(text)
+    dev = match_dev_name(text)
     if dev is not None:
         if int(dev[1]) >= len(DEV_KEYS):
             raise InvalidConfig(f"{label}: the dev accounts are dev0 to dev{len(DEV_KEYS) - 1}")
         return Party(DEV_KEYS[int(dev[1])][0], text)
     if text.startswith("0x"):
-        try:
-            address = parse_address(text, label)
-        except InvalidField as error:
-            raise InvalidConfig(error.detail) from None
+        address = read_address(text, label)
         stored = keystore.find_by_address(address)
         return Party(address, stored.name if stored else "", stored)
     stored = keystore.get(text)
