@@ -21,7 +21,7 @@ from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_liste
 from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChain, build_dev_chain
 from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home, build_genesis, random_chain_id, read_address
-from cairn.cli.node.narration import Gate, Json, Narrator, Text, Wording
+from cairn.cli.node.narration import Gate, Narrator, Text, Wording, json_lines
 from cairn.cli.node.options import MORE_SETTINGS, flags_given, with_settings
 from cairn.cli.shared.report import EXIT_CODES, DataUnusable, reported_errors, warn
 from cairn.cli.shared.screen import has_colour
@@ -186,7 +186,7 @@ def run_dev_chain(
 
 
 def narration_of(settings: Settings, chain: DevChain) -> Wording:
-    return Json() if settings.log_format == "json" else Text(has_colour(), chain.keys)
+    return json_lines if settings.log_format == "json" else Text(has_colour(), chain.keys)
 
 
 @app.command(rich_help_panel=NODE)

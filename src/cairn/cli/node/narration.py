@@ -203,14 +203,12 @@ class Text:
         return typer.style(text, fg=colour) if self._has_colour else text
 
 
-class Json:
+def json_lines(interval: Interval) -> Iterable[str]:
     """For programs: an object a line, with the field names of the API."""
-
-    def __call__(self, interval: Interval) -> Iterable[str]:
-        events = [event for seen in interval.seen for event in _events(seen)]
-        if interval.skipped:
-            events.append({"event": "skipped", **interval.skipped})
-        return [msgspec.json.encode(event).decode() for event in events]
+    events = [event for seen in interval.seen for event in _events(seen)]
+    if interval.skipped:
+        events.append({"event": "skipped", **interval.skipped})
+    return [msgspec.json.encode(event).decode() for event in events]
 
 
 def _events(seen: Seen) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ import pytest
 from cairn.cli.main import narration_of
 from cairn.cli.node import narration
 from cairn.cli.node.dev_chain import DevChain, build_dev_chain
-from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Json, Narrator, Text
+from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Narrator, Text, json_lines
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
 from cairn.domain.txs import sign_draft
@@ -106,7 +106,7 @@ def test_what_nobody_could_read_is_counted() -> None:
     interval.add_drop(HASH, "evicted")
     interval.add_revert(1)
     assert text_of(interval)[MOST_THINGS:] == ["… 2 blocks, 241 transactions, 1 drop, 1 revert"]
-    last = json.loads(list(Json()(interval))[-1])
+    last = json.loads(list(json_lines(interval))[-1])
     assert last == {"event": "skipped", "blocks": 2, "transactions": 241, "drops": 1, "reverts": 1}
 
 
@@ -114,7 +114,7 @@ def test_programs_get_json_with_the_names_of_the_api() -> None:
     interval = interval_with(msgspec.structs.replace(block_of(0), txs=(payment(STRANGER, 10**22),)))
     interval.add_drop(HASH, "expired")
     interval.add_revert(4)
-    block, tx, drop, revert = map(json.loads, Json()(interval))
+    block, tx, drop, revert = map(json.loads, json_lines(interval))
     assert block == {
         "event": "newBlock",
         "blockHeight": 7,
@@ -150,7 +150,7 @@ def fill(writer: int) -> int:
 def test_nothing_is_told_before_the_banner(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
-    with Narrator(Json(), gate, writer) as narrator:
+    with Narrator(json_lines, gate, writer) as narrator:
         narrator.saw_block(block_of(0))
         os.write(writer, b"the banner\n")
         gate.open()
@@ -163,7 +163,7 @@ def test_what_is_seen_last_is_still_told(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     gate = Gate()
     gate.open()
-    with Narrator(Json(), gate, writer) as narrator:
+    with Narrator(json_lines, gate, writer) as narrator:
         narrator.saw_drop(HASH, "evicted")
         narrator.saw_revert(3)
     os.close(writer)
@@ -179,7 +179,7 @@ def test_a_reader_that_stands_still_holds_nobody_up(pipe: tuple[int, int], monke
     os.set_blocking(writer, True)
     gate = Gate()
     gate.open()
-    narrator = Narrator(Json(), gate, writer)
+    narrator = Narrator(json_lines, gate, writer)
     with narrator:
         # The first is stuck in the pipe; what comes after it waits, up to a bound.
         narrator.saw_block(block_of(0, height=1))
@@ -196,7 +196,7 @@ def test_what_a_non_blocking_output_does_not_take_is_told_later(pipe: tuple[int,
     filled = fill(writer)
     gate = Gate()
     gate.open()
-    with Narrator(Json(), gate, writer) as narrator:
+    with Narrator(json_lines, gate, writer) as narrator:
         narrator.saw_block(block_of(0, height=1))
         wait_until(lambda: not narrator._interval.seen, PATIENCE_S, "the first to be taken")
         # Long enough to have tried.
@@ -214,7 +214,7 @@ def test_a_reader_that_has_gone_ends_nothing(pipe: tuple[int, int]) -> None:
     os.close(reader)
     gate = Gate()
     gate.open()
-    with Narrator(Json(), gate, writer) as narrator:
+    with Narrator(json_lines, gate, writer) as narrator:
         narrator.saw_block(block_of(0))
         wait_until(lambda: not narrator._thread.is_alive(), PATIENCE_S, "the end of the telling")
         narrator.saw_block(block_of(0))
