@@ -188,7 +188,7 @@ def engine_genesis(genesis: Genesis) -> dict[str, Any]:
     """What CometBFT starts the same chain from; our genesis is in it, and so reaches every node."""
     return {
         "genesis_time": datetime.fromtimestamp(genesis.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "chain_id": engine_chain_id(genesis),
+        "chain_id": f"cairn-{genesis.chain_id}",
         "initial_height": "1",
         "consensus_params": {
             "block": {"max_bytes": str(MAX_BLOCK_BYTES), "max_gas": "-1"},
@@ -205,10 +205,6 @@ def engine_genesis(genesis: Genesis) -> dict[str, Any]:
         "app_hash": "",
         "app_state": json.loads(encode_genesis(genesis)),
     }
-
-
-def engine_chain_id(genesis: Genesis) -> str:
-    return f"cairn-{genesis.chain_id}"
 
 
 def _engine_validator(validator: Validator) -> Mapping[str, object]:

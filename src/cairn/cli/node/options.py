@@ -66,13 +66,9 @@ def _shown(default: object) -> str:
 # Options that several commands share.
 
 
-def complete_key(incomplete: str) -> list[str]:
-    return [name for name in Keystore(default_directory()).names() if name.startswith(incomplete)]
-
-
 def complete_party(incomplete: str) -> list[str]:
-    devs = [f"dev{index}" for index in range(len(DEV_KEYS))]
-    return complete_key(incomplete) + [name for name in devs if name.startswith(incomplete)]
+    names = Keystore(default_directory()).names() + [f"dev{index}" for index in range(len(DEV_KEYS))]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 DEFAULT_NODE = f"http://{FIELDS['host'].default}:{FIELDS['port'].default}"

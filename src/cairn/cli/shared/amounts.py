@@ -10,7 +10,6 @@ from cairn.domain.types import MAX_UINT256
 UNITS = {"wei": 1, "gwei": GWEI, "coin": COIN, "coins": COIN, "ether": COIN}
 _match = re.compile(r"(?P<whole>[0-9]{1,78})(?:\.(?P<part>[0-9]{1,78}))? ?(?P<unit>[a-z]*)").fullmatch
 
-GWEI_FROM = GWEI
 COINS_FROM = COIN // 1_000
 """Amounts from here on are shown in coins, smaller ones in gwei or wei."""
 
@@ -42,7 +41,7 @@ def format_amount(wei: int) -> str:
     """All of it, in the unit that reads best: `1.5 coins`, `21,000 gwei`, `7 wei`."""
     if wei >= COINS_FROM:
         return f"{_decimal(wei, COIN)} {'coin' if wei == COIN else 'coins'}"
-    return f"{_decimal(wei, GWEI)} gwei" if wei >= GWEI_FROM else f"{wei} wei"
+    return f"{_decimal(wei, GWEI)} gwei" if wei >= GWEI else f"{wei} wei"
 
 
 def _decimal(wei: int, unit: int) -> str:
