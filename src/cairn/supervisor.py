@@ -221,27 +221,22 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, code: int) -> None:
-        if isinstance(child, EngineChild):
-            self._engine_ended(child, code)
-        elif code == EXIT_FATAL:
+        if code == EXIT_FATAL and child is not self._engine:
             # Whichever process found it: damaged data does not get better by a restart.
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
         elif self._stopped_at is None:
             delay_s = child.back_off_s(self._timers.now())
             log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)
-            self._timers.add(delay_s, lambda: self._start(child))
+            if isinstance(child, EngineChild):
+                # `_tend` starts it again, whatever its exit code was: it exits with 0 when its core is gone.
+                child.not_before = self._timers.now() + delay_s
+            else:
+                self._timers.add(delay_s, lambda: self._start(child))
             if child is self._core:
                 for engine in self._engines:
                     # Nobody listens there any more; the next core makes a new one.
                     engine.socket.unlink(missing_ok=True)
-
-    def _engine_ended(self, engine: EngineChild, code: int) -> None:
-        """Restart it whatever its exit code was, unless the node stops: it exits with 0 when its core is gone."""
-        if self._stopped_at is None:
-            delay_s = engine.back_off_s(self._timers.now())
-            engine.not_before = self._timers.now() + delay_s
-            log.error("process ended, restarting", process=engine.name, how=describe_exit(code), in_s=delay_s)
 
     def _stop_asked(self, number: int) -> None:
         if self._stopped_at is None:
