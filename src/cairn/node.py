@@ -87,7 +87,7 @@ class Node:
                 engine=self._engine(runtime_dir),
                 parent_pipe=self.parent_pipe,
             )
-            endpoint = Endpoint.of(listener, self.settings)
+            endpoint = Endpoint(self.settings.host, listener.getsockname()[1], tls=bool(self.settings.tls_cert))
             supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
             # What is loaded by now is shared by all processes for as long as the collector never touches it.
             gc.freeze()
@@ -145,10 +145,6 @@ class Endpoint:
     host: str
     port: int
     tls: bool
-
-    @classmethod
-    def of(cls, listener: socket.socket, settings: Settings) -> "Endpoint":
-        return cls(settings.host, listener.getsockname()[1], bool(settings.tls_cert))
 
     @property
     def url(self) -> str:
