@@ -4,8 +4,6 @@ import re
 from collections.abc import AsyncGenerator, Container, Sequence
 from typing import TypeVar
 
-import msgspec
-
 from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.remote import ask_node
 from cairn.cli.shared.screen import Line, ago, print_json, print_pairs, print_table, when
@@ -67,7 +65,7 @@ class Display:
 
         tx, missing, proof = ask_node(self._url, fetch)
         if self._as_json:
-            print_json(msgspec.to_builtins(tx if proof is None else proof))
+            print_json(tx if proof is None else proof)
             return
         pairs = tx_pairs(tx, missing, Names(self._keystore))
         if proof is not None:
@@ -79,7 +77,7 @@ class Display:
             check_hash(name, "BLOCK", "a height, latest, or ")
         block = ask_node(self._url, lambda node: node.block(name))
         if self._as_json:
-            print_json(msgspec.to_builtins(block))
+            print_json(block)
         else:
             print_pairs(block_pairs(block, limit, Names(self._keystore)))
 
@@ -87,7 +85,7 @@ class Display:
         address = self._address_of(who)
         state = ask_node(self._url, lambda node: node.account(address))
         if self._as_json:
-            print_json(msgspec.to_builtins(state))
+            print_json(state)
             return
         waiting = state.pending_nonce - state.nonce
         print_pairs(
@@ -102,7 +100,7 @@ class Display:
         address = self._address_of(who)
         history = ask_node(self._url, lambda node: collected(node.history(address, limit)))
         if self._as_json:
-            print_json(msgspec.to_builtins(history))
+            print_json(history)
         elif history:
             print_history(history, address, Names(self._keystore))
         else:
@@ -119,7 +117,7 @@ class Display:
 
         items, queued, total = ask_node(self._url, fetch)
         if self._as_json:
-            print_json(msgspec.to_builtins(items))
+            print_json(items)
             return
         if items:
             print_pending(items, queued, Names(self._keystore))
@@ -131,7 +129,7 @@ class Display:
     def show_chain(self) -> None:
         chain = ask_node(self._url, lambda node: node.chain())
         if self._as_json:
-            print_json(msgspec.to_builtins(chain))
+            print_json(chain)
             return
         pool, head = chain.mempool, chain.head
         print_pairs(

@@ -12,7 +12,6 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from itertools import islice
 from typing import Protocol
 
-import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -166,7 +165,7 @@ class Lines:
 
     def saw_block(self, block: Block) -> None:
         if self._as_json:
-            print_json(msgspec.to_builtins(block))
+            print_json(block)
             return
         moment = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(block.timestamp))
         print(f"block {block.block_height} {moment} transactions {len(block.transactions)} {block.hash}", flush=True)

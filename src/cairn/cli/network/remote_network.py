@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from cairn.cli.network.update_files import choose_key, describe, with_signatures, write_update
 from cairn.cli.shared.remote import ask_node
 from cairn.cli.shared.report import CommandFailed, TimedOut
@@ -126,7 +124,7 @@ async def bring_about(node: AsyncClient, update: dict[str, object], sequence: in
 
 def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
     if as_json:
-        print_json(msgspec.to_builtins(network.shown))
+        print_json(network.shown)
         return
     governance, admins = network.governance, network.admins
     print(f"Chain {network.chain_id}, block {network.height}, {governance.sequence} updates so far")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -56,8 +57,8 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Line]]) -> None
 
 
 def print_json(value: Any) -> None:
-    """JSON as the node writes it: no spaces, exact integers."""
-    print(json.dumps(value, separators=(",", ":"), ensure_ascii=False), flush=True)
+    """JSON as the node writes it: no spaces, exact integers, the API's field names."""
+    print(json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False), flush=True)
 
 
 def plain(value: Line) -> Text:

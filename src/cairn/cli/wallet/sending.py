@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -133,7 +132,7 @@ class Sending:
         self._tell("sent", submitted.tx_hash)
         if wait_s is None:
             if self._as_json:
-                print_json(msgspec.to_builtins(submitted))
+                print_json(submitted)
             return
         started = time.monotonic()
         with progress("waiting for its block"):
@@ -142,7 +141,7 @@ class Sending:
 
     def _tell_confirmed(self, tx: ConfirmedTransaction, waited_s: float) -> None:
         if self._as_json:
-            print_json(msgspec.to_builtins(tx))
+            print_json(tx)
         else:
             self._tell("confirmed", f"in block {tx.block_height} after {waited_s:.1f} s, fee {format_amount(tx.fee)}")
 
