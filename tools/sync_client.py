@@ -39,9 +39,7 @@ CLIENT_CLASS = '''class Client(Reads):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -59,7 +57,6 @@ WALLET_CLASS = '''class Wallet:
 
 '''
 FRAME_IMPORTS = """
-from types import TracebackType
 from typing import Self
 from cairn.client.async_client import AsyncClient
 from cairn.client.loop_thread import LoopThread

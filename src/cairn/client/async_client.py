@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -94,9 +93,7 @@ class AsyncClient(AsyncReads):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
