@@ -1,7 +1,6 @@
 """`cairn completion`: the script that makes a shell complete commands, options and the names of keys."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,24 +11,20 @@ from typer._completion_shared import get_completion_script, install
 PROGRAM, VARIABLE = "cairn", "_CAIRN_COMPLETE"
 
 
-class Shell(StrEnum):
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.", metavar="SHELL", show_default=False)],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.", metavar="SHELL", show_default=False)
+    ],
     set_up: Annotated[
         bool, typer.Option("--install", help="Set it up for your next shells, rather than print the script.")
     ] = False,
 ) -> None:
     """Print the script that completes commands, options and the names of your keys."""
     if set_up:
-        _, path = install(shell.value, PROGRAM, VARIABLE)
+        _, path = install(shell, PROGRAM, VARIABLE)
         print(f"Installed {path}, for the shells that you start from now on.")
     else:
-        print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
+        print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))
 
 
 def answer_shells() -> None:
