@@ -111,9 +111,10 @@ class Supervisor:
         parent_pipe: int | None = None,
     ) -> None:
         """With `parent_pipe`, the node also stops when the program that holds the other end of it is gone."""
-        self._engine = engine
+        self._engines = [] if engine is None else [engine]
         self._core = Child("cairn-core", core)
         self._workers = [Child(f"cairn-api-{index}", entry) for index, entry in enumerate(workers)]
+        self._children = [*self._engines, self._core, *self._workers]
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
         self._timers = Timers()
@@ -122,14 +123,6 @@ class Supervisor:
         self._lifeline, self._lifeline_writer = os.pipe()
         self._stopped_at: float | None = None
         self._exit_code = EXIT_OK
-
-    @property
-    def _children(self) -> list[Child]:
-        return [*self._engines, self._core, *self._workers]
-
-    @property
-    def _engines(self) -> list[EngineChild]:
-        return [] if self._engine is None else [self._engine]
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run `action` between two signals, unless the stop has begun."""
@@ -221,7 +214,7 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, code: int) -> None:
-        if code == EXIT_FATAL and child is not self._engine:
+        if code == EXIT_FATAL and not isinstance(child, EngineChild):
             # Whichever process found it: damaged data does not get better by a restart.
             self._exit_code = EXIT_FATAL
             self._stop(drain_delay_s=0)
