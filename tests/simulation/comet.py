@@ -325,7 +325,7 @@ class Comet:
         if not self.is_running:
             raise RpcAway("simulated")
         behind = self.is_online and self.height < len(self._blocks) - 2
-        return NodeStatus.of(self.height, behind, self._power_of(self.node, self.height + 1))
+        return NodeStatus(behind, self._power_of(self.node, self.height + 1) > 0, "", b"")
 
     def highest_peer(self) -> int:
         if not self.is_running:

@@ -1,7 +1,7 @@
 """CometBFT's JSON-RPC over one connection that is kept open: a few calls of ours, nothing more."""
 
 import asyncio
-import base64
+from typing import Annotated, Generic, TypeVar
 
 import httptools
 import msgspec
@@ -28,14 +28,33 @@ class CometBftRefusal(msgspec.Struct, frozen=True):
         return f"{self.message}: {self.data}"
 
 
+class NodeStatus(msgspec.Struct, frozen=True):
+    """What we need of CometBFT's status."""
+
+    catching_up: bool
+    is_validator: bool
+    name: str
+    public_key: bytes
+    """The key with which it signs votes, whether or not it is a validator."""
+
+
+# What we read of CometBFT's answers; it writes numbers as text.
+
+_R = TypeVar("_R")
+_Number = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")]
+
+
+class _Answer(msgspec.Struct, Generic[_R], frozen=True):
+    result: _R | None = None
+    error: CometBftRefusal | None = None
+
+
 class _SyncInfo(msgspec.Struct, frozen=True):
-    latest_block_height: str
     catching_up: bool
 
 
 class _PublicKey(msgspec.Struct, frozen=True):
-    value: str
-    """In base64."""
+    value: bytes
 
 
 class _ValidatorInfo(msgspec.Struct, frozen=True):
@@ -47,49 +66,14 @@ class _NodeInfo(msgspec.Struct, frozen=True):
     moniker: str
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
-    """What we read of CometBFT's status; it writes numbers as text."""
-
+class _Status(msgspec.Struct, frozen=True):
     sync_info: _SyncInfo
     validator_info: _ValidatorInfo
     node_info: _NodeInfo
 
-    @classmethod
-    def of(
-        cls, height: int, catching_up: bool, voting_power: int, name: str = "", public_key: bytes = b""
-    ) -> "NodeStatus":
-        key = _PublicKey(base64.b64encode(public_key).decode())
-        return cls(_SyncInfo(str(height), catching_up), _ValidatorInfo(str(voting_power), key), _NodeInfo(name))
-
-    @property
-    def name(self) -> str:
-        return self.node_info.moniker
-
-    @property
-    def public_key(self) -> bytes:
-        """The key with which it signs votes, whether or not it is a validator."""
-        return base64.b64decode(self.validator_info.pub_key.value)
-
-    @property
-    def height(self) -> int:
-        return int(self.sync_info.latest_block_height)
-
-    @property
-    def catching_up(self) -> bool:
-        return self.sync_info.catching_up
-
-    @property
-    def is_validator(self) -> bool:
-        return self.validator_info.voting_power != "0"
-
-
-class _StatusAnswer(msgspec.Struct, frozen=True):
-    result: NodeStatus | None = None
-    error: CometBftRefusal | None = None
-
 
 class _PeerRound(msgspec.Struct, frozen=True):
-    height: str
+    height: _Number
     """The height that it works on, above its latest block."""
 
 
@@ -105,31 +89,14 @@ class _Consensus(msgspec.Struct, frozen=True):
     peers: list[_Peer]
 
 
-class _ConsensusAnswer(msgspec.Struct, frozen=True):
-    result: _Consensus | None = None
-    error: CometBftRefusal | None = None
-
-
 class _NetInfo(msgspec.Struct, frozen=True):
-    n_peers: str
+    n_peers: _Number
 
 
-class _NetInfoAnswer(msgspec.Struct, frozen=True):
-    result: _NetInfo | None = None
-    error: CometBftRefusal | None = None
-
-
-class _RpcAnswer(msgspec.Struct, frozen=True):
-    error: CometBftRefusal | None = None
-
-
-_STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}'
-_CONSENSUS = b'{"jsonrpc":"2.0","id":1,"method":"dump_consensus_state"}'
-_NET_INFO = b'{"jsonrpc":"2.0","id":1,"method":"net_info"}'
-_decode_status = msgspec.json.Decoder(_StatusAnswer).decode
-_decode_answer = msgspec.json.Decoder(_RpcAnswer).decode
-_decode_consensus = msgspec.json.Decoder(_ConsensusAnswer).decode
-_decode_net_info = msgspec.json.Decoder(_NetInfoAnswer).decode
+_STATUS = msgspec.json.Decoder(_Answer[_Status])
+_CONSENSUS = msgspec.json.Decoder(_Answer[_Consensus])
+_NET_INFO = msgspec.json.Decoder(_Answer[_NetInfo])
+_BROADCAST = msgspec.json.Decoder(_Answer[object])
 
 
 class Rpc:
@@ -144,47 +111,41 @@ class Rpc:
 
     async def status(self) -> NodeStatus:
         """Raises `RpcAway`."""
-        try:
-            answer = _decode_status(await self._call(_STATUS))
-        except msgspec.MsgspecError as error:
-            raise RpcAway(f"not an answer to status: {error}") from None
-        if answer.result is None:
-            raise RpcAway(str(answer.error))
-        return answer.result
+        status = await self._ask("status", _STATUS)
+        validator = status.validator_info
+        is_validator = validator.voting_power != "0"
+        return NodeStatus(status.sync_info.catching_up, is_validator, status.node_info.moniker, validator.pub_key.value)
 
     async def highest_peer(self) -> int:
         """The highest block that a connected peer says it has; 0 when none says anything. Raises `RpcAway`."""
-        try:
-            answer = _decode_consensus(await self._call(_CONSENSUS))
-            if answer.result is None:
-                raise RpcAway(str(answer.error))
-            states = [peer.peer_state for peer in answer.result.peers]
-            return max((int(state.round_state.height) - 1 for state in states if state is not None), default=0)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise RpcAway(f"not an answer to dump_consensus_state: {error}") from None
+        states = [peer.peer_state for peer in (await self._ask("dump_consensus_state", _CONSENSUS)).peers]
+        return max((int(state.round_state.height) - 1 for state in states if state is not None), default=0)
 
     async def count_peers(self) -> int:
         """How many peers are connected. Raises `RpcAway`."""
-        try:
-            answer = _decode_net_info(await self._call(_NET_INFO))
-            if answer.result is None:
-                raise RpcAway(str(answer.error))
-            return int(answer.result.n_peers)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise RpcAway(f"not an answer to net_info: {error}") from None
+        return int((await self._ask("net_info", _NET_INFO)).n_peers)
 
     async def broadcast(self, raw: bytes) -> CometBftRefusal | None:
         """Send something to CometBFT's mempool. Returns None, or why it was not tried. Raises `RpcAway`."""
-        call = b'{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_async","params":{"tx":"%b"}}' % base64.b64encode(raw)
-        try:
-            return _decode_answer(await self._call(call)).error
-        except msgspec.MsgspecError as error:
-            raise RpcAway(f"not an answer to broadcast_tx_async: {error}") from None
+        return (await self._answer("broadcast_tx_async", _BROADCAST, params={"tx": raw})).error
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
         self._reader = self._writer = None
+
+    async def _ask(self, method: str, decoder: "msgspec.json.Decoder[_Answer[_R]]") -> _R:
+        answer = await self._answer(method, decoder)
+        if answer.result is None:
+            raise RpcAway(str(answer.error))
+        return answer.result
+
+    async def _answer(self, method: str, decoder: "msgspec.json.Decoder[_Answer[_R]]", **more: object) -> _Answer[_R]:
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, **more}
+        try:
+            return decoder.decode(await self._call(msgspec.json.encode(request)))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise RpcAway(f"not an answer to {method}: {error}") from None
 
     async def _call(self, body: bytes) -> bytes:
         loop = asyncio.get_running_loop()

@@ -92,7 +92,7 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
         async with serving(lambda request: form(STATUS)) as (server, rpc):
             for _ in range(3):
                 status = await rpc.status()
-                assert (status.height, status.catching_up) == (12, True)
+                assert status.catching_up
                 assert (status.is_validator, status.name, status.public_key) == (True, "node1", bytes([1, 2, 3]))
             assert server.connections == 1
 
@@ -157,6 +157,10 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
         pytest.param(http(b"rubbish"), id="not JSON"),
         pytest.param(http(b'{"error":{"code":1,"message":"not now"}}'), id="an error"),
         pytest.param(http(b'{"result":{}}'), id="another result"),
+        pytest.param(
+            http(b'{"result":{"n_peers":"many","peers":[{"peer_state":{"round_state":{"height":""}}}]}}'),
+            id="no number",
+        ),
     ],
 )
 def test_what_is_no_answer_is_away(answer: bytes) -> None:
@@ -177,7 +181,7 @@ def test_an_answer_that_came_while_this_process_stood_still_is_heard() -> None:
     async def scenario() -> None:
         async with serving(answer) as (_, rpc):
             for _ in range(2):
-                assert (await rpc.status()).height == 12
+                assert (await rpc.status()).name == "node1"
 
     run(scenario())
 
