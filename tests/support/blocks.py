@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from cairn.domain.genesis import Genesis
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Header, Tx
 from cairn.store.chain import ChainStore
+from cairn.store.reader import ChainReader
 from tests.support.transfers import RULES, address, transfer
 
 SENDERS = range(1, 41)
@@ -45,6 +46,13 @@ def extend(
     outcome = outcome_on(chain, txs, proposer, change)
     chain.commit(outcome)
     return outcome
+
+
+def head_of(reader: ChainReader) -> tuple[BlockHash, Header]:
+    """The newest block that the reader shows."""
+    found = reader.find_header(reader.visible)
+    assert found is not None, f"block {reader.visible} has no header"
+    return found
 
 
 def next_transfers(chain: ChainStore, count: int, to: int = 999) -> list[Tx]:

@@ -2,20 +2,12 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header, TxHash
 from cairn.store import keys
 from cairn.store.keys import NEVER, Location, Version
 from cairn.store.rocks import Database
-
-
-class Head(msgspec.Struct, frozen=True):
-    height: int
-    hash: BlockHash
-    header: Header
 
 
 class ChainReader:
@@ -27,12 +19,6 @@ class ChainReader:
         """The newest height that this reader shows."""
         self.base = base
         """The oldest height: blocks below it were pruned, or were never here."""
-
-    def head(self) -> Head:
-        found = self.find_header(self.visible)
-        if found is None:
-            raise Corrupt(f"block {self.visible} has no header in the store")
-        return Head(self.visible, *found)
 
     def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
         if not self.base <= height <= self.visible:

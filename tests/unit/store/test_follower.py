@@ -11,7 +11,7 @@ from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.rocks import Batch
-from tests.support.blocks import extend, grow, next_transfers, outcome_on
+from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
 from tests.support.disk import compact, flip_byte, flush, only_file
 from tests.support.transfers import address
 
@@ -26,7 +26,7 @@ def follower(chain: ChainStore, tmp_path: Path) -> Iterator[FollowerStore]:
 def assert_same(follower: FollowerStore, chain: ChainStore) -> None:
     """Whatever one can be asked, the other answers alike."""
     assert follower.visible == chain.visible
-    assert follower.head() == chain.head()
+    assert head_of(follower) == head_of(chain)
     for height in range(chain.visible + 1):
         found = chain.find_header(height)
         assert found is not None

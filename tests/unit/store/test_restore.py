@@ -19,6 +19,7 @@ from cairn.store.follower import FollowerStore
 from cairn.store.restore import ROOM_PER_ACCOUNT, most_accounts
 from cairn.store.snapshot import Manifest, encode_account
 from tests.support.audit import audit
+from tests.support.blocks import head_of
 from tests.support.core_fixtures import signed_of_each_type
 from tests.support.disk import files_of, flush
 from tests.support.snapshots import (
@@ -64,7 +65,7 @@ def is_at_genesis(store: ChainStore) -> bool:
 def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) -> None:
     restore_snapshot(joining, take_snapshot(chain))
     assert (joining.visible, joining.base) == (7, 7)
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
     assert joining.lattice == chain.lattice
     assert joining.governance == chain.governance
     assert joining.state_block_hash == chain.state_block_hash
@@ -100,11 +101,11 @@ def test_it_opens_anew_and_follows(chain: ChainStore, joining: ChainStore, tmp_p
     assert (follower.visible, follower.base) == (0, 0)
     restore_snapshot(joining, take_snapshot(chain))
     assert follower.catch_up() == 7
-    assert (follower.base, follower.head()) == (7, chain.head())
+    assert (follower.base, head_of(follower)) == (7, head_of(chain))
     assert follower.account(PEOPLE[0]) == chain.account(PEOPLE[0])
     joining.close()
     again = open_chain(joining.directory)
-    assert (again.visible, again.base, again.head()) == (7, 7, chain.head())
+    assert (again.visible, again.base, head_of(again)) == (7, 7, head_of(chain))
     txs = [pay(again, 4, NOBODY)]
     assert add_block(again, txs).block == add_block(chain, txs).block
     assert follower.catch_up() == 8
@@ -133,10 +134,10 @@ def test_a_crash_before_the_end_leaves_a_chain_at_genesis(chain: ChainStore, joi
         assert is_at_genesis(crashed)
         assert audit(crashed) == 0
         restore_snapshot(crashed, parcel)
-        assert crashed.head() == chain.head()
+        assert head_of(crashed) == head_of(chain)
         crashed.close()
     joining.finish_restore(restore)
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
 
 
 def test_a_crash_after_the_end_leaves_nothing_of_genesis(
@@ -163,7 +164,7 @@ def test_a_newer_snapshot_may_replace_one_that_was_never_gone_on_from(chain: Cha
     older, newer = take_snapshot(chain, 6), take_snapshot(chain)
     restore_snapshot(joining, older)
     restore_snapshot(joining, newer)
-    assert (joining.base, joining.head()) == (7, chain.head())
+    assert (joining.base, head_of(joining)) == (7, head_of(chain))
     assert {keys.decode_version_key(key)[1] for key, _ in joining._database.scan(keys.ACCOUNTS)} == {7}
     with pytest.raises(InvalidSnapshot, match="the snapshot is of block 6; block 7 is here already"):
         restore_snapshot(joining, older)
@@ -187,7 +188,7 @@ def test_every_flipped_byte_is_refused(chain: ChainStore, joining: ChainStore) -
     with pytest.raises(InvalidChunk, match="came when"):
         restore.add_chunk(len(parcel.chunks), b"")
     joining.finish_restore(restore)
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
 
 
 def replaced(parcel: Parcel, index: int, chunk: bytes) -> Parcel:
@@ -269,7 +270,7 @@ def test_a_false_snapshot_is_refused_and_leaves_nothing(
     joining.clear_restore()
     assert is_at_genesis(joining)
     restore_snapshot(joining, parcel)
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
 
 
 def test_every_type_is_restored_as_it_was_signed(tmp_path: Path, joining: ChainStore) -> None:
@@ -286,7 +287,7 @@ def test_every_type_is_restored_as_it_was_signed(tmp_path: Path, joining: ChainS
         joining.clear_restore()
         assert is_at_genesis(joining)
     restore_snapshot(joining, parcel)
-    assert joining.head() == given.head()
+    assert head_of(joining) == head_of(given)
     assert list(map(decode_record, joining.records(1))) == txs
     assert audit(joining) == 1
     follow = [pay(given, 0, PEOPLE[3])]

@@ -28,6 +28,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.snapshot import SnapshotDirectory
 from tests.support.audit import audit
+from tests.support.blocks import head_of
 from tests.support.disk import flip_byte
 from tests.support.pace import PATIENCE_S
 from tests.support.snapshots import Parcel, add_block, grow_signed, open_chain, take_snapshot
@@ -148,7 +149,7 @@ def test_without_an_interval_there_are_none(chain: ChainStore) -> None:
 def test_a_node_joins_from_what_another_gives(taking: Taking, joining: ChainStore) -> None:
     taking.commit(4)
     taking.wait_for([4])
-    head, state_block_hash = taking.chain.head(), taking.chain.state_block_hash
+    head, state_block_hash = head_of(taking.chain), taking.chain.state_block_hash
     taking.commit(2, empty=True)
     [snapshot] = taking.snapshots.list_snapshots()
     jumps: list[int] = []
@@ -160,7 +161,7 @@ def test_a_node_joins_from_what_another_gives(taking: Taking, joining: ChainStor
         chunk = taking.snapshots.load_snapshot_chunk(LoadSnapshotChunkRequest(4, snapshot.format, index))
         assert send(taker, index, chunk) == ApplySnapshotChunkResponse(Result.ACCEPT)
     assert jumps == [4]
-    assert joining.head() == head
+    assert head_of(joining) == head
     assert joining.state_block_hash == state_block_hash
 
 
@@ -202,7 +203,7 @@ def test_a_bad_part_is_fetched_again_from_somebody_else(chain: ChainStore, joini
         )
         assert send(taker, index, b"", "") == ApplySnapshotChunkResponse(Result.RETRY, [index], [])
         assert send(taker, index, chunk).result == Result.ACCEPT
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
 
 
 def test_a_false_snapshot_is_rejected_and_the_next_one_taken(chain: ChainStore, joining: ChainStore) -> None:
@@ -224,7 +225,7 @@ def test_a_false_snapshot_is_rejected_and_the_next_one_taken(chain: ChainStore, 
     assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
     for index, chunk in enumerate(parcel.chunks):
         assert send(taker, index, chunk).result == Result.ACCEPT
-    assert joining.head() == chain.head()
+    assert head_of(joining) == head_of(chain)
 
 
 def test_offers_that_cannot_be_true_are_rejected(chain: ChainStore, joining: ChainStore) -> None:
@@ -266,7 +267,7 @@ def test_the_same_snapshot_again_costs_nothing(chain: ChainStore, joining: Chain
         assert offer(taker, describe(3, parcel.manifest), parcel) == OfferSnapshotResult.ACCEPT
         for index, chunk in enumerate(parcel.chunks):
             assert send(taker, index, chunk).result == Result.ACCEPT
-        assert joining.head() == chain.head()
+        assert head_of(joining) == head_of(chain)
 
 
 def test_old_blocks_go_while_new_ones_come(chain: ChainStore) -> None:
