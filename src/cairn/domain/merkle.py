@@ -17,17 +17,12 @@ EMPTY_ROOT = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc00162
 
 
 def tx_root(hashes: Sequence[bytes]) -> bytes:
-    if not hashes:
-        return EMPTY_ROOT
-    level = _leaves(hashes)
-    while len(level) > 1:
-        level = _parents(level)
-    return level[0]
+    return tree_nodes(hashes)[-NODE_BYTES:] if hashes else EMPTY_ROOT
 
 
 def tree_nodes(hashes: Sequence[bytes]) -> bytes:
     """All nodes of the tree, 32 bytes each, level by level from the leaves up to the root."""
-    level = _leaves(hashes)
+    level = [sha256(_LEAF + item).digest() for item in hashes]
     levels = [b"".join(level)]
     while len(level) > 1:
         level = _parents(level)
@@ -66,10 +61,6 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
         index >>= 1
         last >>= 1
     return next(siblings, None) is None and node == root
-
-
-def _leaves(hashes: Sequence[bytes]) -> list[bytes]:
-    return [sha256(_LEAF + item).digest() for item in hashes]
 
 
 def _parents(level: list[bytes]) -> list[bytes]:
