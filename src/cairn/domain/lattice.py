@@ -33,7 +33,7 @@ _RECORD_CONTEXT = "cairn 2026 state lattice: governance record"
 
 _pack_account = Struct(">20s32sQ").pack
 
-Change = tuple[Address, Account, Account]
+AccountChange = tuple[Address, Account, Account]
 """An account's address, old value and new value."""
 
 
@@ -51,7 +51,7 @@ class Lattice(msgspec.Struct, frozen=True):
     def root(self) -> bytes:
         return keccak256(self.sum)
 
-    def updated(self, changes: Iterable[Change]) -> "Lattice":
+    def updated(self, changes: Iterable[AccountChange]) -> "Lattice":
         """The hash of the state after `changes`; each must start from the value that this state holds."""
         added, removed = _Lanes(), _Lanes()
         for address, old, new in changes:

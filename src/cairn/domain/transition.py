@@ -12,7 +12,7 @@ import msgspec
 from cairn.domain.errors import InvalidBlock, TxRejected
 from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.headers import block_hash
-from cairn.domain.lattice import Lattice
+from cairn.domain.lattice import AccountChange, Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.rules import SenderQueue, validate_tx
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
@@ -25,8 +25,6 @@ class StateView(Protocol):
         """The account at `address`; an empty one if there is none."""
 
 
-AccountChange = tuple[Address, Account, Account]
-"""An address, its account before a block and after it."""
 GovernanceChange = tuple[Governance, Governance]
 """The governance before a block and after it."""
 
