@@ -14,7 +14,7 @@ of a block, says where to go on, and a removal that is done twice is the same.
 from collections.abc import Iterable
 
 from cairn.domain.codec import decode_record
-from cairn.domain.types import Address
+from cairn.domain.types import Address, BlockHash
 from cairn.store import keys
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Batch, Database
@@ -44,14 +44,12 @@ def keep_only(database: Database, height: int, pause: Pause) -> None:
             if len(batch) >= SWEEP_KEYS:
                 database.write(batch, sync=False)
                 batch = Batch(database)
-    reader = ChainReader(database, height, height)
-    for key, _ in database.scan(keys.HEADERS):
+    for key, stored in database.scan(keys.HEADERS):
         other = keys.decode_height(key)
         if other != height:
-            reader.base = reader.visible = other
-            hashes = reader.tx_hashes(other)
+            hashes = ChainReader(database, other).tx_hashes(other)
             _remove_index(batch, hashes)
-            _remove_bodies(batch, reader, other, hashes)
+            _remove_bodies(batch, other, keys.decode_stored_header(stored)[0], hashes)
     batch.delete(keys.META, keys.RESTORE_KEY)
     database.write(batch)
 
@@ -75,7 +73,7 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
             touched = set()
             _remove_index(batch, hashes[start * keys.HASH_SIZE : (start + SLICE_TXS) * keys.HASH_SIZE])
         # In the last batch: until then the block can be read, and its removal can be continued.
-        _remove_bodies(batch, reader, height, hashes)
+        _remove_bodies(batch, height, found[0], hashes)
     batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height + 1))
     database.write(batch, sync=False)
 
@@ -97,12 +95,10 @@ def _remove_index(batch: Batch, hashes: bytes) -> None:
         batch.delete(keys.TX_INDEX, hashes[start : start + keys.HASH_SIZE])
 
 
-def _remove_bodies(batch: Batch, reader: ChainReader, height: int, hashes: bytes) -> None:
-    found = reader.find_header(height)
-    assert found is not None, f"block {height} was there a moment ago"
+def _remove_bodies(batch: Batch, height: int, block_hash: BlockHash, hashes: bytes) -> None:
     key = keys.encode_height(height)
     for chunk in range(keys.chunk_count(len(hashes) // keys.HASH_SIZE)):
         batch.delete(keys.TXS, keys.encode_location(height, chunk))
     batch.delete(keys.TX_HASHES, key)
-    batch.delete(keys.BLOCK_INDEX, found[0])
+    batch.delete(keys.BLOCK_INDEX, block_hash)
     batch.delete(keys.HEADERS, key)
