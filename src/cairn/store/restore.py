@@ -26,7 +26,7 @@ from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Bl
 from cairn.store import keys
 from cairn.store.keys import NEVER
 from cairn.store.rocks import Batch, Database
-from cairn.store.snapshot import Manifest, account_parts, decode_accounts, tx_parts
+from cairn.store.snapshot import ACCOUNT_SIZE, Manifest, Parts, decode_accounts
 
 ROOM_PER_ACCOUNT = 300
 """About 90 bytes in RocksDB's log, the same in a table, and again while tables are merged."""
@@ -55,7 +55,8 @@ class Restore:
                 f"the snapshot names {manifest.account_count} accounts; "
                 f"the blocks up to {header.height} can have made {most_accounts(genesis, header.height)}"
             )
-        self._tx_parts, self._account_parts = tx_parts(header), account_parts(manifest.account_count)
+        self._tx_parts = Parts(header.gas_used // TRANSFER_GAS, TX_RECORD_SIZE)
+        self._account_parts = Parts(manifest.account_count, ACCOUNT_SIZE)
         parts = self._tx_parts.count + self._account_parts.count
         if len(manifest.chunks) != parts:
             raise InvalidSnapshot(f"the snapshot has {len(manifest.chunks)} parts; it must have {parts}")
@@ -115,7 +116,8 @@ class Restore:
                 f"the state in the snapshot has the root 0x{lattice.root.hex()}; "
                 f"block {self.height} commits to 0x{self._header.state_root.hex()}"
             )
-        self._add_silent_versions()
+        # Empty accounts that a transaction names; they are needed for their history only.
+        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
         return BlockOutcome(Block(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
 
     def _add_txs(self, chunk: bytes) -> None:
@@ -146,10 +148,6 @@ class Restore:
             accounts.append((address, account))
         self._lattice = self._lattice.with_accounts(accounts)
         self._write_versions(accounts)
-
-    def _add_silent_versions(self) -> None:
-        """Empty accounts that a transaction names; they are needed for their history only."""
-        self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
 
     def _write_versions(self, accounts: Iterable[tuple[Address, Account]]) -> None:
         batch = Batch(self._database)

@@ -28,7 +28,7 @@ from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
-from cairn.domain.types import TRANSFER_GAS, Account, Address, Header
+from cairn.domain.types import Account, Address, Header
 from cairn.store.directory import make_directory, sync_directory, sync_file, write_file
 from cairn.store.reader import ChainReader
 
@@ -115,15 +115,6 @@ class Parts(msgspec.Struct, frozen=True):
     @property
     def _each(self) -> int:
         return CHUNK_BYTES // self.record_bytes
-
-
-def tx_parts(header: Header) -> Parts:
-    """Those that hold the block's transactions."""
-    return Parts(header.gas_used // TRANSFER_GAS, TX_RECORD_SIZE)
-
-
-def account_parts(account_count: int) -> Parts:
-    return Parts(account_count, ACCOUNT_SIZE)
 
 
 class SnapshotDirectory:
@@ -227,14 +218,9 @@ def _check_state(lattice: Lattice, governance: bytes, header: Header) -> None:
 
 def _cut(records: Iterable[bytes], record_size: int) -> Iterator[bytes]:
     """Whole records, as many as fit in a part."""
-    part: list[bytes] = []
-    for record in records:
-        part.append(record)
-        if len(part) == CHUNK_BYTES // record_size:
-            yield b"".join(part)
-            part = []
-    if part:
-        yield b"".join(part)
+    left = iter(records)
+    while part := b"".join(islice(left, CHUNK_BYTES // record_size)):
+        yield part
 
 
 def _save(path: Path, chunk: bytes) -> bytes:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import genesis_digest
 from cairn.domain.types import Account, Address
@@ -13,14 +14,14 @@ from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from cairn.store.rocks import Batch
 from cairn.store.snapshot import (
+    ACCOUNT_SIZE,
     KEPT,
     Manifest,
+    Parts,
     SnapshotDirectory,
-    account_parts,
     decode_accounts,
     decode_manifest,
     encode_manifest,
-    tx_parts,
 )
 from tests.support.disk import files_of, flip_byte
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
@@ -40,7 +41,7 @@ def test_it_holds_the_block_and_every_account_that_is_not_empty(chain: ChainStor
     parcel = take_snapshot(chain)
     header = parcel.manifest.decode_header()
     assert header == chain.head_header
-    assert (tx_parts(header).count, tx_parts(header).size_bytes(0)) == (1, 282)
+    assert len(parcel.chunks[0]) == TX_RECORD_SIZE
     assert parcel.chunks[0] == b"".join(chain.records(4))
     accounts = dict(decode_accounts(b"".join(parcel.chunks[1:])))
     assert parcel.manifest.account_count == len(accounts) == 10 + 6
@@ -65,7 +66,7 @@ def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatc
     grow_signed(chain, 1, strangers=4)
     parcel = take_snapshot(chain)
     assert [len(chunk) for chunk in parcel.chunks] == [564, 564, 282, 600, 240]
-    expected = (tx_parts(chain.head_header), account_parts(parcel.manifest.account_count))
+    expected = (Parts(5, TX_RECORD_SIZE), Parts(parcel.manifest.account_count, ACCOUNT_SIZE))
     sizes = [parts.size_bytes(index) for parts in expected for index in range(parts.count)]
     assert [len(chunk) for chunk in parcel.chunks] == sizes
 
