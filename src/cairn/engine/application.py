@@ -1,36 +1,15 @@
 """The application: makes a list of transactions into a block on disk. Both engines use it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
-from cairn.domain.genesis import Genesis
-from cairn.domain.lattice import Lattice
-from cairn.domain.transition import BlockOutcome, GovernanceChange, StateView, build_block
-from cairn.domain.types import Address, BlockHash, Header, Rules, Tx
+from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
+from cairn.domain.types import Address, Rules, Tx
 from cairn.feed.feed import Feed
-
-
-class CommittedChain(StateView, Protocol):
-    """The newest block, the state after it, and the one way to add to them."""
-
-    @property
-    def genesis(self) -> Genesis: ...
-
-    @property
-    def head_header(self) -> Header: ...
-
-    @property
-    def head_hash(self) -> BlockHash: ...
-
-    @property
-    def lattice(self) -> Lattice: ...
-
-    def commit(self, outcome: BlockOutcome) -> None:
-        """Put the block and the state after it on disk, in one atomic write."""
+from cairn.store.chain import ChainStore
 
 
 class Application:
-    def __init__(self, chain: CommittedChain, feed: Feed) -> None:
+    def __init__(self, chain: ChainStore, feed: Feed) -> None:
         self._chain = chain
         self._feed = feed
         self._finalized: BlockOutcome | None = None

@@ -22,7 +22,7 @@ from cairn.domain.governance import encode_governance
 from cairn.domain.transition import BlockOutcome
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
-from cairn.engine.network.block_builder import BlockBuilder, NetworkChain
+from cairn.engine.network.block_builder import BlockBuilder
 from cairn.engine.network.checks import CheckQueue
 from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
@@ -31,6 +31,7 @@ from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
 from cairn.engine.network.proposal import propose, read_offer, read_strictly
 from cairn.engine.network.refusals import Refusals
 from cairn.mempool.pool import Mempool
+from cairn.store.chain import ChainStore
 
 log = structlog.get_logger("cairn.network")
 
@@ -64,7 +65,7 @@ class NetworkApplication:
     def __init__(
         self,
         application: Application,
-        chain: NetworkChain,
+        chain: ChainStore,
         pool: Mempool,
         overlay: Overlay,
         senders: ParsedTxs,

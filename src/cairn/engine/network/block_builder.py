@@ -1,31 +1,24 @@
 """The outcome of a block that CometBFT proposed or decided, by the chain's rules; computed once."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 
 from cairn.domain.errors import Fatal, UpdateRefused
 from cairn.domain.governance import Governance, ValidatorUpdate, apply_update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Tx
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.wire import NS_PER_S
-from cairn.engine.application import Application, CommittedChain
+from cairn.engine.application import Application
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import sift
+from cairn.store.chain import ChainStore
 
 log = structlog.get_logger("cairn.network")
-
-
-class NetworkChain(CommittedChain, Protocol):
-    @property
-    def governance(self) -> Governance | None: ...
-
-    @property
-    def state_block_hash(self) -> BlockHash: ...
 
 
 class Judged(NamedTuple):
@@ -39,7 +32,7 @@ class Judged(NamedTuple):
 
 
 class BlockBuilder:
-    def __init__(self, application: Application, chain: NetworkChain) -> None:
+    def __init__(self, application: Application, chain: ChainStore) -> None:
         self._application = application
         self._chain = chain
         self._rules = chain.genesis.rules

@@ -11,16 +11,17 @@ votes from the peers in that queue. The cost of a check is reading the transacti
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cairn.domain.errors import MempoolFull, Rejected
-from cairn.domain.types import Tx, TxHash
+from cairn.domain.types import Tx
 from cairn.engine.abci import requests as m
 from cairn.engine.network.bundle import first_in, is_bundle, open_bundle
 from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.mempool_admission import MempoolAdmission
 from cairn.engine.network.parsed_txs import Meaning, Parsed, ParsedTxs, gather
 from cairn.engine.network.refusals import Refusals
 
@@ -35,16 +36,6 @@ MOST_WAITING_BYTES = 8 * 1024 * 1024
 """Half of what the ABCI server reads ahead, so that CometBFT's own queue of checks is never full."""
 READ_BEFORE_COMMIT = 8_192
 """Signatures that are read while a block waits for its commit: half a second of a processor core."""
-
-
-class Judge(Protocol):
-    """The rules that checks need."""
-
-    def check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
-        """Judge one parsed transaction, and count it if it is accepted."""
-
-    def check_sample(self, txs: Sequence[Tx], new: Collection[TxHash]) -> None:
-        """Judge the first `txs` of a bundle. Raises `Rejected` when too few of those in `new` can be mined."""
 
 
 class _Check(NamedTuple):
@@ -70,7 +61,7 @@ class _Reading:
 
 
 class CheckQueue:
-    def __init__(self, senders: ParsedTxs, judge: Judge, refusals: Refusals) -> None:
+    def __init__(self, senders: ParsedTxs, judge: MempoolAdmission, refusals: Refusals) -> None:
         self._senders = senders
         self._judge = judge
         self._refusals = refusals

@@ -49,6 +49,7 @@ class MempoolAdmission:
         self._clock = clock
 
     def check(self, request: m.CheckTxRequest, parsed: Parsed) -> m.TxResult:
+        """Judge one parsed transaction, and count it if it is accepted."""
         try:
             if isinstance(parsed, Rejected):
                 raise parsed
