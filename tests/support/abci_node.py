@@ -19,11 +19,13 @@ from cairn.engine.network.bundle import encode_bundle
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.refusals import Refusals
+from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.feed.feed import Feed
 from cairn.mempool.entry import HERE, RETURNED
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
+from cairn.store.directory import snapshots_path
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, signed
 
 NS = 1_000_000_000
@@ -79,6 +81,7 @@ class Node:
         self.heard: list[int] = []
         self.seconds = 0.0
         """How long it has run, as far as its budgets know."""
+        self._shelf = Snapshots(self.chain, snapshots_path(directory), 0)
         feed = Feed()
         feed.subscribe(self.heard.append)
         self.app = NetworkApplication(
@@ -90,9 +93,11 @@ class Node:
             self.events,
             Refusals(lambda: self.seconds),
             lambda: 1_000.0,
+            self._shelf,
         )
 
     def close(self) -> None:
+        self._shelf.close()
         self.app.close()
         self.chain.close()
 

@@ -30,22 +30,11 @@ from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
 from cairn.engine.network.proposal import propose, read_offer, read_strictly
 from cairn.engine.network.refusals import Refusals
+from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 
 log = structlog.get_logger("cairn.network")
-
-
-class SnapshotShelf(Protocol):
-    """State snapshots: offered to new nodes, and restored on this one."""
-
-    def list_snapshots(self) -> Sequence[m.Snapshot]: ...
-
-    def offer_snapshot(self, request: m.OfferSnapshotRequest) -> Awaitable[m.OfferSnapshotResult]: ...
-
-    def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes: ...
-
-    def apply_snapshot_chunk(self, request: m.ApplySnapshotChunkRequest) -> Awaitable[m.ApplySnapshotChunkResponse]: ...
 
 
 class Events(MempoolEvents, Protocol):
@@ -72,7 +61,7 @@ class NetworkApplication:
         events: Events,
         refusals: Refusals,
         clock: Callable[[], float],
-        snapshots: SnapshotShelf | None = None,
+        snapshots: Snapshots,
     ) -> None:
         """`clock` gives Unix time, used only for the arrival time of transactions."""
         self._application = application
@@ -81,10 +70,13 @@ class NetworkApplication:
         self._overlay = overlay
         self._senders = senders
         self._events = events
-        self._snapshots = snapshots
         self._rules = chain.genesis.rules
         admission = MempoolAdmission(overlay, pool, self._rules, events, self._blocks.apply_update, clock)
         self._checks = CheckQueue(senders, admission, refusals)
+        self.list_snapshots = snapshots.list_snapshots
+        self.offer_snapshot = snapshots.offer_snapshot
+        self.load_snapshot_chunk = snapshots.load_snapshot_chunk
+        self.apply_snapshot_chunk = snapshots.apply_snapshot_chunk
 
     # Start.
 
@@ -216,28 +208,6 @@ class NetworkApplication:
 
     def verify_vote_extension(self, extension: bytes) -> bool:
         return not extension
-
-    # Snapshots.
-
-    def list_snapshots(self) -> Sequence[m.Snapshot]:
-        return () if self._snapshots is None else self._snapshots.list_snapshots()
-
-    def offer_snapshot(
-        self, request: m.OfferSnapshotRequest
-    ) -> m.OfferSnapshotResult | Awaitable[m.OfferSnapshotResult]:
-        if self._snapshots is None:
-            return m.OfferSnapshotResult.ABORT
-        return self._snapshots.offer_snapshot(request)
-
-    def load_snapshot_chunk(self, request: m.LoadSnapshotChunkRequest) -> bytes:
-        return b"" if self._snapshots is None else self._snapshots.load_snapshot_chunk(request)
-
-    def apply_snapshot_chunk(
-        self, request: m.ApplySnapshotChunkRequest
-    ) -> m.ApplySnapshotChunkResponse | Awaitable[m.ApplySnapshotChunkResponse]:
-        if self._snapshots is None:
-            return m.ApplySnapshotChunkResponse(m.ApplySnapshotChunkResult.ABORT)
-        return self._snapshots.apply_snapshot_chunk(request)
 
     def close(self) -> None:
         self._checks.close()

@@ -6,7 +6,7 @@ do not wait for it. It reads only what cannot change any more, and removes only 
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,14 +15,7 @@ import structlog
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.genesis import genesis_digest
 from cairn.domain.governance import encode_governance
-from cairn.engine.abci.requests import (
-    ApplySnapshotChunkRequest,
-    ApplySnapshotChunkResponse,
-    LoadSnapshotChunkRequest,
-    OfferSnapshotRequest,
-    OfferSnapshotResult,
-    Snapshot,
-)
+from cairn.engine.abci.requests import LoadSnapshotChunkRequest, Snapshot
 from cairn.engine.network.codes import BLOCKS_AFTER
 from cairn.engine.network.state_sync import NodeStops, StateSync, describe
 from cairn.store.chain import ChainStore
@@ -65,6 +58,8 @@ class Snapshots:
         self._retain_blocks = retain_blocks
         self._on_restored = on_restored
         self._intake = StateSync(chain, self._restored)
+        self.offer_snapshot = self._intake.offer
+        self.apply_snapshot_chunk = self._intake.apply
         self._due: _Due | None = None
         self._taken: _Due | None = None
         """The snapshot that is being taken; another may become due meanwhile."""
@@ -92,13 +87,7 @@ class Snapshots:
         chunk = self._shelf.find_chunk(request.height, request.chunk) if request.format == FORMAT else None
         return chunk or b""
 
-    # Taking in.
-
-    def offer_snapshot(self, request: OfferSnapshotRequest) -> Awaitable[OfferSnapshotResult]:
-        return self._intake.offer(request)
-
-    def apply_snapshot_chunk(self, request: ApplySnapshotChunkRequest) -> Awaitable[ApplySnapshotChunkResponse]:
-        return self._intake.apply(request)
+    # Taking in: `offer_snapshot` and `apply_snapshot_chunk` are the intake's.
 
     def _restored(self) -> None:
         self._base = self._chain.base

@@ -366,9 +366,10 @@ def test_votes_carry_nothing_of_ours(node: Node) -> None:
 
 
 def test_without_snapshots_none_are_given_or_taken(node: Node) -> None:
-    snapshot = m.Snapshot(1, 1, 1, b"")
-    assert node.app.list_snapshots() == ()
-    assert node.app.offer_snapshot(m.OfferSnapshotRequest(snapshot, b"")) is m.OfferSnapshotResult.ABORT
+    offer = m.OfferSnapshotRequest(m.Snapshot(1, 1, 1, b""), b"")
+    assert node.app.list_snapshots() == []
+    offered = asyncio.run(node.app.offer_snapshot(offer))
+    assert offered is m.OfferSnapshotResult.REJECT_FORMAT
     assert node.app.load_snapshot_chunk(m.LoadSnapshotChunkRequest(1, 1, 0)) == b""
-    applied = settle(lambda: node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", "")))
-    assert applied.result is m.ApplySnapshotChunkResult.ABORT
+    applied = asyncio.run(node.app.apply_snapshot_chunk(m.ApplySnapshotChunkRequest(0, b"", "")))
+    assert applied.result is m.ApplySnapshotChunkResult.RETRY_SNAPSHOT
