@@ -6,7 +6,7 @@ the state, so validators sign public block hashes, and a block without transacti
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -34,6 +34,8 @@ from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 
+_A = TypeVar("_A")
+_Block = TypeVar("_Block", bound=m.BlockRequest)
 log = structlog.get_logger("cairn.network")
 
 
@@ -129,14 +131,18 @@ class NetworkApplication:
 
     # Blocks.
 
-    def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
+    def _answer(self, request: _Block, answer: Callable[[_Block, Sequence[Parsed]], _A]) -> _A | Awaitable[_A]:
+        """Parse the block's items for `answer`; at once, if none needs a recovery."""
         parsed = self._senders.find_all(request.txs)
-        return self._prepare_later(request) if parsed is None else self._prepare(request, parsed)
+        return self._answer_later(request, answer) if parsed is None else answer(request, parsed)
 
-    async def _prepare_later(self, request: m.PrepareProposalRequest) -> Sequence[bytes]:
+    async def _answer_later(self, request: _Block, answer: Callable[[_Block, Sequence[Parsed]], _A]) -> _A:
         with self._checks.hold():
             parsed = await self._senders.resolve(request.txs)
-        return self._prepare(request, parsed)
+        return answer(request, parsed)
+
+    def prepare_proposal(self, request: m.PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
+        return self._answer(request, self._prepare)
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
         offered = read_offer(request.txs, parsed, request.max_tx_bytes)
@@ -154,13 +160,7 @@ class NetworkApplication:
         if self._blocks.find_judged(request) is not None:
             self._events.deciding()
             return True
-        parsed = self._senders.find_all(request.txs)
-        return self._process_later(request) if parsed is None else self._process(request, parsed)
-
-    async def _process_later(self, request: m.ProcessProposalRequest) -> bool:
-        with self._checks.hold():
-            parsed = await self._senders.resolve(request.txs)
-        return self._process(request, parsed)
+        return self._answer(request, self._process)
 
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
         try:
@@ -178,13 +178,7 @@ class NetworkApplication:
         judged = self._blocks.find_judged(request)
         if judged is not None:
             return self._hold(judged.outcome, judged.results)
-        parsed = self._senders.find_all(request.txs)
-        return self._finalize_later(request) if parsed is None else self._finalize(request, parsed)
-
-    async def _finalize_later(self, request: m.FinalizeBlockRequest) -> m.FinalizeBlockResponse:
-        with self._checks.hold():
-            parsed = await self._senders.resolve(request.txs)
-        return self._finalize(request, parsed)
+        return self._answer(request, self._finalize)
 
     def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
         return self._hold(*self._blocks.apply(request, parsed))
