@@ -4,6 +4,8 @@ import secrets
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from cairn.core.arrivals import Arrivals
 from cairn.core.gateway import FilterCalls, FilterChanges, FilterKind
 from cairn.domain.types import Tx, TxHash
@@ -18,15 +20,12 @@ REMEMBERED_TXS = 10_000
 """A client that polls after more arrivals than this gets only the newest."""
 
 
-class _Filter:
-    __slots__ = ("asked_at", "client", "kind", "place")
-
-    def __init__(self, kind: FilterKind, client: str, place: int, asked_at: float) -> None:
-        self.kind = kind
-        self.client = client
-        self.place = place
-        """The next height, or the next arrival number, that the client needs."""
-        self.asked_at = asked_at
+class _Filter(msgspec.Struct):
+    kind: FilterKind
+    client: str
+    place: int
+    """The next height, or the next arrival number, that the client needs."""
+    asked_at: float
 
 
 class Filters(FilterCalls):

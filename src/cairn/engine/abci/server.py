@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import structlog
 
@@ -89,23 +89,20 @@ class AbciServer:
             self.failed.set_result(error)
 
 
-class _Later:
+class _Later(NamedTuple):
     """An answer that is not ready yet."""
 
-    __slots__ = ("_encode", "_result")
-
-    def __init__(self, result: Awaitable[Any], encode: Callable[[Any], bytes]) -> None:
-        self._result = result
-        self._encode = encode
+    result: Awaitable[Any]
+    encode: Callable[[Any], bytes]
 
     async def answer(self) -> bytes:
-        return self._encode(await self._result)
+        return self.encode(await self.result)
 
     def abandon(self) -> None:
-        if isinstance(self._result, asyncio.Future):
-            self._result.cancel()
-        elif asyncio.iscoroutine(self._result):
-            self._result.close()
+        if isinstance(self.result, asyncio.Future):
+            self.result.cancel()
+        elif asyncio.iscoroutine(self.result):
+            self.result.close()
 
 
 class _Connection(asyncio.Protocol):
