@@ -54,7 +54,7 @@ class NetworkEngine:
         """
         rules = chain.genesis.rules
         self._pool = pool
-        self._on_committing = on_committing
+        self.committing = on_committing
         self._on_committed = on_committed
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
@@ -64,6 +64,7 @@ class NetworkEngine:
         wait_is_over = asyncio.Event()
         self._outbox = Outbox(pool, self._overlay, wait_is_over.set, time.monotonic, time.thread_time)
         self.wake = self._outbox.wake
+        self.deciding = self._outbox.deciding
         self._broadcaster = Broadcaster(self._outbox, wait_is_over, self._senders, self._calls[0], rules.chain_id)
         self._watch = Watch(
             self._calls[1],
@@ -73,6 +74,7 @@ class NetworkEngine:
             time.monotonic,
             time.time,
         )
+        self.condition = self._watch.condition
         self._blocks = application
         self._snapshots = Snapshots(
             chain, snapshots_path(chain.directory), snapshot_interval, retain_blocks, self._restored
@@ -134,9 +136,6 @@ class NetworkEngine:
     def peers(self) -> int:
         return self._watch.peers
 
-    def condition(self) -> str:
-        return self._watch.condition()
-
     def adopt(self, tx_hash: TxHash) -> bool:
         entry = self._pool.find(tx_hash)
         if entry is None or entry.local:
@@ -157,12 +156,6 @@ class NetworkEngine:
         self._pool.list_noted()
         self._outbox.restarted()
         self._watch.restarted()
-
-    def deciding(self) -> None:
-        self._outbox.deciding()
-
-    def committing(self) -> None:
-        self._on_committing()
 
     def committed(self, outcome: BlockOutcome) -> int:
         self._on_committed(outcome)
