@@ -55,10 +55,12 @@ class MempoolAdmission:
                 raise parsed
             if isinstance(parsed, ValidatorUpdate):
                 self._check_update(parsed)
-            elif isinstance(parsed, Bundle):
-                self._check_bundle(parsed, request.recheck)
-            else:
+            elif not isinstance(parsed, Bundle):
                 self._check_transfer(parsed, request.recheck)
+            elif request.recheck:
+                self._recheck_bundle(parsed.txs)
+            else:
+                self._take_bundle(parsed.txs)
         except (Rejected, MempoolFull) as refusal:
             return refusal_result(refusal)
         return _ACCEPTED
@@ -73,12 +75,6 @@ class MempoolAdmission:
         self._overlay.check_update(update)
         self._apply_update(update)
         self._overlay.add_update(update)
-
-    def _check_bundle(self, bundle: Bundle, recheck: bool) -> None:
-        if recheck:
-            self._recheck_bundle(bundle.txs)
-        else:
-            self._take_bundle(bundle.txs)
 
     def _recheck_bundle(self, txs: Sequence[Tx]) -> None:
         """A bundle stays while at least one of its transactions can be mined; else the last one's refusal is raised."""
