@@ -32,6 +32,7 @@ that a proposer's history need not step over every block that only paid it fees.
 Sixteen records share a key: one insertion, one index entry and one checksum instead of sixteen.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from struct import Struct, error
 from typing import Final
@@ -175,20 +176,12 @@ def decode_version(key: bytes, value: bytes) -> Version:
 
 def positions_of(txs: Iterable[Tx]) -> dict[Address, bytearray]:
     """For each account, the positions of the transactions that it sends or receives, as a version holds them."""
-    positions: dict[Address, bytearray] = {}
+    positions: dict[Address, bytearray] = defaultdict(bytearray)
     for position, tx in enumerate(txs):
         packed = encode_position(position)
-        sender, to = tx.sender, tx.to
-        if sender in positions:
-            positions[sender] += packed
-        else:
-            positions[sender] = bytearray(packed)
-        if to == sender:
-            continue
-        if to in positions:
-            positions[to] += packed
-        else:
-            positions[to] = bytearray(packed)
+        positions[tx.sender] += packed
+        if tx.to != tx.sender:
+            positions[tx.to] += packed
     return positions
 
 
