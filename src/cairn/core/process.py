@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,14 +82,9 @@ class CoreProcess(Answering):
         seen: SeenChain | None = None,
         onlooker: Onlooker | None = None,
     ) -> None:
-        self._genesis = genesis
-        self._data_dir = data_dir
         self._settings = settings
-        self._dev_keys = dev_keys
-        self._abci_socket = abci_socket
         self._seen = seen or SeenChain()
         self._onlooker = onlooker
-        self._pace = Pace(settings.block_time_s, settings.empty_blocks)
         self._core: Core | None = None
         self._ended: Core | None = None
         """The previous core, while the disk fails: it still answers from memory."""
@@ -100,6 +96,17 @@ class CoreProcess(Answering):
         """Done once the chain is open again after a revert."""
         self._stopping = asyncio.Event()
         self._server = LinkServer(self)
+        self._open = partial(
+            Core.open,
+            genesis,
+            data_dir,
+            settings,
+            dev_keys,
+            self._server,
+            abci_socket,
+            pace=Pace(settings.block_time_s, settings.empty_blocks),
+            onlooker=onlooker,
+        )
 
     async def run(self, core_socket: Path, lifeline: int) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +125,8 @@ class CoreProcess(Answering):
     async def _serve(self) -> None:
         """Run one opened chain, until the stop or a failed write."""
         try:
-            core = self._open()
+            # Only the first opening after the node's start may start a new chain.
+            core = self._open(seen=self._seen.last())
         except StoreUnavailable as failure:
             self._end_revert(failure)
             await self._unavailable(failure)
@@ -157,20 +165,6 @@ class CoreProcess(Answering):
             else:
                 self._ended = core
                 await self._unavailable(ended_by)
-
-    def _open(self) -> Core:
-        """Only the first opening after the node's start may start a new chain."""
-        return Core.open(
-            self._genesis,
-            self._data_dir,
-            self._settings,
-            self._dev_keys,
-            self._server,
-            self._abci_socket,
-            self._seen.last(),
-            self._pace,
-            self._onlooker,
-        )
 
     def _remember(self, core: Core) -> None:
         self._seen.note(core.seen_head())
