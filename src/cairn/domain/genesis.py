@@ -12,7 +12,6 @@ from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_POWER,
     Admins,
-    Governance,
     Validator,
     encode_governance,
     first_governance,
@@ -139,10 +138,6 @@ def _validator_fields(validator: Validator) -> dict[str, object]:
     }
 
 
-def genesis_governance(genesis: Genesis) -> Governance | None:
-    return first_governance(genesis.validators) if genesis.validators else None
-
-
 def genesis_digest(genesis: Genesis) -> bytes:
     """Identifies the chain, however its file is written."""
     return keccak256(encode_genesis(genesis))
@@ -152,7 +147,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     """Block 0: no transactions, no proposer, the first balances."""
     accounts = {address: Account(balance) for address, balance in genesis.alloc.items() if balance}
     lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in accounts.items())
-    governance = genesis_governance(genesis)
+    governance = first_governance(genesis.validators) if genesis.validators else None
     if governance is not None:
         lattice = lattice.with_record(None, encode_governance(governance))
     header = Header(
