@@ -38,14 +38,10 @@ class AbciServer:
         self._on_connected = on_connected
         self._max_frame_bytes = max_frame_bytes
         self._connections: set[_Connection] = set()
+        """Four while CometBFT runs."""
         self._server: asyncio.Server | None = None
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """The first exception that the handler raised. It was sent to CometBFT, which stops."""
-
-    @property
-    def connected(self) -> int:
-        """How many connections are open: four while CometBFT runs."""
-        return len(self._connections)
 
     async def listen(self, path: Path) -> None:
         """Listen at `path`, even if a server that died has left its socket there.

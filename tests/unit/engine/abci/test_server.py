@@ -244,7 +244,7 @@ def test_an_unfinished_transaction_holds_up_no_other_connection(tmp_path: Path) 
         await until(lambda: app.called == [b"a"])
         query.send(pb.Request(info=pb.RequestInfo()), FLUSH)
         assert kinds(await query.receive(2)) == ["info", "flush"]
-        assert stage.server.connected == 2
+        assert len(stage.server._connections) == 2
         app.gates[b"a"].set()
         assert kinds(await mempool.receive(1)) == ["check_tx"]
 
@@ -339,7 +339,7 @@ def test_closing_drops_what_is_unfinished(tmp_path: Path) -> None:
         client.send(check(b"a"), check(b"b"), FLUSH)
         await until(lambda: len(app.called) == 2)
         await stage.server.close()
-        assert stage.server.connected == 0
+        assert len(stage.server._connections) == 0
         assert await client.receive_last() == []
         assert app.finished == []
 
@@ -364,7 +364,7 @@ def test_a_connection_that_goes_away_takes_its_unfinished_answers_along(tmp_path
         client.send(check(b"a"), check(b"b"))
         await until(lambda: len(app.called) == 2)
         await client.close()
-        await until(lambda: stage.server.connected == 0)
+        await until(lambda: len(stage.server._connections) == 0)
         await until(lambda: all(future.cancelled() for future in app.futures))
 
     play(app, scene)
