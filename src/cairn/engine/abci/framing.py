@@ -14,8 +14,7 @@ class MalformedFrame(Exception):
 class FrameReader:
     """Splits a byte stream into messages. The stream may arrive in pieces of any size."""
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._max_frame_bytes = max_frame_bytes
+    def __init__(self) -> None:
         self._rest = bytearray()
         self._needed = 0
         """Bytes that the buffer must hold before it is read again: a long message is not copied for every piece."""
@@ -31,8 +30,8 @@ class FrameReader:
         at, end = 0, len(data)
         while at < end:
             length, start = _read_length(data, at, end)
-            if length > self._max_frame_bytes:
-                raise MalformedFrame(f"a message of {length} bytes is longer than {self._max_frame_bytes}")
+            if length > MAX_FRAME_BYTES:
+                raise MalformedFrame(f"a message of {length} bytes is longer than {MAX_FRAME_BYTES}")
             stop = start + length
             if start == at or stop > end:
                 self._needed = stop - at

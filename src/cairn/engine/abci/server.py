@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import structlog
 
 from cairn.engine.abci import wire
-from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, MalformedFrame
+from cairn.engine.abci.framing import FrameReader, MalformedFrame
 from cairn.engine.abci.handler import AbciHandler
 from cairn.engine.abci.requests import CheckTxRequest, TxResult
 
@@ -26,17 +26,10 @@ log = structlog.get_logger("cairn.abci")
 class AbciServer:
     """Listens for one CometBFT. Its connections have no names: the type of a request says which method answers it."""
 
-    def __init__(
-        self,
-        handler: AbciHandler,
-        *,
-        max_frame_bytes: int = MAX_FRAME_BYTES,
-        on_connected: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, handler: AbciHandler, *, on_connected: Callable[[], None] = lambda: None) -> None:
         """`on_connected` is called when CometBFT opens the first of its connections, before a request is read."""
         self._handler = handler
         self._on_connected = on_connected
-        self._max_frame_bytes = max_frame_bytes
         self._connections: set[_Connection] = set()
         """Four while CometBFT runs."""
         self._server: asyncio.Server | None = None
@@ -53,7 +46,7 @@ class AbciServer:
         os.chmod(path, 0o600)
 
     def _connection(self) -> "_Connection":
-        return _Connection(self, self._handler, FrameReader(self._max_frame_bytes))
+        return _Connection(self, self._handler, FrameReader())
 
     async def close(self) -> None:
         """Stop listening and drop every connection; CometBFT then exits by itself."""

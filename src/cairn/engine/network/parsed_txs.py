@@ -44,11 +44,9 @@ class ParsedTxs:
     must not displace transfers.
     """
 
-    def __init__(self, chain_id: int, base_fee: int, remembered: int = REMEMBERED, bundled: int = BUNDLED) -> None:
+    def __init__(self, chain_id: int, base_fee: int) -> None:
         self._chain_id = chain_id
         self._base_fee = base_fee
-        self._remembered = remembered
-        self._most_bundled = bundled
         self._bundles: OrderedDict[bytes, Bundle] = OrderedDict()
         self._bundled = 0
         """How many transfers they hold."""
@@ -91,7 +89,7 @@ class ParsedTxs:
         known[raw] = meaning
         # Move it to the end, so that it is not the next to be forgotten.
         known.move_to_end(raw)
-        if len(known) > self._remembered:
+        if len(known) > REMEMBERED:
             known.popitem(last=False)
 
     def remember_bundle(self, raw: bytes, bundle: Bundle) -> None:
@@ -100,7 +98,7 @@ class ParsedTxs:
             return
         bundles[raw] = bundle
         self._bundled += len(bundle.txs)
-        while self._bundled > self._most_bundled:
+        while self._bundled > BUNDLED:
             _, forgotten = bundles.popitem(last=False)
             self._bundled -= len(forgotten.txs)
 

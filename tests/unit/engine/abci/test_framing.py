@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cairn.engine.abci import framing
 from cairn.engine.abci.framing import FrameReader, MalformedFrame, frame, proposed_size_bytes
 from cairn.engine.abci.proto import abci_pb2 as pb
 
@@ -31,15 +32,17 @@ def test_byte_by_byte() -> None:
     assert found == payloads
 
 
-def test_a_longer_message_than_allowed_is_refused_by_its_length_alone() -> None:
-    reader = FrameReader(max_frame_bytes=1_000)
+def test_a_longer_message_than_allowed_is_refused_by_its_length_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 1_000)
+    reader = FrameReader()
     assert list(reader.feed(frame(bytes(1_000)))) == [bytes(1_000)]
     with pytest.raises(MalformedFrame, match="1001 bytes is longer than 1000"):
         list(reader.feed(frame(bytes(1_001))[:2]))
 
 
-def test_the_messages_before_a_bad_length_are_given_first() -> None:
-    messages = FrameReader(max_frame_bytes=10).feed(frame(b"good") + frame(bytes(11)))
+def test_the_messages_before_a_bad_length_are_given_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 10)
+    messages = FrameReader().feed(frame(b"good") + frame(bytes(11)))
     assert next(messages) == b"good"
     with pytest.raises(MalformedFrame):
         next(messages)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cairn.engine.abci import framing
 from cairn.engine.abci import requests as m
-from cairn.engine.abci.framing import MAX_FRAME_BYTES, FrameReader, frame
+from cairn.engine.abci.framing import FrameReader, frame
 from cairn.engine.abci.handler import AbciHandler
 from cairn.engine.abci.proto import abci_pb2 as pb
 from cairn.engine.abci.server import MAX_WAITING, AbciServer
@@ -85,9 +86,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def served(handler: AbciHandler, max_frame_bytes: int = MAX_FRAME_BYTES) -> AsyncIterator[Stage]:
+async def served(handler: AbciHandler) -> AsyncIterator[Stage]:
     with tempfile.TemporaryDirectory(prefix="cairn-") as directory:
-        stage = Stage(AbciServer(handler, max_frame_bytes=max_frame_bytes), Path(directory, "abci.sock"))
+        stage = Stage(AbciServer(handler), Path(directory, "abci.sock"))
         await stage.server.listen(stage.path)
         try:
             yield stage
@@ -100,14 +101,14 @@ async def served(handler: AbciHandler, max_frame_bytes: int = MAX_FRAME_BYTES) -
 Scene = Callable[[Stage], Coroutine[None, None, None]]
 
 
-async def staged(handler: AbciHandler, scene: Scene, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-    async with served(handler, max_frame_bytes) as stage:
+async def staged(handler: AbciHandler, scene: Scene) -> None:
+    async with served(handler) as stage:
         await scene(stage)
 
 
-def play(handler: AbciHandler, scene: Scene, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+def play(handler: AbciHandler, scene: Scene) -> None:
     """For a handler that does all on the loop."""
-    run_virtual(staged(handler, scene, max_frame_bytes))
+    run_virtual(staged(handler, scene))
 
 
 def kinds(answers: list[pb.Response]) -> list[str | None]:
@@ -285,14 +286,18 @@ def test_what_is_no_request_ends_the_connection_after_the_answers_before_it(
     play(app, scene)
 
 
-def test_a_message_that_is_too_long_is_refused_before_it_arrives(tmp_path: Path) -> None:
+def test_a_message_that_is_too_long_is_refused_before_it_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 100)
+
     async def scene(stage: Stage) -> None:
         client = await stage.connect()
         client.send_bytes(frame(bytes(101))[:1])
         (answer,) = await client.receive_last()
         assert "101 bytes is longer than 100" in answer.exception.error
 
-    play(CounterApp(tmp_path), scene, max_frame_bytes=100)
+    play(CounterApp(tmp_path), scene)
 
 
 class Failing(Gated):

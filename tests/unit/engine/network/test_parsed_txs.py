@@ -49,9 +49,10 @@ def test_a_flipped_byte_never_gives_the_same_transaction(place: int, byte: int) 
     assert not changed or not isinstance(parsed, Tx) or parsed.sender != signed(3).sender
 
 
-def test_what_is_sent_once_more_is_remembered_as_the_newest() -> None:
+def test_what_is_sent_once_more_is_remembered_as_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this node sends again must pass its own check, however much it has read since the first time."""
-    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=2)
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     for nonce in (0, 1, 0, 2):
         senders.remember(raw_of(nonce), signed(nonce))
     assert [senders.find(raw_of(nonce)) for nonce in (0, 1, 2)] == [signed(0), None, signed(2)]
@@ -85,8 +86,9 @@ def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPat
     asyncio.run(scenario())
 
 
-def test_the_memory_is_bounded() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=2)
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     for nonce in range(3):
         senders.remember(raw_of(nonce), signed(nonce))
     assert [senders.find(raw_of(nonce)) for nonce in range(3)] == [None, signed(1), signed(2)]
@@ -141,8 +143,9 @@ def test_a_block_is_resolved_beyond_what_is_remembered_of_it() -> None:
     senders.close()
 
 
-def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI, remembered=4)
+def test_the_same_transfers_in_many_bundles_take_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 4)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     raws = [raw_of(nonce) for nonce in range(4)]
     for order in permutations(raws):
         assert isinstance(resolved(senders, encode_bundle(order))[0], Bundle)
@@ -151,8 +154,9 @@ def test_the_same_transfers_in_many_bundles_take_no_more_room() -> None:
     senders.close()
 
 
-def test_bundles_are_remembered_up_to_so_many_transfers() -> None:
-    senders = ParsedTxs(CHAIN_ID, GWEI, bundled=5)
+def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUNDLED", 5)
+    senders = ParsedTxs(CHAIN_ID, GWEI)
     tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4)]
     first = resolved(senders, *tickets)
     assert resolved(senders, tickets[2])[0] is first[2]
