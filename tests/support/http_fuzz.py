@@ -268,9 +268,9 @@ class Recorder:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
             await receive()
-            if scope["extensions"][EXTENSION]["connection"].refusal is not None:
-                await send({"type": "websocket.http.response.start", "status": 400, "headers": []})
-                await send({"type": "websocket.http.response.body", "body": b""})
+            connection = scope["extensions"][EXTENSION]["connection"]
+            if connection.refusal is not None:
+                connection.refuse(connection.refusal)
                 return
             await send({"type": "websocket.accept"})
             while (await receive())["type"] != "websocket.disconnect":

@@ -17,6 +17,7 @@ from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
 from cairn.api.server.request_framing import Header
+from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, NodeError
 
 EVENTS_PATH = "/events"
@@ -96,16 +97,7 @@ class Edge:
             if scope["path"] not in (EVENTS_PATH, RPC_PATH):
                 raise PathNotFound(f"events are at {EVENTS_PATH}, and JSON-RPC is at {RPC_PATH}")
         except NodeError as error:
-            status, problem_headers, body = encode_problem(error)
-            await receive()
-            await send(
-                {
-                    "type": "websocket.http.response.start",
-                    "status": status,
-                    "headers": [*problem_headers, *(self._chain_id_header() if self._adds_chain_id else [])],
-                }
-            )
-            await send({"type": "websocket.http.response.body", "body": body})
+            scope["extensions"][EXTENSION]["connection"].refuse(error)
             return
         await self._app(scope, receive, send)
 

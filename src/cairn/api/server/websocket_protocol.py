@@ -17,7 +17,7 @@ from websockets.server import ServerProtocol
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, MethodNotAllowed, UpgradeRequired, encode_problem
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FastPath
-from cairn.api.server.request_framing import Header, RequestHead
+from cairn.api.server.request_framing import RequestHead
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
 from cairn.api.server.websocket_session import Session, scope_of
@@ -251,11 +251,10 @@ class EventsProtocol(asyncio.Protocol):
 
     def refuse(self, error: NodeError) -> None:
         """Send an error instead of accepting the handshake, unless it was answered."""
-        if not self._is_open:
-            self.answer(*encode_problem(error))
-
-    def answer(self, status: int, headers: list[Header], body: bytes) -> None:
+        if self._is_open:
+            return
         if not self.close_sent and not self.transport.is_closing():
+            status, headers, body = encode_problem(error)
             self.transport.write(self._lane.response(status, [*headers, CLOSE], body))
             self.transport.close()
             self._deadlines.linger(LINGER_S)

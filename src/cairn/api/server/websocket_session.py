@@ -1,6 +1,6 @@
 """The ASGI side of a WebSocket: the application's `receive` and `send`.
 
-The application accepts the handshake, or sends a whole response instead. It writes messages directly to the connection.
+The application accepts the handshake. It refuses one, and writes messages, directly on the connection.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Scope
 from websockets.frames import CloseCode
 
 from cairn.api.errors import Internal
-from cairn.api.server.request_framing import Header, RequestHead
+from cairn.api.server.request_framing import RequestHead
 from cairn.domain.errors import NodeError
 
 EXTENSION = "cairn.socket"
@@ -26,11 +26,8 @@ class AnsweredSocket(Protocol):
 
     def accept(self) -> None: ...
 
-    def answer(self, status: int, headers: list[Header], body: bytes) -> None:
-        """Send a response instead of accepting."""
-
     def refuse(self, error: NodeError) -> None:
-        """The same, unless the handshake is already answered."""
+        """Send an error instead of accepting, unless the handshake is already answered."""
 
     def resume_reading(self) -> None: ...
 
@@ -46,8 +43,6 @@ class Session:
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
         # Before the disconnect, which may come before the application has begun.
         self.put({"type": "websocket.connect"})
-        self._refusing: tuple[int, list[Header]] | None = None
-        """The start of a response that the application sends instead of accepting."""
 
     @property
     def has_read_all(self) -> bool:
@@ -76,15 +71,9 @@ class Session:
         return message
 
     async def _send(self, message: Message) -> None:
-        match message["type"]:
-            case "websocket.accept":
-                self._connection.accept()
-            case "websocket.http.response.start":
-                self._refusing = message["status"], list(message["headers"])
-            case "websocket.http.response.body" if self._refusing is not None:
-                self._connection.answer(*self._refusing, message["body"])
-            case other:
-                raise RuntimeError(f"{other} is not for here")
+        if message["type"] != "websocket.accept":
+            raise RuntimeError(f"{message['type']} is not for here")
+        self._connection.accept()
 
 
 def scope_of(head: RequestHead, transport: asyncio.Transport, connection: AnsweredSocket) -> Scope:
@@ -105,5 +94,5 @@ def scope_of(head: RequestHead, transport: asyncio.Transport, connection: Answer
         "headers": head.headers,
         "subprotocols": [],
         "state": {},
-        "extensions": {"websocket.http.response": {}, EXTENSION: {"connection": connection}},
+        "extensions": {EXTENSION: {"connection": connection}},
     }

@@ -15,8 +15,9 @@ from cairn.api.events.hub import EventHub
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.middleware import Edge
+from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
-from cairn.domain.errors import Corrupt, Fatal
+from cairn.domain.errors import Corrupt, Fatal, NodeError
 from tests.support.rest_node import assert_problem
 from tests.support.scripted_gateway import ScriptedGateway
 
@@ -208,25 +209,34 @@ def test_who_is_refused_is_counted_too(headers: dict[str, str]) -> None:
     assert asyncio.run(main()) == [403, 403, 429, 429]
 
 
+class Refusals:
+    """A connection that notes why it was refused."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+
+    def refuse(self, error: NodeError) -> None:
+        self.codes.append(error.code)
+
+
 def test_a_socket_that_is_refused_is_counted_too() -> None:
-    async def main() -> list[int]:
-        edge, statuses = edge_around(not_reached), []
+    async def receive() -> Message:
+        raise AssertionError("nothing is asked of the client")
 
-        async def receive() -> Message:
-            return {"type": "websocket.connect"}
+    async def send(message: Message) -> None:
+        raise AssertionError("the connection itself refuses")
 
-        async def note(message: Message) -> None:
-            if "status" in message:
-                statuses.append(message["status"])
-
+    async def main() -> list[str]:
+        edge, connection = edge_around(not_reached), Refusals()
         scope = {
-            "type": "websocket", "path": "/events", "headers": [(b"host", b"evil.example")], "client": ("10.0.0.1", 5)
+            "type": "websocket", "path": "/events", "headers": [(b"host", b"evil.example")], "client": ("10.0.0.1", 5),
+            "extensions": {EXTENSION: {"connection": connection}},
         }  # fmt: skip
         for _ in range(3):
-            await edge(scope, receive, note)
-        return statuses
+            await edge(scope, receive, send)
+        return connection.codes
 
-    assert asyncio.run(main()) == [403, 403, 429]
+    assert asyncio.run(main()) == ["FORBIDDEN_HOST", "FORBIDDEN_HOST", "RATE_LIMITED"]
 
 
 async def not_reached(scope: Scope, receive: Receive, send: Send) -> None:

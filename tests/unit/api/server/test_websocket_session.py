@@ -6,7 +6,6 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.testing import capture_logs
 
-from cairn.api.server.request_framing import Header
 from cairn.api.server.websocket_session import Session
 from cairn.domain.errors import NodeError
 
@@ -19,9 +18,6 @@ class Answers:
 
     def accept(self) -> None:
         self.noted.append("accepted")
-
-    def answer(self, status: int, headers: list[Header], body: bytes) -> None:
-        self.noted.append((status, headers, body))
 
     def refuse(self, error: NodeError) -> None:
         if not self.noted:
@@ -59,16 +55,11 @@ def test_a_client_that_goes_before_the_application_begins() -> None:
     assert [message["type"] for message in heard] == ["websocket.connect", "websocket.disconnect"]
 
 
-def test_accepted_or_answered() -> None:
+def test_accepted() -> None:
     async def accepting(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
 
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "websocket.http.response.start", "status": 403, "headers": [(b"a", b"b")]})
-        await send({"type": "websocket.http.response.body", "body": b"no"})
-
     assert noted_of(accepting) == ["accepted", "ended"]
-    assert noted_of(answering) == [(403, [(b"a", b"b")], b"no"), "ended"]
 
 
 @pytest.mark.parametrize("message", [None, {"type": "websocket.send", "text": ""}])
