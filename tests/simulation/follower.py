@@ -122,7 +122,7 @@ class Worker:
 
     def act(self, rng: random.Random) -> None:
         """Connect, follow something, read slowly, or look at an account."""
-        if not self._hub.is_open:
+        if self._view.height < 0:
             return
         if self._socket is None or not self._socket.is_open:
             self._connect()

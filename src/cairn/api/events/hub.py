@@ -19,7 +19,7 @@ from cairn.api.events.messages import NewBlock, TxConfirmed, TxDropped, encode_f
 from cairn.api.events.subscriber import Connection, Subscriber
 from cairn.config import Settings
 from cairn.core.gateway import Phase
-from cairn.domain.errors import BlockNotFound, Fatal, Unavailable
+from cairn.domain.errors import BlockNotFound, Fatal, ShuttingDown, Starting, Unavailable
 from cairn.domain.types import BlockHash, DropReason, TxHash
 
 CHUNK_FRAMES = 64
@@ -93,14 +93,16 @@ class EventHub:
         self._block_frames = BlockFrames(source)
         self._step_due = False
         self._ask: Callable[[TxHash], None] = lambda tx_hash: None
-        self.is_closing = False
+        self._is_closing = False
 
     # The clients' side.
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be read; only then can sockets be served."""
-        return self._source.height >= 0
+    def check_open(self) -> None:
+        """Raises `Unavailable` while no socket can be served."""
+        if self._is_closing:
+            raise ShuttingDown("the node is stopping")
+        if self._source.height < 0:
+            raise Starting("the store is not open yet")
 
     def attach(
         self, connection: Connection, client: str = "", block_frame: Callable[[int], bytes] | None = None
@@ -210,7 +212,7 @@ class EventHub:
 
     def close_all(self, code: int, reason: str = "the node is stopping") -> None:
         """Close every socket, and accept no new ones."""
-        self.is_closing = True
+        self._is_closing = True
         for subscriber in self._subscribers:
             subscriber.connection.close(code, reason)
 

@@ -40,7 +40,7 @@ from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
-from cairn.domain.errors import Fatal, NodeError, Rejected, ShuttingDown, Starting, Unavailable
+from cairn.domain.errors import Fatal, NodeError, Rejected, Unavailable
 
 BURST = 64
 """Messages of one client that are handled before the event loop serves others."""
@@ -83,16 +83,11 @@ class EventsEndpoint:
 
     def _admit(self, scope: Scope, connection: EventsProtocol) -> list[Subscription]:
         """The subscriptions in the URL. Raises the refusal of this client."""
-        if connection.refusal is not None:
-            raise connection.refusal
-        check_page(scope, self._origins)
+        check_client(scope, connection, self._origins)
         subscriptions = parse_subscriptions(scope["query_string"])
         if sum(isinstance(each, FollowTransaction) for each in subscriptions) > self._settings.ws_max_followed:
             raise FollowLimit(f"a socket follows at most {self._settings.ws_max_followed} transactions at once")
-        if self._hub.is_closing:
-            raise ShuttingDown("the node is stopping")
-        if not self._hub.is_open:
-            raise Starting("the store is not open yet")
+        self._hub.check_open()
         return subscriptions
 
     async def _listen(self, subscriber: Subscriber, connection: EventsProtocol, receive: Receive) -> None:
@@ -149,9 +144,12 @@ class EventsEndpoint:
         hub.reply(subscriber, encode_frame(answer))
 
 
-def check_page(scope: Scope, origins: OriginList, for_wallets: bool = False) -> None:
-    """Check the origin here: browsers do not apply CORS to WebSockets."""
+def check_client(scope: Scope, connection: EventsProtocol, origins: OriginList, for_wallets: bool = False) -> None:
+    """Raises the refusal of a handshake that is not valid, or of a page that may not connect."""
+    if connection.refusal is not None:
+        raise connection.refusal
     origin = find_origin(scope["headers"])
+    # Browsers do not apply CORS to WebSockets.
     if origin is not None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         origins.check(origin, host, for_wallets)

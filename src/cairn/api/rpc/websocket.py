@@ -9,7 +9,7 @@ from websockets.frames import CloseCode
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.events.socket import check_page
+from cairn.api.events.socket import check_client
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.notifications import HeadTexts, text_frame
@@ -20,7 +20,7 @@ from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
-from cairn.domain.errors import NodeError, ShuttingDown, Starting
+from cairn.domain.errors import NodeError
 
 BURST = 16
 """Messages of one client that are handled before the event loop serves others."""
@@ -47,7 +47,8 @@ class RpcSocketEndpoint:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]
         await receive()
         try:
-            self._admit(scope, connection)
+            check_client(scope, connection, self._origins, for_wallets=True)
+            self._hub.check_open()
         except NodeError as refused:
             connection.refuse(refused)
             return
@@ -63,16 +64,6 @@ class RpcSocketEndpoint:
             connection.close(CloseCode.INTERNAL_ERROR, "the node failed")
         finally:
             subscriptions.close()
-
-    def _admit(self, scope: Scope, connection: EventsProtocol) -> None:
-        """Raises the error with which this client is refused."""
-        if connection.refusal is not None:
-            raise connection.refusal
-        check_page(scope, self._origins, for_wallets=True)
-        if self._hub.is_closing:
-            raise ShuttingDown("the node is stopping")
-        if not self._hub.is_open:
-            raise Starting("the store is not open yet")
 
     async def _listen(
         self, connection: EventsProtocol, subscriptions: Subscriptions, caller: Caller, receive: Receive

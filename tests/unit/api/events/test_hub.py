@@ -11,7 +11,7 @@ from cairn.api.events import followed_txs
 from cairn.api.events import hub as hub_module
 from cairn.api.events.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
 from cairn.config import Settings
-from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.errors import Corrupt, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
@@ -438,16 +438,18 @@ def test_the_cache_of_blocks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_closing_all() -> None:
     async def scenario(bench: Bench) -> None:
         connection, _ = bench.join()
-        assert bench.hub.is_open
+        bench.hub.check_open()
         bench.hub.close_all(1001)
         assert connection.closed == (1001, "the node is stopping")
-        assert bench.hub.is_closing
+        with pytest.raises(ShuttingDown):
+            bench.hub.check_open()
 
     run(scenario)
 
 
 def test_nothing_is_open_before_the_store_is() -> None:
-    assert not EventHub(MemoryChain(0), Settings()).is_open
+    with pytest.raises(Starting):
+        EventHub(MemoryChain(0), Settings()).check_open()
 
 
 # Whatever clients ask and however they read: what each is told must be what the chain says, in its order.
