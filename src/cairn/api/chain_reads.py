@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.server.answer_cache import AnswerCache
@@ -33,7 +34,7 @@ class ChainReads(ABC):
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._trees = AnswerCache(TREE_CACHE_BYTES)
-        self._block_hashes: dict[int, BlockHash] = {}
+        self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(lambda height: self.get_header(height)[0])
 
     @abstractmethod
     def why_unavailable(self) -> Unavailable:
@@ -73,13 +74,7 @@ class ChainReads(ABC):
         return self._reader().find_header(height) if height <= self.height else None
 
     def block_hash(self, height: int) -> BlockHash:
-        block_hash = self._block_hashes.get(height)
-        if block_hash is None:
-            block_hash = self.get_header(height)[0]
-            if len(self._block_hashes) >= CACHED_BLOCK_HASHES:
-                del self._block_hashes[next(iter(self._block_hashes))]
-            self._block_hashes[height] = block_hash
-        return block_hash
+        return self._block_hash(height)
 
     def find_height(self, block_hash: BlockHash) -> int | None:
         return self._reader().find_height(block_hash)

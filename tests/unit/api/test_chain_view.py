@@ -314,7 +314,7 @@ def test_block_hashes_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
             make_block(core)
             view.on_commit(nonce + 1)
         assert len({view.block_hash(height) for height in range(5)}) == 5
-        assert len(view._block_hashes) == 2
+        assert view._block_hash.cache_info().currsize == 2
 
     run(tmp_path, scenario)
 

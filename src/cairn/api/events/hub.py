@@ -9,6 +9,7 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 import structlog
@@ -59,26 +60,6 @@ class BlockSource(Protocol):
         """The store is damaged: the worker must end."""
 
 
-class BlockFrames:
-    """The newBlock frames of the newest blocks, encoded once for all sockets."""
-
-    def __init__(self, source: BlockSource) -> None:
-        self._source = source
-        self._recent: dict[int, bytes] = {}
-
-    def get(self, height: int) -> bytes:
-        frame = self._recent.get(height)
-        if frame is None:
-            frame = encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
-            if len(self._recent) >= CACHED_BLOCKS:
-                del self._recent[next(iter(self._recent))]
-            self._recent[height] = frame
-        return frame
-
-    def clear(self) -> None:
-        self._recent.clear()
-
-
 class EventHub:
     """Everything runs in callbacks of one event loop, and no callback awaits, so no event can come in between."""
 
@@ -90,7 +71,8 @@ class EventHub:
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
         self._committed = -1
         self._queue: deque[Subscriber] = deque()
-        self._block_frames = BlockFrames(source)
+        self._block_frame = lru_cache(CACHED_BLOCKS)(self._encode_block)
+        """The newBlock frames of the newest blocks, encoded once for all sockets."""
         self._step_due = False
         self._ask: Callable[[TxHash], None] = lambda tx_hash: None
         self._is_closing = False
@@ -200,7 +182,7 @@ class EventHub:
         Sockets of JSON-RPC stay open: wallets and libraries expect new blocks at known heights.
         """
         self._height = self._committed = height
-        self._block_frames.clear()
+        self._block_frame.cache_clear()
         for subscriber in self._subscribers:
             if subscriber.block_frame is None:
                 subscriber.connection.close(CHAIN_REVERTED, f"the chain was reverted to block {height}")
@@ -267,7 +249,7 @@ class EventHub:
             self._height = self._committed
             return
         # Read first, change afterwards: a failed read must change nothing.
-        frame = self._block_frames.get(height)
+        frame = self._block_frame(height)
         ended = self._followed.find_in(self._source.tx_hashes(height)) if self._followed else []
         self._height = height
         for position, tx_hash in ended:
@@ -327,11 +309,14 @@ class EventHub:
                 )
                 return False
             elif height is not None and height <= self._height:
-                frames.append((subscriber.block_frame or self._block_frames.get)(height))
+                frames.append((subscriber.block_frame or self._block_frame)(height))
                 subscriber.next_height = height + 1
             else:
                 return False
         return True
+
+    def _encode_block(self, height: int) -> bytes:
+        return encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:

@@ -1,6 +1,7 @@
 """The frames of subscriptions, encoded once for all sockets where possible."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 from websockets.frames import Frame, Opcode
@@ -32,17 +33,14 @@ class HeadTexts:
 
     def __init__(self, view: ChainView) -> None:
         self._view = view
-        self._texts: dict[BlockHash, bytes] = {}
+        self._text = lru_cache(CACHED_HEADS)(self._encode)
 
     def text(self, height: int) -> bytes:
-        block_hash = self._view.block_hash(height)
-        text = self._texts.get(block_hash)
-        if text is None:
-            text = _encode(head_object(*self._view.get_header(height)))
-            if len(self._texts) >= CACHED_HEADS:
-                del self._texts[next(iter(self._texts))]
-            self._texts[block_hash] = text
-        return text
+        # With the hash: after a revert there is another block at the same height.
+        return self._text(height, self._view.block_hash(height))
+
+    def _encode(self, height: int, block_hash: BlockHash) -> bytes:
+        return _encode(head_object(*self._view.get_header(height)))
 
 
 class ArrivedTxs:

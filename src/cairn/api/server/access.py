@@ -35,7 +35,7 @@ class HostList:
     def __init__(self, settings: Settings) -> None:
         self._takes_all = "*" in settings.allowed_hosts
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
-        self._verdicts: dict[bytes, bool] = {}
+        self._verdict = lru_cache(MAX_REMEMBERED)(self._is_ours)
 
     def check(self, headers: Iterable[tuple[bytes, bytes]], http_version: str) -> None:
         """`headers` are all of the request's, names in lower case. Raises `MalformedRequest` or `ForbiddenHost`."""
@@ -53,12 +53,7 @@ class HostList:
             raise ForbiddenHost(f"{shown} is not a name of this node; allowed_hosts can list it")
 
     def allows(self, host: bytes) -> bool:
-        verdict = self._verdicts.get(host)
-        if verdict is None:
-            if len(self._verdicts) >= MAX_REMEMBERED:
-                self._verdicts.clear()
-            verdict = self._verdicts[host] = self._takes_all or self._is_ours(host)
-        return verdict
+        return self._takes_all or self._verdict(host)
 
     def _is_ours(self, host: bytes) -> bool:
         match = HOST_PATTERN.fullmatch(host)
