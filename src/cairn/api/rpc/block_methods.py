@@ -82,7 +82,11 @@ class ReadingMethods:
             shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
             return pending_block_object(block_hash, header, tx_root([tx.hash for tx in txs]), shown, now)
         if full:
-            return block_object(block_hash, header, await self._transactions(height))
+            objects = [
+                transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
+                async for position, tx in self.read_txs(height)
+            ]
+            return block_object(block_hash, header, objects)
         hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
         return block_object(block_hash, header, hashes)
 
@@ -92,13 +96,6 @@ class ReadingMethods:
         page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
         # Queued ones come after them.
         return [pending.tx for pending in page.items[: page.ready]], status.now
-
-    async def _transactions(self, height: int) -> list[Json]:
-        block_hash, header = self._view.get_header(height)
-        return [
-            transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
-            async for position, tx in self.read_txs(height)
-        ]
 
     async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
@@ -139,29 +136,15 @@ class ReadingMethods:
     # Transactions.
 
     async def get_transaction(self, tx_hash: object) -> Json | None:
-        found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
-        if isinstance(found, Tx):
-            return transaction_object(found, self._chain.info.chain_id, None)
-        return None if found is None else self._transaction_at(*found)
+        return self._shown(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
 
     async def get_transaction_by_number(self, number: object, index: object) -> Json | None:
-        return await self._transaction_in(parse_block_number(number, "block"), index)
+        return self._shown(await self.find_in(parse_block_number(number, "block"), index))
 
     async def get_transaction_by_block_hash(self, block_hash: object, index: object) -> Json | None:
-        return await self._transaction_in(block_of_hash(block_hash), index)
+        return self._shown(await self.find_in(block_of_hash(block_hash), index))
 
-    async def _transaction_in(self, named: BlockName, index: object) -> Json | None:
-        found = await self._find_in(named, index)
-        if isinstance(found, Tx):
-            return transaction_object(found, self._chain.info.chain_id, None)
-        return None if found is None else self._transaction_at(*found)
-
-    async def find_tx_in(self, named: BlockName, index: object) -> Tx | None:
-        """The transaction at a place of a block, also of the pending one."""
-        found = await self._find_in(named, index)
-        return self._view.tx_at(*found) if isinstance(found, tuple) else found
-
-    async def _find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
+    async def find_in(self, named: BlockName, index: object) -> Tx | tuple[int, int] | None:
         """In the pending block, the transaction itself; in any other, its height and position."""
         position = parse_quantity(index, "index")
         if named.tag == "pending":
@@ -172,10 +155,15 @@ class ReadingMethods:
             return None
         return height, position
 
-    def _transaction_at(self, height: int, position: int) -> Json:
-        block_hash, header = self._view.get_header(height)
-        tx = self._view.tx_at(height, position)
-        return transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
+    def _shown(self, found: Tx | tuple[int, int] | None) -> Json | None:
+        if found is None:
+            return None
+        chain_id = self._chain.info.chain_id
+        if isinstance(found, Tx):
+            return transaction_object(found, chain_id, None)
+        height, position = found
+        place = BlockPlace(*self._view.get_header(height), position)
+        return transaction_object(self._view.tx_at(height, position), chain_id, place)
 
     async def get_receipt(self, tx_hash: object) -> Json | None:
         found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))

@@ -53,18 +53,18 @@ class RawMethods:
             raise RpcError(SERVER_ERROR, f"{what} {data(named.hash)} not found")
         return height
 
-    def _shown(self, tx: Tx | None) -> str:
+    def _shown(self, found: Tx | tuple[int, int] | None) -> str:
+        tx = self._chain.view.tx_at(*found) if isinstance(found, tuple) else found
         return UNKNOWN if tx is None else data(encode_tx(tx, self._chain.info.chain_id))
 
     async def by_hash(self, tx_hash: object) -> str:
-        found = await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash")))
-        return self._shown(self._chain.view.tx_at(*found) if isinstance(found, tuple) else found)
+        return self._shown(await self._chain.find_tx(TxHash(parse_hash(tx_hash, "transaction hash"))))
 
     async def by_number(self, number: object, index: object) -> str:
-        return self._shown(await self._reading.find_tx_in(parse_block_number(number, "block"), index))
+        return self._shown(await self._reading.find_in(parse_block_number(number, "block"), index))
 
     async def by_block_hash(self, block_hash: object, index: object) -> str:
-        return self._shown(await self._reading.find_tx_in(block_of_hash(block_hash), index))
+        return self._shown(await self._reading.find_in(block_of_hash(block_hash), index))
 
 
 def _item_of(tx: Tx, chain_id: int) -> bytes:
