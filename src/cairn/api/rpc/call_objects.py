@@ -126,6 +126,21 @@ def draft_to_sign(call: CallObject, sender: Address, kind: int, base_fee: int) -
     )
 
 
+def own_draft(chain: RpcChain, given: object) -> Draft:
+    """The same for a sender whose key the node holds. Raises `RpcError` for any other."""
+    kind = type_to_sign(given)
+    info = chain.info
+    call = parse_call(given, info.chain_id)
+    return draft_to_sign(call, own_account(chain, call.sender), kind, info.gas_price)
+
+
+def own_account(chain: RpcChain, address: Address | None) -> Address:
+    """Raises `RpcError` when the node does not hold its key."""
+    if address not in chain.info.signs_for:
+        raise refusal("unknown account", InvalidField.code)
+    return address
+
+
 async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
     """Raises `RpcError` when it is not a plain transfer, or its sender could not pay for it."""
     call = parse_call(given, chain.info.chain_id)

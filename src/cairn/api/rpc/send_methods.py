@@ -5,7 +5,7 @@ import asyncio
 from cairn.api.rest.lookups import wait_until
 from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.call_objects import NO_CONTRACTS, NO_CREATION, own_draft
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import RESOURCE_UNAVAILABLE, SERVER_ERROR, RpcError, refusal
@@ -96,13 +96,7 @@ class SendingMethods:
         return await admitting
 
     async def send_transaction(self, transfer: object) -> str:
-        kind = type_to_sign(transfer)
-        info = self._chain.info
-        call = parse_call(transfer, info.chain_id)
-        if call.sender is None or call.sender not in info.signs_for:
-            raise refusal("unknown account", InvalidField.code)
-        draft = draft_to_sign(call, call.sender, kind, info.gas_price)
-        return _hash_of(await self._intake.admit_draft(draft))
+        return _hash_of(await self._intake.admit_draft(own_draft(self._chain, transfer)))
 
 
 def _hash_of(admission: Admission) -> str:

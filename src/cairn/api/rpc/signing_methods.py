@@ -9,15 +9,13 @@ from threading import Lock
 from typing import Any
 
 from cairn.api.rpc.block_tags import RpcChain
-from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
+from cairn.api.rpc.call_objects import own_account, own_draft
 from cairn.api.rpc.dispatch import Method
-from cairn.api.rpc.errors import InvalidParams, refusal
+from cairn.api.rpc.errors import InvalidParams
 from cairn.api.rpc.objects import Json, transaction_object
 from cairn.api.rpc.values import data, parse_account, parse_data
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import keccak256
-from cairn.domain.errors import InvalidField
-from cairn.domain.types import Address
 
 MOST_FIELDS_READ = 50_000
 """The library reads all types again for each object of typed data; so many fields take about a quarter of a second."""
@@ -41,13 +39,8 @@ class SigningMethods:
             "eth_signTransaction": self.sign_transaction,
         }
 
-    def _check_account(self, address: Address | None) -> Address:
-        if address not in self._chain.info.signs_for:
-            raise refusal("unknown account", InvalidField.code)
-        return address
-
     async def _sign(self, account: object, digest: bytes) -> str:
-        address = self._check_account(parse_account(account, "address"))
+        address = own_account(self._chain, parse_account(account, "address"))
         signature = await self._chain.gateway.make_signature(address, digest)
         return data(signature[:64] + bytes((27 + signature[64],)))
 
@@ -65,15 +58,9 @@ class SigningMethods:
 
     async def sign_transaction(self, transfer: object) -> Json:
         """Fields that are left out get the same values as in `eth_sendTransaction`."""
-        kind = type_to_sign(transfer)
-        info = self._chain.info
-        call = parse_call(transfer, info.chain_id)
-        sender = self._check_account(call.sender)
-        tx = await self._chain.gateway.sign_draft(draft_to_sign(call, sender, kind, info.gas_price))
-        return {
-            "raw": data(encode_tx(tx, info.chain_id)),
-            "tx": transaction_object(tx, info.chain_id, None),
-        }
+        tx = await self._chain.gateway.sign_draft(own_draft(self._chain, transfer))
+        chain_id = self._chain.info.chain_id
+        return {"raw": data(encode_tx(tx, chain_id)), "tx": transaction_object(tx, chain_id, None)}
 
 
 def message_digest(message: bytes) -> bytes:
