@@ -44,7 +44,4 @@ def file_response(request: Request, directory: Path, name: str) -> Response:
 def document_response(request: Request, body: bytes, media_type: str) -> Response:
     """A document that a client keeps, and asks each time whether it is still the same."""
     etag = hashlib.sha256(body).hexdigest()[:32]
-    response = cached_response(request, body, etag, REVALIDATE)
-    if response.status_code == 200:
-        response.headers["content-type"] = media_type
-    return response
+    return cached_response(request, body, etag, REVALIDATE, media_type)

@@ -18,6 +18,7 @@ from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
+from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.operation import Answer, Operation, page_answer
 from cairn.api.rest.parameters import (
     ACCOUNT,
@@ -349,12 +350,14 @@ async def wait_until(ended: "asyncio.Future[None]", wait_s: float, is_gone: Call
             return
 
 
-def json_response(body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(body, headers=headers, media_type="application/json")
+def json_response(body: bytes, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
+    return Response(body, status, headers, JSON_MEDIA_TYPE)
 
 
-def encoded(value: object, form: Form = as_integers, headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(form(_encode(value)), headers)
+def encoded(
+    value: object, form: Form = as_integers, headers: Mapping[str, str] | None = None, status: int = 200
+) -> Response:
+    return json_response(form(_encode(value)), headers, status)
 
 
 def _tag(block_hash: BlockHash, form: Form) -> str:
@@ -362,7 +365,9 @@ def _tag(block_hash: BlockHash, form: Form) -> str:
     return hex_text(block_hash) if form is as_integers else f"{hex_text(block_hash)}-strings"
 
 
-def cached_response(request: Request, body: bytes, etag: str, cache_control: str) -> Response:
+def cached_response(
+    request: Request, body: bytes, etag: str, cache_control: str, media_type: str = JSON_MEDIA_TYPE
+) -> Response:
     """The body, or 304 when the client has it already."""
     headers = {"ETag": f'"{etag}"', "Cache-Control": cache_control}
     known = request.headers.get("if-none-match")
@@ -370,7 +375,7 @@ def cached_response(request: Request, body: bytes, etag: str, cache_control: str
         tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]
         if "*" in tags or headers["ETag"] in tags:
             return Response(status_code=304, headers=headers)
-    return json_response(body, headers)
+    return Response(body, headers=headers, media_type=media_type)
 
 
 def next_link(path: str, query: Mapping[str, str], cursor: str | None) -> dict[str, str]:

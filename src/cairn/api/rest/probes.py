@@ -2,11 +2,11 @@
 
 import asyncio
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_view import ChainView
+from cairn.api.rest.lookups import encoded
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.schemas import Probe, Readiness, ReadinessChecks
 from cairn.core.gateway import Checks, CoreGateway
@@ -19,8 +19,6 @@ CHECK_TIMEOUT_S = 3.0
 """A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""
 CHECK_LIFETIME_S = 1.0
 
-_encode = msgspec.json.Encoder().encode
-
 
 class Probes:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
@@ -32,7 +30,7 @@ class Probes:
     @Operation("GET /health", "probes", Answer("The process answers.", Probe))
     async def get_health(self, request: Request) -> Response:
         """Is the process alive? It uses neither the store nor the core."""
-        return _answer(200, Probe("alive"))
+        return encoded(Probe("alive"))
 
     @Operation(
         "GET /startup",
@@ -47,8 +45,8 @@ class Probes:
         """
         view = self._view
         if view.phase == "starting" or view.info is None:
-            return _answer(503, Probe("starting"))
-        return _answer(200, Probe("started"))
+            return encoded(Probe("starting"), status=503)
+        return encoded(Probe("started"))
 
     @Operation(
         "GET /ready",
@@ -63,7 +61,7 @@ class Probes:
         """
         view = self._view
         if view.phase in ("starting", "draining"):
-            return _answer(503, Readiness(view.phase, ReadinessChecks(view.reason, view.reason)))
+            return encoded(Readiness(view.phase, ReadinessChecks(view.reason, view.reason)), status=503)
         checks = await self._checked()
         store, mempool = checks.store, checks.mempool
         if store == "ok" and view.height < 0:
@@ -71,7 +69,7 @@ class Probes:
         # Changes of the phase arrive before the check's answer, so the phase that is read now is up to date.
         is_ready = view.phase == "ready" and store == mempool == "ok"
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
-        return _answer(200 if is_ready else 503, Readiness(status, ReadinessChecks(store, mempool)))
+        return encoded(Readiness(status, ReadinessChecks(store, mempool)), status=200 if is_ready else 503)
 
     async def _checked(self) -> Checks:
         """A real write and read of every part, shared by all probes within a second."""
@@ -98,7 +96,3 @@ class Probes:
             checking.cancel()
         silent = f"the core did not answer within {CHECK_TIMEOUT_S:g} s"
         return Checks(silent, silent)
-
-
-def _answer(status: int, body: object) -> Response:
-    return Response(_encode(body), status, media_type="application/json")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,8 +19,6 @@ from cairn.domain.update_text import encode_public_key, parse_update_text
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
 """The JSON of an update is longer than its binary form."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class ValidatorRoutes:
@@ -54,7 +51,7 @@ class ValidatorRoutes:
         if chain_id != current.chain_id:
             raise UpdateRefused(f"the update is for chain {chain_id}; this is chain {current.chain_id}")
         await self._gateway.submit_update(update)
-        return Response(_encode(UpdateSubmitted("submitted", update.sequence)), 202, media_type="application/json")
+        return encoded(UpdateSubmitted("submitted", update.sequence), status=202)
 
 
 def view_of(current: ValidatorSet) -> Validators:

@@ -3,7 +3,8 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.rest.bodies import JSON_MEDIA_TYPE, read_json_body
+from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.lookups import json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
@@ -36,4 +37,4 @@ class RpcEndpoint:
         address = request.client.host if request.client else ""
         caller = Caller(address, self._limiter, request.is_disconnected, already_counted=1)
         answer = await self._dispatcher.answer(body, caller)
-        return Response(status_code=204) if answer is None else Response(answer, media_type=JSON_MEDIA_TYPE)
+        return Response(status_code=204) if answer is None else json_response(answer)
