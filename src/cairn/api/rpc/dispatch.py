@@ -16,7 +16,6 @@ from cairn.api.rpc.errors import (
     LIMIT_EXCEEDED,
     PARSE_ERROR,
     RESPONSE_TOO_LARGE,
-    ErrorObject,
     InvalidParams,
     MethodNotFound,
     RpcError,
@@ -44,6 +43,12 @@ class Result(msgspec.Struct, frozen=True):
     jsonrpc: str
     id: RequestId
     result: Any
+
+
+class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    code: int
+    message: str
+    data: Any = None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -79,14 +84,14 @@ class Dispatcher:
         try:
             content = msgspec.json.decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as malformed:
-            return _encode(_failure(None, RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}")))
+            return _failure(None, RpcError(PARSE_ERROR, f"parse error: {str(malformed)[:200]}"))
         if not isinstance(content, list):
             return await self._answer_one(content, caller)
         if not content:
-            return _encode(_failure(None, RpcError(INVALID_REQUEST, "empty batch")))
+            return _failure(None, RpcError(INVALID_REQUEST, "empty batch"))
         if len(content) > MAX_BATCH:
             too_large = f"batch too large: {len(content)} calls, {MAX_BATCH} at most"
-            return _encode(_failure(None, RpcError(INVALID_REQUEST, too_large)))
+            return _failure(None, RpcError(INVALID_REQUEST, too_large))
         return await self._answer_batch(content, caller)
 
     async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
@@ -95,7 +100,7 @@ class Dispatcher:
             together = calls[start : start + AT_ONCE]
             if sum(map(len, answers)) > MAX_ANSWER_BYTES:
                 refusal = RpcError(RESPONSE_TOO_LARGE, "response too large")
-                answers += [_encode(_failure(id_of(call), refusal)) for call in together if expects_answer(call)]
+                answers += [_failure(id_of(call), refusal) for call in together if expects_answer(call)]
                 continue
             # Each begins before the next, so that submissions keep their order.
             found = await asyncio.gather(*(self._answer_one(call, caller) for call in together))
@@ -106,7 +111,7 @@ class Dispatcher:
         try:
             request = parse_request(content)
         except RpcError as refused:
-            return _encode(_failure(id_of(content), refused)) if expects_answer(content) else None
+            return _failure(id_of(content), refused) if expects_answer(content) else None
         answer = await self._perform(request, caller)
         return answer if request.id is not UNSET else None
 
@@ -120,14 +125,14 @@ class Dispatcher:
                 raise MethodNotFound(request.method)
             return _encode(Result("2.0", request_id, await handler(request.params)))
         except RpcError as refused:
-            return _encode(_failure(request_id, refused))
+            return _failure(request_id, refused)
         except NodeError as error:
             if isinstance(error, Fatal):
                 self._on_fatal(error)
-            return _encode(_failure(request_id, rpc_error_of(error)))
+            return _failure(request_id, rpc_error_of(error))
         except Exception as failure:
             log.error("a call failed", method=request.method, exc_info=failure)
-            return _encode(_failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log")))
+            return _failure(request_id, RpcError(INTERNAL_ERROR, "internal error: see the node's log"))
 
 
 def handler_of(method: Method) -> Handler:
@@ -175,5 +180,5 @@ def id_of(content: object) -> RequestId:
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
-def _failure(request_id: RequestId, error: RpcError) -> Failure:
-    return Failure("2.0", request_id, error.to_object())
+def _failure(request_id: RequestId, error: RpcError) -> bytes:
+    return _encode(Failure("2.0", request_id, ErrorObject(error.code, error.message, error.data)))

@@ -1,9 +1,5 @@
 """Errors of JSON-RPC, with geth's codes and wording: wallets and libraries search the text for it."""
 
-from typing import Any
-
-import msgspec
-
 from cairn.domain import errors
 from cairn.domain.errors import NodeError, Unavailable
 
@@ -19,12 +15,6 @@ RESPONSE_TOO_LARGE = -32003
 LIMIT_EXCEEDED = -32005
 
 
-class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
-    code: int
-    message: str
-    data: Any = None
-
-
 class RpcError(Exception):
     """What a method answers instead of a result."""
 
@@ -33,9 +23,6 @@ class RpcError(Exception):
         self.code = code
         self.message = message
         self.data = data
-
-    def to_object(self) -> ErrorObject:
-        return ErrorObject(self.code, self.message, self.data)
 
 
 def refusal(message: str, code: str) -> RpcError:
