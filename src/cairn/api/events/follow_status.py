@@ -30,22 +30,24 @@ class FollowStatus:
     def ask(self, tx_hash: TxHash) -> None:
         self._open[tx_hash] = None
         if self._task is None:
-            self._start()
-
-    def _start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)
+            self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        while self._open:
-            batch = list(islice(self._open, AT_ONCE))
-            for tx_hash in batch:
-                del self._open[tx_hash]
-            answers = await asyncio.gather(
-                *(self._answer(tx_hash) for tx_hash in batch if self._hub.is_followed(tx_hash))
-            )
-            if not all(answers):
-                await asyncio.sleep(RETRY_S)
+        try:
+            while self._open:
+                await self._ask_some()
+        except Exception as failure:
+            log.error("asking the core about followed transactions failed", exc_info=failure)
+        finally:
+            self._task = None
+
+    async def _ask_some(self) -> None:
+        batch = list(islice(self._open, AT_ONCE))
+        for tx_hash in batch:
+            del self._open[tx_hash]
+        answers = await asyncio.gather(*(self._answer(tx_hash) for tx_hash in batch if self._hub.is_followed(tx_hash)))
+        if not all(answers):
+            await asyncio.sleep(RETRY_S)
 
     async def _answer(self, tx_hash: TxHash) -> bool:
         """Returns False when the core cannot say now; the question is then open again."""
@@ -58,14 +60,3 @@ class FollowStatus:
         if isinstance(standing, DroppedTx):
             self._hub.on_dropped(tx_hash, standing.reason)
         return True
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
-        if task.cancelled():
-            return
-        failure = task.exception()
-        if failure is not None:
-            log.error("asking the core about followed transactions failed", exc_info=failure)
-        elif self._open:
-            # Added while the others were asked.
-            self._start()
