@@ -70,9 +70,6 @@ class ChainReads(ABC):
             raise Corrupt(f"block {height} is not in the store, though its successors are")
         return found
 
-    def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
-        return self._reader().find_header(height) if height <= self.height else None
-
     def block_hash(self, height: int) -> BlockHash:
         return self._block_hash(height)
 
