@@ -74,7 +74,8 @@ class Edge:
         except HTTPException as refused:
             await answer.send_problem(_refusal(refused, scope["method"]))
         except NodeError as error:
-            self._note(error)
+            if isinstance(error, Fatal):
+                self._view.fail(error)
             await answer.send_problem(error)
         except Exception as failure:
             log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=failure)
@@ -106,10 +107,6 @@ class Edge:
         if chain_id is None:
             return []
         return [(b"x-chain-id", str(chain_id).encode())]
-
-    def _note(self, error: NodeError) -> None:
-        if isinstance(error, Fatal):
-            self._view.fail(error)
 
 
 class _Answer:
