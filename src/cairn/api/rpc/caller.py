@@ -6,18 +6,14 @@ from contextvars import ContextVar
 from cairn.api.server.access import RateLimiter, client_of
 
 
-async def _never() -> bool:
-    return False
-
-
 class Caller:
     """Each call is counted as a request, so that batches and sockets are no way around the rate limit."""
 
     def __init__(
         self,
-        address: str = "",
-        limiter: RateLimiter | None = None,
-        is_gone: Callable[[], Awaitable[bool]] = _never,
+        address: str,
+        limiter: RateLimiter,
+        is_gone: Callable[[], Awaitable[bool]],
         already_counted: int = 0,
     ) -> None:
         """`already_counted`: an HTTP request was counted for its first call."""
@@ -41,11 +37,8 @@ class Caller:
 
     def may_do(self, requests: int) -> bool:
         """Count further requests for a call that does the work of several. False when the client has fewer left."""
-        limiter = self._limiter
-        return limiter is None or not limiter.limits(self._address) or limiter.take(self._address, requests)
+        return not self._limiter.limits(self._address) or self._limiter.take(self._address, requests)
 
 
-NOBODY = Caller()
-"""For calls that nobody counts."""
-current_caller: ContextVar[Caller] = ContextVar("current_caller", default=NOBODY)
+current_caller: ContextVar[Caller] = ContextVar("current_caller")
 """Set by the dispatcher, for the methods that ask for it."""

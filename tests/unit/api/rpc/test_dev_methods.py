@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 from cairn.api.rpc.methods import make_methods
 from cairn.core.gateway import MiningMode
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
+from tests.support.callers import local_caller
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 SOMEBODY = "0x" + "5a" * 20
@@ -85,7 +85,7 @@ def call(core: DevCore, method: str, *params: object, is_dev: bool = True) -> di
     view.info = msgspec.structs.replace(INFO, signs_for=[DEV_KEYS[0][0]] if is_dev else [])
     dispatcher = Dispatcher(make_methods(core, view), view.fail)
     message = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    answer = asyncio.run(dispatcher.answer(message, Caller()))
+    answer = asyncio.run(dispatcher.answer(message, local_caller()))
     assert answer is not None
     decoded: dict[str, Any] = msgspec.json.decode(answer)
     return decoded

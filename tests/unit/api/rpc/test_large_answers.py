@@ -7,12 +7,14 @@ import pytest
 from cairn.api.rpc.caller import Caller, current_caller
 from cairn.api.rpc.errors import RpcError
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE, LargeAnswers
+from tests.support.callers import UNLIMITED, local_caller
 from tests.support.virtual_time import run_virtual
 
 
 def test_only_so_many_have_a_place() -> None:
     async def run() -> None:
         answers, most, now = LargeAnswers(), 0, 0
+        current_caller.set(local_caller())
 
         async def make() -> None:
             nonlocal most, now
@@ -34,7 +36,7 @@ def test_who_has_left_keeps_nobody_waiting() -> None:
 
     async def run() -> None:
         answers = LargeAnswers()
-        current_caller.set(Caller(is_gone=gone))
+        current_caller.set(Caller("", UNLIMITED, gone))
         for _ in range(3):
             with pytest.raises(RpcError, match="disconnected"):
                 async with answers.place():

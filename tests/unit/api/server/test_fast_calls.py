@@ -9,6 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from cairn.api import app
+from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import handler_of
 from cairn.api.rpc.large_answers import LargeAnswers
 from cairn.api.server import access
@@ -17,6 +18,7 @@ from cairn.api.server.middleware import Edge
 from cairn.config import Settings
 from cairn.domain.codec import encode_tx
 from cairn.domain.types import Tx
+from tests.support.callers import local_caller
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
@@ -248,6 +250,7 @@ def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPa
             made.append("large")
 
     async def scenario(server: RestServer) -> None:
+        current_caller.set(local_caller())
         async with answers.place(), answers.place(), server.client() as client:
             await sent(server, client, call(message("large")), b"\r\n")
             await wait_until(lambda: bool(asked))
