@@ -217,11 +217,9 @@ class Lookups:
             answer = self._view.find_block(block_hash)
         if answer is None:
             raise BlockNotFound(f"no block has the hash {hex_text(block_hash)}")
-        return cached_response(request, form(answer), _tag(block_hash, form), self._caching())
-
-    def _caching(self) -> str:
         # After a revert of a dev chain the block no longer exists.
-        return REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
+        caching = REVALIDATE if self._view.get_info().signs_for else IMMUTABLE
+        return cached_response(request, form(answer), _tag(block_hash, form), caching)
 
     async def _get_block_at(self, height: int, request: Request, form: Form) -> Response:
         if height > self._view.height:

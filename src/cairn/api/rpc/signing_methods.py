@@ -78,17 +78,13 @@ def typed_data_digest(value: object) -> bytes:
             if part not in content:
                 raise InvalidParams(f"typed data: {part} is missing")
         _check_cost(content)
-        return _digest_of(content)
+        typed = import_encoder()(full_message=content)
+        return keccak256(b"\x19" + typed.version + typed.header + typed.body)
     except InvalidParams:
         raise
     except Exception as invalid:
         # The library raises all kinds of exceptions; each means that the data is malformed.
         raise InvalidParams(f"typed data: {str(invalid)[:200]}") from None
-
-
-def _digest_of(content: dict[str, Any]) -> bytes:
-    typed = import_encoder()(full_message=content)
-    return keccak256(b"\x19" + typed.version + typed.header + typed.body)
 
 
 def import_encoder() -> Callable[..., Any]:
