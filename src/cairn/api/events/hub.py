@@ -71,7 +71,7 @@ class EventHub:
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
         self._committed = -1
         self._queue: deque[Subscriber] = deque()
-        self._block_frame = lru_cache(CACHED_BLOCKS)(self._encode_block)
+        self._block_frame = lru_cache(CACHED_BLOCKS)(lambda height: encode_new_block(height, source.block_hash(height)))
         """The newBlock frames of the newest blocks, encoded once for all sockets."""
         self._step_due = False
         self._ask: Callable[[TxHash], None] = lambda tx_hash: None
@@ -315,8 +315,9 @@ class EventHub:
                 return False
         return True
 
-    def _encode_block(self, height: int) -> bytes:
-        return encode_frame(NewBlock(height, "0x" + self._source.block_hash(height).hex()))
+
+def encode_new_block(height: int, block_hash: BlockHash) -> bytes:
+    return encode_frame(NewBlock(height, "0x" + block_hash.hex()))
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:

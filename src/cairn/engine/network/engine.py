@@ -81,15 +81,7 @@ class NetworkEngine:
         )
         self._refusals = Refusals(time.monotonic)
         self._application = NetworkApplication(
-            application,
-            chain,
-            pool,
-            self._overlay,
-            self._senders,
-            self,
-            self._refusals,
-            time.time,
-            self._snapshots,
+            application, chain, pool, self._overlay, self._senders, self, self._refusals, time.time, self._snapshots
         )
         self._stopped = asyncio.Event()
 
