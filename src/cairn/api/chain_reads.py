@@ -1,7 +1,6 @@
 """Reads of the committed chain from a worker's own store, up to the height that it shows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
@@ -11,7 +10,7 @@ from cairn.domain.errors import BlockNotFound, Corrupt, Unavailable
 from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
-from cairn.store.keys import HASH_SIZE
+from cairn.store.keys import split_hashes
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
@@ -146,8 +145,3 @@ class ChainReads(ABC):
             answer = block_json(block_hash, header, self.tx_hashes(height))
             self._blocks.keep(block_hash, answer)
         return answer
-
-
-def split_hashes(hashes: bytes) -> Iterator[TxHash]:
-    for start in range(0, len(hashes), HASH_SIZE):
-        yield TxHash(hashes[start : start + HASH_SIZE])

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from cairn.api.chain_reads import ChainReads, split_hashes
+from cairn.api.chain_reads import ChainReads
 from cairn.core.gateway import ChainInfo, Phase
 from cairn.domain.errors import (
     Fatal,
@@ -20,6 +20,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.follower import FollowerStore
+from cairn.store.keys import split_hashes
 
 RETRY_S = 0.05
 

@@ -398,9 +398,8 @@ class ChainStore(ChainReader):
         return head
 
     def _check_body(self, height: int, header: Header) -> None:
-        hashes = self.tx_hashes(height)
-        split = [hashes[start : start + keys.HASH_SIZE] for start in range(0, len(hashes), keys.HASH_SIZE)]
-        if header.height != height or tx_root(split) != header.tx_root:
+        hashes = keys.split_hashes(self.tx_hashes(height))
+        if header.height != height or tx_root(list(hashes)) != header.tx_root:
             raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
 
 

@@ -33,7 +33,7 @@ Sixteen records share a key: one insertion, one index entry and one checksum ins
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct, error
 from typing import Final
 
@@ -43,7 +43,7 @@ from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
-from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx
+from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx, TxHash
 
 META: Final = "meta"
 HEADERS: Final = "headers"
@@ -192,6 +192,12 @@ def chunk_count(tx_count: int) -> int:
 def chunk_bytes(tx_count: int, chunk: int) -> int:
     """How long a chunk of a block of `tx_count` transactions must be."""
     return TX_RECORD_SIZE * min(CHUNK_RECORDS, tx_count - chunk * CHUNK_RECORDS)
+
+
+def split_hashes(hashes: bytes) -> Iterator[TxHash]:
+    """The transactions of a block, one by one."""
+    for start in range(0, len(hashes), HASH_SIZE):
+        yield TxHash(hashes[start : start + HASH_SIZE])
 
 
 def governance_key(height: int) -> bytes:

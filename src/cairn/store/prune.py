@@ -91,8 +91,8 @@ def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Addre
 
 
 def _remove_index(batch: Batch, hashes: bytes) -> None:
-    for start in range(0, len(hashes), keys.HASH_SIZE):
-        batch.delete(keys.TX_INDEX, hashes[start : start + keys.HASH_SIZE])
+    for tx_hash in keys.split_hashes(hashes):
+        batch.delete(keys.TX_INDEX, tx_hash)
 
 
 def _remove_bodies(batch: Batch, height: int, block_hash: BlockHash, hashes: bytes) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.chain_reads import split_hashes
 from cairn.api.chain_view import ChainView
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
@@ -15,6 +14,7 @@ from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, Shutti
 from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
+from cairn.store.keys import split_hashes
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed
 from tests.support.virtual_time import run_virtual
 

@@ -7,7 +7,7 @@ from cairn.api.errors import FollowLimit
 from cairn.api.events.subscriber import Subscriber
 from cairn.api.server.client_shares import Shares
 from cairn.domain.types import TxHash
-from cairn.store.keys import HASH_SIZE
+from cairn.store.keys import split_hashes
 
 MAX_FOLLOWED = 100_000
 """Transactions that all sockets of a worker follow, shared by its clients: as many as a mempool holds."""
@@ -68,11 +68,7 @@ class FollowedTxs:
     def find_in(self, hashes: bytes) -> list[tuple[int, TxHash]]:
         """Which of a block's transactions are followed, each with its position in the block."""
         followers = self._followers
-        return [
-            (at // HASH_SIZE, tx_hash)
-            for at in range(0, len(hashes), HASH_SIZE)
-            if (tx_hash := TxHash(hashes[at : at + HASH_SIZE])) in followers
-        ]
+        return [found for found in enumerate(split_hashes(hashes)) if found[1] in followers]
 
     def _drop(self, subscriber: Subscriber, tx_hash: TxHash) -> None:
         followers = self._followers.get(tx_hash)

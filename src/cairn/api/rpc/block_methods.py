@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-from cairn.api.chain_reads import split_hashes
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.objects import (
@@ -27,6 +26,7 @@ from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
 from cairn.domain.merkle import tx_root
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
+from cairn.store.keys import split_hashes
 
 TURN_ITEMS = 200
 """Transactions of a block that are written out before other requests are served."""
