@@ -121,8 +121,9 @@ def edit_toml(text: str, changes: Mapping[str, TomlValue]) -> str:
         found = line.search(text, start, end)
         if found is None:
             raise InvalidConfig(f"CometBFT's config.toml has no {path}: is it of another version?")
-        # JSON spells booleans, integers and strings as TOML does.
-        text = f"{text[: found.start()]}{key} = {json.dumps(value, ensure_ascii=False)}{text[found.end() :]}"
+        # JSON spells booleans, integers and strings as TOML does, but for one character.
+        spelled = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        text = f"{text[: found.start()]}{key} = {spelled}{text[found.end() :]}"
     return text
 
 

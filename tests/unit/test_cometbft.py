@@ -56,6 +56,11 @@ def test_each_section_s_own_key_is_set_and_all_else_stays() -> None:
                               "p2p.keep-it": 1}) == CONFIG  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ['n"1', "a\\n", "a\nb", "a\x7fb", "a\0b", "Größe 🪨", "a\u2028b"])
+def test_any_text_is_read_back(text: str) -> None:
+    assert tomllib.loads(edit_toml(CONFIG, {"moniker": text}))["moniker"] == text
+
+
 @pytest.mark.parametrize("path", ["laddr", "rpc.size", "mempool.size", "p2p.unsafe"])
 def test_a_key_that_is_not_there_is_named(path: str) -> None:
     with pytest.raises(InvalidConfig, match=re.escape(path.rpartition(".")[0] or path)):

@@ -40,7 +40,7 @@ EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code 
 
 
 class CommandFailed(Exception):
-    """The command failed, and its options are not the reason."""
+    """Why a command failed."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
 
