@@ -26,7 +26,6 @@ LIMITS = st.builds(
     per_sender=st.sampled_from([3, 6, 6]),
     nonce_gap=st.sampled_from([1, 3, 3]),
     lifetime_s=st.just(10),
-    price_bump_percent=st.sampled_from([0, 10, 10]),
 )
 
 # One sender is busier than the others: limits of a sender, and long chains, come up.

@@ -23,12 +23,11 @@ class SenderQueueMachine(RuleBasedStateMachine):
     @initialize(
         balance=st.integers(0, 2_000_000),
         nonce=st.sampled_from([0, 5]),
-        percent=st.sampled_from([0, 10, 50]),
         gap=st.sampled_from([0, 2]),
     )
-    def start(self, balance: int, nonce: int, percent: int, gap: int) -> None:
+    def start(self, balance: int, nonce: int, gap: int) -> None:
         self.queue = SenderQueue(balance, nonce, nonce)
-        self.first, self.percent, self.gap = nonce, percent, gap
+        self.first, self.gap = nonce, gap
         self.balance = balance
         self.txs: list[Tx] = []
 
@@ -66,7 +65,7 @@ class SenderQueueMachine(RuleBasedStateMachine):
         return None if self.can_pay([*others, tx]) else InsufficientFunds
 
     def outbids(self, tx: Tx, old: Tx) -> bool:
-        more = Fraction(self.percent, 100) * old.gas_price
+        more = Fraction(10, 100) * old.gas_price
         return tx.gas_price > old.gas_price and tx.gas_price >= old.gas_price + more
 
     def find(self, nonce: int) -> Tx | None:
@@ -95,7 +94,7 @@ class SenderQueueMachine(RuleBasedStateMachine):
         old = self.find(nonce)
         reason: type[TxRejected] | None = None
         try:
-            self.queue.check_place(tx, old, self.percent, self.gap)
+            self.queue.check_place(tx, old, self.gap)
             self.queue.check_funds(tx, old)
         except TxRejected as refusal:
             reason = type(refusal)

@@ -88,7 +88,7 @@ class Node:
             Application(self.chain, feed),
             self.chain,
             self.pool,
-            Overlay(self.chain, 10),
+            Overlay(self.chain),
             self.senders,
             self.events,
             Refusals(lambda: self.seconds),

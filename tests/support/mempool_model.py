@@ -99,7 +99,7 @@ class MempoolModel:
         return [(tx_hash, reason) for tx_hash, reason in self.dropped.items() if tx_hash not in before]
 
     def outbids(self, new: Tx, old: Tx) -> bool:
-        bump = Fraction(self.limits.price_bump_percent, 100)
+        bump = Fraction(10, 100)
         return all(
             after > before and after - before >= before * bump
             for after, before in zip(caps(new), caps(old), strict=True)

@@ -125,7 +125,6 @@ class Core(CoreGateway):
             abci_socket=abci_socket,
             rpc_address=settings.cometbft_rpc,
             halt_after_s=settings.halt_after_s,
-            price_bump_percent=pool_limits(settings).price_bump_percent,
             snapshot_interval=settings.snapshot_interval,
             retain_blocks=settings.retain_blocks,
         )

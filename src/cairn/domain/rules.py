@@ -17,6 +17,9 @@ from cairn.domain.errors import (
 )
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, TRANSFER_GAS, Account, Rules, Tx
 
+PRICE_BUMP_PERCENT = 10
+"""How much more a replacement must pay than the transaction that it replaces."""
+
 
 def validate_tx(tx: Tx, rules: Rules) -> None:
     """Check `tx` against the chain's parameters. Needs no state; raises `TxRejected`."""
@@ -79,7 +82,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
             return InsufficientFunds(f"the transfer costs {tx.cost} with its fee; the account holds {account.balance}")
         return NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
 
-    def check_place(self, tx: Tx, old: Tx | None, price_bump_percent: int, nonce_gap: int = 0) -> None:
+    def check_place(self, tx: Tx, old: Tx | None, nonce_gap: int = 0) -> None:
         """Raise `TxRejected` unless `tx` may replace `old`, or be added if there is no `old`.
 
         `nonce_gap` is how many nonces may be missing before it.
@@ -91,7 +94,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
             exact = f"the sender's next one is {self.next_nonce}"
             raise NonceTooHigh(f"nonce is {tx.nonce}; {near if nonce_gap else exact}")
         if old is not None and old.hash != tx.hash:
-            check_replacement(tx, old, price_bump_percent)
+            check_replacement(tx, old)
 
     def check_funds(self, tx: Tx, old: Tx | None = None) -> None:
         """Raise `InsufficientFunds` unless `tx`, in place of `old`, and all the others can be paid for."""
@@ -115,7 +118,7 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
         return self.cost > self.balance
 
 
-def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
+def check_replacement(tx: Tx, old: Tx) -> None:
     """Raise `ReplacementUnderpriced` unless both caps of `tx` are far enough above those of `old`.
 
     Otherwise it might pay less than `old` at some base fee. A legacy transaction has its gas price as both caps.
@@ -125,17 +128,17 @@ def check_replacement(tx: Tx, old: Tx, price_bump_percent: int) -> None:
         ("maxPriorityFeePerGas", tx.tip_cap, old.tip_cap),
     )
     for field, offered, before in caps:
-        if offered < least_replacement_price(before, price_bump_percent):
+        if offered < least_replacement_price(before):
             name = field if tx.kind == DYNAMIC_FEE else "gasPrice"
             beside = "" if tx.kind == old.kind else f" as {field}"
             raise ReplacementUnderpriced(
                 f"{name} is {offered}; the pending transaction with this nonce pays {before}{beside}, "
-                f"and a replacement must pay {price_bump_percent} % more"
+                f"and a replacement must pay {PRICE_BUMP_PERCENT} % more"
             )
 
 
-def least_replacement_price(old: int, price_bump_percent: int) -> int:
+def least_replacement_price(old: int) -> int:
     """The least price that may replace `old`."""
-    bumped = -(-old * (100 + price_bump_percent) // 100)
+    bumped = -(-old * (100 + PRICE_BUMP_PERCENT) // 100)
     # If transactions are free, ten per cent more than 0 would still be 0.
     return max(bumped, old + 1)

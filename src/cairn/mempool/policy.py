@@ -11,5 +11,3 @@ class PoolLimits:
     """How far ahead of its sender's next nonce a transaction may be."""
     lifetime_s: int = 10_800
     """How long a transaction may be queued, in seconds of the node's uptime."""
-    price_bump_percent: int = 10
-    """How much more a replacement must pay than the transaction that it replaces."""

@@ -183,7 +183,7 @@ class Mempool:
 
     def _check(self, tx: Tx, lane: SenderLane, old: Tx | None, nonce_gap: int | None) -> None:
         limits = self._limits
-        lane.check_place(tx, old, limits.price_bump_percent, limits.nonce_gap if nonce_gap is None else nonce_gap)
+        lane.check_place(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
         if old is None and len(lane) >= limits.per_sender:
             raise SenderLimit(f"the sender has {limits.per_sender} transactions in the mempool, which is the most")
         lane.check_funds(tx, old)

@@ -43,7 +43,6 @@ class NetworkEngine:
         abci_socket: Path,
         rpc_address: str,
         halt_after_s: float,
-        price_bump_percent: int,
         snapshot_interval: int,
         retain_blocks: int,
     ) -> None:
@@ -58,7 +57,7 @@ class NetworkEngine:
         self._on_committed = on_committed
         self._on_dropped = on_dropped
         self._abci_socket = abci_socket
-        self._overlay = Overlay(chain, price_bump_percent)
+        self._overlay = Overlay(chain)
         self._senders = ParsedTxs(rules.chain_id, rules.gas_price)
         self._calls = [Rpc(rpc_address, RPC_TIMEOUT_S), Rpc(rpc_address, STATUS_TIMEOUT_S)]
         wait_is_over = asyncio.Event()

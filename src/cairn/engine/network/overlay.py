@@ -39,10 +39,9 @@ class _Lane(SenderQueue, gc=True):
 
 
 class Overlay:
-    def __init__(self, state: StateView, price_bump_percent: int, base: Mapping[Address, _Lane] | None = None) -> None:
+    def __init__(self, state: StateView, base: Mapping[Address, _Lane] | None = None) -> None:
         """With `base`, additions do not change the lanes of `base`."""
         self._state = state
-        self._price_bump_percent = price_bump_percent
         self._base = base or {}
         self._lanes: dict[Address, _Lane] = {}
         self._lanes_before: dict[Address, _Lane] = {}
@@ -61,7 +60,7 @@ class Overlay:
 
     def branch(self) -> "Overlay":
         """A copy for trials; `merge` makes them count."""
-        return Overlay(self._state, self._price_bump_percent, self._lanes)
+        return Overlay(self._state, self._lanes)
 
     def merge(self, trial: "Overlay") -> None:
         self._lanes.update(trial._lanes)
@@ -108,7 +107,7 @@ class Overlay:
         """Raise `TxRejected` unless `tx` has its sender's next nonce, or replaces another at a higher price."""
         lane = self._lane_of(tx.sender)
         old = lane.find(tx.nonce)
-        lane.check_place(tx, old, self._price_bump_percent)
+        lane.check_place(tx, old)
         lane.check_funds(tx, old)
 
     def add(self, tx: Tx) -> None:

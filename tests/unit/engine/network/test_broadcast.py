@@ -64,7 +64,7 @@ class Scene:
         self.state = State()
         self.rpc = Mempools()
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), self.state)
-        self.overlay = Overlay(self.state, 10)
+        self.overlay = Overlay(self.state)
         self.senders = ParsedTxs(CHAIN_ID, GWEI)
         wait_is_over = asyncio.Event()
         self.outbox = Outbox(self.pool, self.overlay, wait_is_over.set, lambda: virtual_loop().now, work_clock, timing)

@@ -29,7 +29,7 @@ class Scene:
         self.now = 1_000.0
         self.waits_ended = 0
         self.pool = Mempool(dev_genesis().rules, PoolLimits(), State())
-        self.overlay = Overlay(State(), 10)
+        self.overlay = Overlay(State())
         self.outbox = Outbox(self.pool, self.overlay, self._end_wait, lambda: self.now, lambda: 0.0)
         self._steps = self.outbox.steps()
         self.step: Ticket | float = next(self._steps)

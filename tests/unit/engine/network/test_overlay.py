@@ -26,7 +26,7 @@ def state() -> Accounts:
 
 @pytest.fixture
 def overlay(state: Accounts) -> Overlay:
-    return Overlay(state, price_bump_percent=10)
+    return Overlay(state)
 
 
 def add(overlay: Overlay, *nonces: int) -> None:
