@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from cairn.domain.codec import encode_record
 from cairn.domain.types import Tx, TxHash
-from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, segment_path
+from tests.support.journals import open_journal
 from tests.support.transfers import transfer
 
 SEGMENT = 2048
@@ -23,7 +23,7 @@ class JournalMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.path = Path(tempfile.mkdtemp())
-        self.journal = Journal.open(self.path, SEGMENT, 3)
+        self.journal = open_journal(self.path, SEGMENT, 3)
         self.next_nonce = 0
         self.synced: dict[TxHash, Tx] = {}
         self.appended: dict[TxHash, Tx] = {}
@@ -86,7 +86,7 @@ class JournalMachine(RuleBasedStateMachine):
         for number, content in (before | now).items():
             segment_path(torn, number).write_bytes(content)
         segment_path(torn, last).write_bytes(after[:cut] + old[cut:])
-        journal = Journal.open(torn, SEGMENT, 3)
+        journal = open_journal(torn, SEGMENT, 3)
         found = {entry.tx.hash for entry in journal.recovered}
         journal.close()
         shutil.rmtree(torn)
@@ -101,7 +101,7 @@ class JournalMachine(RuleBasedStateMachine):
         return alive | (found & self.settled - drops)
 
     def reopen(self, path: Path) -> None:
-        self.journal = Journal.open(path, SEGMENT, 3)
+        self.journal = open_journal(path, SEGMENT, 3)
         found = [entry.tx for entry in self.journal.recovered]
         hashes = {tx.hash for tx in found}
         assert hashes == self.possible(hashes, self.synced, self.synced_drops)
@@ -126,7 +126,7 @@ TestJournal.settings = settings(max_examples=30, stateful_step_count=25)
 
 def test_a_crash_at_every_byte_of_the_last_frame(tmp_path: Path) -> None:
     first, second = transfer(1, 0), transfer(1, 1)
-    journal = Journal.open(tmp_path / "journal", SEGMENT)
+    journal = open_journal(tmp_path / "journal", SEGMENT)
     journal.append_add(0, first, encode_record(first))
     journal.sync()
     [number] = list_segments(tmp_path / "journal")
@@ -142,7 +142,7 @@ def test_a_crash_at_every_byte_of_the_last_frame(tmp_path: Path) -> None:
         torn = tmp_path / str(cut)
         torn.mkdir()
         segment_path(torn, number).write_bytes(new[:cut] + old[cut:])
-        journal = Journal.open(torn, SEGMENT)
+        journal = open_journal(torn, SEGMENT)
         journal.close()
         outcomes.append([entry.tx for entry in journal.recovered])
     # The replaced one until the frame is whole, its successor from then on: never both, never neither.

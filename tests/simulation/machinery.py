@@ -24,10 +24,11 @@ import cairn.engine.network.engine
 import cairn.store.journal
 import cairn.store.rocks
 from cairn.core import service
-from cairn.store.journal import Journal
+from cairn.store.journal import Bounds, Journal
 from cairn.store.rocks import Batch, Database
 from tests.simulation import threads
 from tests.simulation.disk import Machines
+from tests.support.journals import UNBOUNDED
 from tests.support.virtual_time import VirtualTimeLoop
 
 START_S = 1_800_000_000.0
@@ -230,7 +231,7 @@ def _patch_rocksdb(machines: Machines, patches: ExitStack) -> None:
     patches.enter_context(mock.patch.object(cairn.store.rocks, "_family_options", family))
 
 
-class SmallJournal(Journal):
+class SmallJournal:
     """Of few bytes, so that segments come and go."""
 
     segment_bytes = 4096
@@ -239,11 +240,8 @@ class SmallJournal(Journal):
     """Whether others know where it must start and end."""
 
     @classmethod
-    def open(cls, path: pathlib.Path, *args: Any, **kwargs: Any) -> Journal:
-        kwargs = {"segment_bytes": cls.segment_bytes, "max_segments": cls.max_segments} | kwargs
-        if not cls.is_bounded:
-            kwargs.pop("bounds", None)
-        return Journal.open(path, *args, **kwargs)
+    def open(cls, path: pathlib.Path, bounds: Bounds) -> Journal:
+        return Journal.open(path, bounds if cls.is_bounded else UNBOUNDED, cls.segment_bytes, cls.max_segments)
 
 
 @contextmanager

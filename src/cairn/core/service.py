@@ -156,7 +156,7 @@ class Core(CoreGateway):
         with contextlib.ExitStack() as opened:
             chain = ChainStore.open(data_dir, genesis, seen)
             opened.callback(chain.close)
-            journal = Journal.open(journal_path(data_dir), bounds=chain.journal_bounds)
+            journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
             opened.callback(journal.close)
             pool = Mempool(genesis.rules, pool_limits(settings), chain)
             restore(pool, journal, chain)

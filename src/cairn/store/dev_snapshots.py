@@ -103,7 +103,7 @@ def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> No
     """Make the journal of a snapshot, and record in its watermark what the journal must contain."""
     watermark = Watermark.open(watermark_path(place))
     try:
-        journal = Journal.open(journal_path(place), JOURNAL_SEGMENT_BYTES, bounds=watermark)
+        journal = Journal.open(journal_path(place), watermark, JOURNAL_SEGMENT_BYTES)
         try:
             journal.append_uptime(up_s)
             for entry in pending:

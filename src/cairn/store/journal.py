@@ -35,7 +35,7 @@ import msgspec
 
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable
-from cairn.domain.types import MAX_UINT64, DropReason, Tx, TxHash
+from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.directory import make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
@@ -95,25 +95,6 @@ class Bounds(Protocol):
         """All before `frame` is on disk; this itself may get there later. Raises `StoreUnavailable`."""
 
 
-class Unbounded:
-    """For a journal without a watermark: it is accepted as it is found."""
-
-    def journal_start(self) -> int:
-        return MAX_UINT64
-
-    def journal_end(self) -> int:
-        return 0
-
-    def raise_journal_start(self, frame: int) -> None:
-        pass
-
-    def raise_journal_end(self, frame: int) -> None:
-        pass
-
-
-_UNBOUNDED: Final = Unbounded()
-
-
 class Journal:
     """The journal, opened for appending. After a failed write it is closed and opened again, never repaired."""
 
@@ -145,11 +126,7 @@ class Journal:
 
     @classmethod
     def open(
-        cls,
-        path: Path,
-        segment_bytes: int = SEGMENT_BYTES,
-        max_segments: int = MAX_SEGMENTS,
-        bounds: Bounds = _UNBOUNDED,
+        cls, path: Path, bounds: Bounds, segment_bytes: int = SEGMENT_BYTES, max_segments: int = MAX_SEGMENTS
     ) -> "Journal":
         """Read what is there, and be ready to append. Raises `Corrupt` or `StoreUnavailable`."""
         journal = cls(path, bounds, segment_bytes, max_segments)

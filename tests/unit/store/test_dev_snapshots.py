@@ -23,6 +23,7 @@ from cairn.store.journal import Journal, JournalEntry
 from tests.support import revert_process
 from tests.support.audit import audit
 from tests.support.core_fixtures import signed
+from tests.support.journals import open_journal
 
 WAITING, LATER = signed(1), signed(2)
 MOST_CHANGES = 100
@@ -44,7 +45,7 @@ def commit(chain: ChainStore, *txs: Tx) -> None:
 
 
 def write_journal(directory: Path, *txs: Tx) -> None:
-    journal = Journal.open(journal_path(directory))
+    journal = open_journal(journal_path(directory))
     for tx in txs:
         journal.append_add(7, tx, encode_record(tx))
     journal.sync()
@@ -52,7 +53,7 @@ def write_journal(directory: Path, *txs: Tx) -> None:
 
 
 def pending_in(directory: Path) -> list[TxHash]:
-    journal = Journal.open(journal_path(directory))
+    journal = open_journal(journal_path(directory))
     found = [entry.tx.hash for entry in journal.recovered]
     journal.close()
     return found

@@ -7,11 +7,12 @@ import pytest
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.types import Tx
-from cairn.store.journal import Journal, Unbounded
+from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, scan_segment, segment_path
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import GWEI, signed_of_each_type
 from tests.support.disk import flip_byte, only_file, overwrite
+from tests.support.journals import Unbounded, open_journal
 from tests.support.transfers import transfer
 
 
@@ -26,24 +27,24 @@ def append(journal: Journal, added: list[Tx], received_at: int = 0) -> None:
 
 def reopened(journal: Journal, path: Path) -> Journal:
     journal.close()
-    return Journal.open(path)
+    return open_journal(path)
 
 
 def recovered(path: Path) -> list[Tx]:
-    journal = Journal.open(path)
+    journal = open_journal(path)
     journal.close()
     return [entry.tx for entry in journal.recovered]
 
 
 def test_a_new_journal_is_empty(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path / "deep" / "journal")
+    journal = open_journal(tmp_path / "deep" / "journal")
     assert journal.recovered == []
     assert journal.recovered_drops == []
     journal.close()
 
 
 def test_what_was_synced_comes_back_in_its_order(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(5), received_at=77)
     journal.sync()
     append(journal, txs(3, sender=2), received_at=78)
@@ -55,7 +56,7 @@ def test_what_was_synced_comes_back_in_its_order(tmp_path: Path) -> None:
 
 
 def test_every_type_comes_back_with_its_caps(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, signed_of_each_type())
     journal.sync()
     journal.close()
@@ -70,20 +71,20 @@ def test_every_type_comes_back_with_its_caps(tmp_path: Path) -> None:
 
 
 def test_what_was_not_synced_is_not_on_disk(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(3))
     journal.close()
     assert recovered(tmp_path) == []
 
 
 def test_opening_again_and_again_changes_nothing(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(10))
     journal.append_drop(txs(10)[4].hash, "replaced")
     journal.sync()
     journal.close()
     for _ in range(3):
-        journal = Journal.open(tmp_path)
+        journal = open_journal(tmp_path)
         assert [entry.tx for entry in journal.recovered] == txs(4) + txs(10)[5:]
         assert journal.recovered_drops == [(txs(10)[4].hash, "replaced")]
         journal.close()
@@ -92,7 +93,7 @@ def test_opening_again_and_again_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", ["replaced", "evicted", "expired", "nonce used"])
 def test_a_dropped_transaction_is_gone_and_its_reason_stays(tmp_path: Path, reason: str) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(2))
     journal.sync()
     journal.append_drop(txs(1)[0].hash, reason)  # type: ignore[arg-type]
@@ -105,7 +106,7 @@ def test_a_dropped_transaction_is_gone_and_its_reason_stays(tmp_path: Path, reas
 
 
 def test_a_transaction_that_was_dropped_and_accepted_again_lives(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     [tx] = txs(1)
     append(journal, [tx])
     journal.append_drop(tx.hash, "evicted")
@@ -120,7 +121,7 @@ def test_a_transaction_that_was_dropped_and_accepted_again_lives(tmp_path: Path)
 
 def test_a_settled_transaction_may_come_back_until_its_segment_goes(tmp_path: Path) -> None:
     """The chain knows that it is confirmed; the journal only stops keeping it."""
-    journal = Journal.open(tmp_path, segment_bytes=2560)
+    journal = open_journal(tmp_path, segment_bytes=2560)
     append(journal, txs(1))
     journal.sync()
     journal.settle(txs(1)[0].hash)
@@ -129,7 +130,7 @@ def test_a_settled_transaction_may_come_back_until_its_segment_goes(tmp_path: Pa
 
 
 def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2560)
+    journal = open_journal(tmp_path, segment_bytes=2560)
     for tx in txs(40):
         append(journal, [tx])
         journal.sync()
@@ -148,13 +149,13 @@ def test_segments_go_once_nothing_in_them_lives_the_oldest_first(tmp_path: Path)
 
 
 def test_a_transaction_that_stays_does_not_hold_back_the_dead(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=4992, max_segments=4)
+    journal = open_journal(tmp_path, segment_bytes=4992, max_segments=4)
     old = txs(3, sender=9)
     append(journal, old, received_at=5)
     churn(journal, txs(300))
     assert len(list_segments(tmp_path)) <= 5
     journal.close()
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     assert [entry.tx for entry in journal.recovered][:3] == old
     assert {entry.received_at for entry in journal.recovered[:3]} == {5}
     journal.close()
@@ -169,7 +170,7 @@ def churn(journal: Journal, added: list[Tx]) -> None:
 
 
 def test_a_segment_that_lost_what_lives_in_it_is_damage(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
+    journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
     append(journal, txs(1, sender=9))
     churn(journal, txs(10))
     oldest = segment_path(tmp_path, list_segments(tmp_path)[0])
@@ -180,7 +181,7 @@ def test_a_segment_that_lost_what_lives_in_it_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=4992, max_segments=2)
+    journal = open_journal(tmp_path, segment_bytes=4992, max_segments=2)
     for tx in txs(400):
         append(journal, [tx])
         journal.sync()
@@ -191,7 +192,7 @@ def test_a_full_mempool_is_not_written_again_and_again(tmp_path: Path) -> None:
 
 
 def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
+    journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
     stays, goes = txs(2, sender=9)
     append(journal, [stays, goes])
     journal.sync()
@@ -203,7 +204,7 @@ def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
         churn(journal, [tx])
         if tx.nonce % 10 == 0:
             journal.close()
-            journal = Journal.open(tmp_path, segment_bytes=2560, max_segments=2)
+            journal = open_journal(tmp_path, segment_bytes=2560, max_segments=2)
             found = [entry.tx for entry in journal.recovered]
             assert stays in found
             assert goes not in found
@@ -214,7 +215,7 @@ def test_a_drop_outlives_what_it_takes_back(tmp_path: Path) -> None:
 
 
 def test_more_than_a_segment_holds_is_still_one_sync(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=1024)
+    journal = open_journal(tmp_path, segment_bytes=1024)
     append(journal, txs(100))
     journal.sync()
     append(journal, txs(100, sender=2))
@@ -224,7 +225,7 @@ def test_more_than_a_segment_holds_is_still_one_sync(tmp_path: Path) -> None:
 
 
 def test_a_sync_without_anything_to_write_writes_nothing(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     before = only_file(tmp_path, "*.seg").read_bytes()
     journal.sync()
     assert only_file(tmp_path, "*.seg").read_bytes() == before
@@ -232,14 +233,14 @@ def test_a_sync_without_anything_to_write_writes_nothing(tmp_path: Path) -> None
 
 
 def test_settling_an_unknown_transaction_is_no_error(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     journal.settle(txs(1)[0].hash)
     journal.sync()
     journal.close()
 
 
 def test_a_probe_writes_and_reads_and_leaves_nothing(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=256)
+    journal = open_journal(tmp_path, segment_bytes=256)
     for _ in range(20):
         journal.probe()
         append(journal, txs(1))
@@ -249,7 +250,7 @@ def test_a_probe_writes_and_reads_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_probe_of_a_disk_that_puts_bytes_elsewhere_is_damage(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     # On Linux a file that is only appended to ignores the place that a write asks for.
     fcntl.fcntl(journal._file, fcntl.F_SETFL, os.O_APPEND)
     with pytest.raises(Corrupt, match="does not give back what was just written"):
@@ -258,7 +259,7 @@ def test_a_probe_of_a_disk_that_puts_bytes_elsewhere_is_damage(tmp_path: Path) -
 
 
 def test_a_closed_journal_refuses_everything(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     journal.close()
     journal.close()
     append(journal, txs(1))
@@ -268,19 +269,19 @@ def test_a_closed_journal_refuses_everything(tmp_path: Path) -> None:
 
 
 def test_a_flipped_byte_stops_the_opening_and_names_the_place(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(3))
     journal.sync()
     journal.close()
     path = only_file(tmp_path, "*.seg")
     flip_byte(path, 300)
     with pytest.raises(Corrupt, match=f"{path}: the frame at byte 32 is damaged"):
-        Journal.open(tmp_path)
+        open_journal(tmp_path)
     assert list_segments(tmp_path) == [int(path.stem)]
 
 
 def test_a_missing_segment_is_found(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2560)
+    journal = open_journal(tmp_path, segment_bytes=2560)
     for tx in txs(30):
         append(journal, [tx])
         journal.sync()
@@ -288,20 +289,20 @@ def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     missing = list_segments(tmp_path)[2]
     segment_path(tmp_path, missing).unlink()
     with pytest.raises(Corrupt, match=r"starts with frame 21, but frame 14 is the next"):
-        Journal.open(tmp_path)
+        open_journal(tmp_path)
 
 
 def test_a_record_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     journal._buffer.append(b"\x09surely not")
     journal.sync()
     journal.close()
     with pytest.raises(Corrupt, match="holds an unknown record of kind 9"):
-        Journal.open(tmp_path)
+        open_journal(tmp_path)
 
 
 def test_a_segment_whose_making_was_interrupted_is_removed(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(3))
     journal.sync()
     journal.close()
@@ -315,7 +316,7 @@ def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> No
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
-    journal = Journal.open(directory, 2560, bounds=bounds)
+    journal = open_journal(directory, 2560, bounds=bounds)
     assert (bounds.journal_start(), bounds.journal_end()) == (0, 0)
     for tx in txs(30):
         append(journal, [tx])
@@ -336,9 +337,9 @@ def test_what_the_journal_must_hold_is_known_outside_of_it(tmp_path: Path) -> No
         content = segment_path(directory, missing).read_bytes()
         segment_path(directory, missing).unlink()
         with pytest.raises(Corrupt, match=reason):
-            Journal.open(directory, bounds=bounds)
+            open_journal(directory, bounds=bounds)
         segment_path(directory, missing).write_bytes(content)
-    journal = Journal.open(directory, bounds=bounds)
+    journal = open_journal(directory, bounds=bounds)
     assert [entry.tx for entry in journal.recovered] == txs(30)[14:]
     # Written anew into one segment, from the frame on that was next.
     assert (bounds.journal_start(), bounds.journal_end()) == (31, 32)
@@ -350,17 +351,17 @@ def test_a_torn_frame_is_let_go_only_beyond_the_end_that_was_reached(tmp_path: P
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
     directory = tmp_path / "journal"
-    journal = Journal.open(directory, bounds=bounds)
+    journal = open_journal(directory, bounds=bounds)
     append(journal, txs(3))
     journal.sync()
     journal.close()
     torn = only_file(directory, "*.seg")
     overwrite(torn, 512, bytes(512))
     with pytest.raises(Corrupt, match=f"{torn}: ends before frame 0, though all before frame 1 were on disk"):
-        Journal.open(directory, bounds=bounds)
+        open_journal(directory, bounds=bounds)
     Watermark.create(tmp_path / "fresh")
     fresh = Watermark.open(tmp_path / "fresh")
-    journal = Journal.open(directory, bounds=fresh)
+    journal = open_journal(directory, bounds=fresh)
     assert journal.recovered == []
     journal.close()
     bounds.close()
@@ -370,7 +371,7 @@ def test_a_torn_frame_is_let_go_only_beyond_the_end_that_was_reached(tmp_path: P
 def test_an_end_that_cannot_be_noted_ends_the_journal(tmp_path: Path) -> None:
     Watermark.create(tmp_path / "watermark")
     bounds = Watermark.open(tmp_path / "watermark")
-    journal = Journal.open(tmp_path / "journal", bounds=bounds)
+    journal = open_journal(tmp_path / "journal", bounds=bounds)
     bounds.close()
     append(journal, txs(1))
     for _ in range(2):
@@ -381,13 +382,13 @@ def test_an_end_that_cannot_be_noted_ends_the_journal(tmp_path: Path) -> None:
 
 def test_an_opening_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
     """It had written some of what lives into a new segment, and had not removed the old one yet."""
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(9))
     journal.sync()
     journal.close()
     old = only_file(tmp_path, "*.seg")
     content = old.read_bytes()
-    Journal.open(tmp_path).close()
+    open_journal(tmp_path).close()
     old.write_bytes(content)
     assert len(list_segments(tmp_path)) == 2
     assert recovered(tmp_path) == txs(9)
@@ -397,18 +398,18 @@ def test_an_opening_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
 def test_a_file_in_the_way_makes_the_journal_unavailable(tmp_path: Path) -> None:
     (tmp_path / "journal").touch()
     with pytest.raises(StoreUnavailable, match="cannot open the journal"):
-        Journal.open(tmp_path / "journal")
+        open_journal(tmp_path / "journal")
 
 
 def test_only_our_own_files_count(tmp_path: Path) -> None:
-    Journal.open(tmp_path).close()
+    open_journal(tmp_path).close()
     (tmp_path / "notes.txt").write_text("not ours")
     assert recovered(tmp_path) == []
     assert (tmp_path / "notes.txt").exists()
 
 
 def test_the_time_up_and_since_when_each_waits_come_back(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     waits, ready = txs(2)
     journal.append_add(0, waits, encode_record(waits), waits_since=0)
     journal.append_add(0, ready, encode_record(ready))
@@ -422,7 +423,7 @@ def test_the_time_up_and_since_when_each_waits_come_back(tmp_path: Path) -> None
 
 
 def test_the_time_up_outlives_the_segment_that_it_was_written_to(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2_048, max_segments=2)
+    journal = open_journal(tmp_path, segment_bytes=2_048, max_segments=2)
     journal.append_uptime(4_000)
     first = list_segments(tmp_path)
     for tx in txs(40):
@@ -435,7 +436,7 @@ def test_the_time_up_outlives_the_segment_that_it_was_written_to(tmp_path: Path)
 
 def test_the_records_on_disk_have_the_form_that_is_written_down(tmp_path: Path) -> None:
     # A node of another version reads them too.
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     waits, ready = txs(2)
     journal.append_add(77, waits, encode_record(waits), waits_since=5)
     journal.append_add(78, ready, encode_record(ready))
@@ -457,7 +458,7 @@ def test_the_records_on_disk_have_the_form_that_is_written_down(tmp_path: Path) 
 
 
 def test_what_comes_after_an_opening_stays_behind_what_was_there(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     expected = []
     for sender in (3, 1, 2):
         append(journal, txs(3, sender))
@@ -473,7 +474,7 @@ def test_what_is_written_again_in_many_frames_is_all_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr("cairn.store.journal._FRAME_RECORDS", 2)
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(count))
     journal.sync()
     for _ in range(2):
@@ -488,7 +489,7 @@ def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cairn.store.journal.KEPT_DROPS", 3)
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     for tx in txs(5):
         journal.append_drop(tx.hash, "expired")
     journal.sync()
@@ -499,7 +500,7 @@ def test_only_so_many_reasons_are_carried_over_an_opening_the_newest(
 
 
 def test_what_is_settled_before_it_is_synced_holds_no_segment_back(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2_048, max_segments=100)
+    journal = open_journal(tmp_path, segment_bytes=2_048, max_segments=100)
     for tx in txs(40):
         append(journal, [tx])
         journal.settle(tx.hash)
@@ -509,7 +510,7 @@ def test_what_is_settled_before_it_is_synced_holds_no_segment_back(tmp_path: Pat
 
 
 def test_probes_alone_leave_one_segment(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, segment_bytes=2_048)
+    journal = open_journal(tmp_path, segment_bytes=2_048)
     first = list_segments(tmp_path)
     for _ in range(100):
         journal.probe()
@@ -523,7 +524,7 @@ def test_a_closed_journal_holds_no_file_open(tmp_path: Path) -> None:
         found = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
         return [path for path in found if path.startswith(os.path.realpath(tmp_path))]
 
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     append(journal, txs(1))
     journal.sync()
     assert len(opened()) == 1
@@ -544,5 +545,5 @@ def test_a_journal_that_is_gone_is_damage(tmp_path: Path, exists: bool, why: str
     if exists:
         path.mkdir()
     with pytest.raises(Corrupt, match=f"{why}, though all frames of the journal before 5 were on disk"):
-        Journal.open(path, bounds=Begun())
+        open_journal(path, bounds=Begun())
     assert path.exists() == exists

@@ -15,6 +15,7 @@ from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments
 from tests.support.disk import files_of, no_file_beyond, only_file
+from tests.support.journals import open_journal
 from tests.support.transfers import transfer
 
 SEGMENT = 64 << 10
@@ -23,9 +24,9 @@ APPEND_FOR_EVER = """
 import sys
 from pathlib import Path
 from cairn.domain.codec import encode_record
-from cairn.store.journal import Journal
+from tests.support.journals import open_journal
 from tests.support.transfers import transfer
-journal = Journal.open(Path(sys.argv[1]), segment_bytes=16384)
+journal = open_journal(Path(sys.argv[1]), segment_bytes=16384)
 nonce = 0
 while True:
     for _ in range(nonce % 5 + 1):
@@ -59,7 +60,7 @@ def test_a_power_loss_while_it_is_opened_after_a_failed_sync_leaves_no_hole(
 
     monkeypatch.setattr("cairn.store.journal.sync_file", sync)
     monkeypatch.setattr("cairn.store.segment.sync_file", sync)
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     accepted = append(journal, 0, 1)
     journal.sync()
     append(journal, 1, 1)
@@ -72,10 +73,10 @@ def test_a_power_loss_while_it_is_opened_after_a_failed_sync_leaves_no_hole(
         # The power fails before the old segment is gone.
         patched.setattr(Journal, "_remove", no_power)
         with pytest.raises(StoreUnavailable, match="no power"):
-            Journal.open(tmp_path, SEGMENT)
+            open_journal(tmp_path, SEGMENT)
     for path in files_of(tmp_path):
         (tmp_path / path).write_bytes(on_disk[tmp_path / path])
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     assert [entry.tx for entry in journal.recovered][:1] == accepted
     journal.close()
 
@@ -86,7 +87,7 @@ def no_power(journal: Journal, numbers: list[int], kept: int) -> None:
 
 @pytest.mark.parametrize("room", [0, 1, 20, 24, 500, 511, 512, 1024, 3020, 3103])
 def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, room: int) -> None:
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     accepted = append(journal, 0, 10)
     journal.sync()
     end = 32 + 3104
@@ -99,19 +100,19 @@ def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, r
         with pytest.raises(StoreUnavailable, match="File too large"):
             use()
     journal.close()
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     # All or nothing, also where the bytes that are missing from the records were zeros.
     assert [entry.tx for entry in journal.recovered] == accepted
     accepted += append(journal, 20, 5)
     journal.sync()
     journal.close()
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     assert [entry.tx for entry in journal.recovered] == accepted
     journal.close()
 
 
 def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, 1024)
+    journal = open_journal(tmp_path, 1024)
     accepted = append(journal, 0, 3)
     journal.sync()
     append(journal, 3, 3)
@@ -119,27 +120,27 @@ def test_no_room_for_the_next_segment_is_found_before_anything_is_answered(tmp_p
         journal.sync()
     journal.close()
     assert len(list_segments(tmp_path)) == 1
-    journal = Journal.open(tmp_path, 1024)
+    journal = open_journal(tmp_path, 1024)
     assert [entry.tx for entry in journal.recovered] == accepted
     journal.close()
 
 
 def test_an_opening_without_room_changes_nothing_and_works_later(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     accepted = append(journal, 0, 50)
     journal.sync()
     journal.close()
     before = files_of(tmp_path)
     with no_file_beyond(1000), pytest.raises(StoreUnavailable, match="cannot open the journal"):
-        Journal.open(tmp_path, SEGMENT)
+        open_journal(tmp_path, SEGMENT)
     assert files_of(tmp_path) == before
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     assert [entry.tx for entry in journal.recovered] == accepted
     journal.close()
 
 
 def test_a_failed_probe_ends_the_journal(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     with no_file_beyond(40), pytest.raises(StoreUnavailable):
         journal.probe()
     with pytest.raises(StoreUnavailable):
@@ -148,7 +149,7 @@ def test_a_failed_probe_ends_the_journal(tmp_path: Path) -> None:
 
 
 def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None:
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     append(journal, 0, 3)
     with open("/dev/null", "r+b") as device:
         # It takes every byte and cannot be synced.
@@ -162,12 +163,12 @@ def test_a_sync_that_the_device_refuses_ends_the_journal(tmp_path: Path) -> None
 
 def test_what_is_read_back_is_written_anew_before_it_is_trusted(tmp_path: Path) -> None:
     """After a failed sync the kernel shows pages that never reached the disk."""
-    journal = Journal.open(tmp_path, SEGMENT)
+    journal = open_journal(tmp_path, SEGMENT)
     append(journal, 0, 5)
     journal.sync()
     journal.close()
     old = only_file(tmp_path, "*.seg")
-    Journal.open(tmp_path, SEGMENT).close()
+    open_journal(tmp_path, SEGMENT).close()
     assert only_file(tmp_path, "*.seg") != old
 
 
@@ -178,7 +179,7 @@ def test_a_killed_process_loses_nothing_that_it_had_synced(tmp_path: Path, syncs
         told = b"".join(child.stdout.readline() for _ in range(syncs))
         child.send_signal(signal.SIGKILL)
         told = (told + child.stdout.read()).splitlines()[-1]
-    journal = Journal.open(tmp_path)
+    journal = open_journal(tmp_path)
     found = [entry.tx for entry in journal.recovered]
     journal.close()
     assert len(found) >= int(told)

@@ -1,0 +1,32 @@
+"""Journals that nothing is known of outside: each is accepted as it is found."""
+
+from pathlib import Path
+
+from cairn.domain.types import MAX_UINT64
+from cairn.store.journal import MAX_SEGMENTS, SEGMENT_BYTES, Bounds, Journal
+
+
+class Unbounded:
+    def journal_start(self) -> int:
+        return MAX_UINT64
+
+    def journal_end(self) -> int:
+        return 0
+
+    def raise_journal_start(self, frame: int) -> None:
+        pass
+
+    def raise_journal_end(self, frame: int) -> None:
+        pass
+
+
+UNBOUNDED = Unbounded()
+
+
+def open_journal(
+    path: Path,
+    segment_bytes: int = SEGMENT_BYTES,
+    max_segments: int = MAX_SEGMENTS,
+    bounds: Bounds = UNBOUNDED,
+) -> Journal:
+    return Journal.open(path, bounds, segment_bytes, max_segments)
