@@ -91,7 +91,7 @@ def checksum_address(address: Address) -> str:
     return "0x" + (int.from_bytes(lower, "big") ^ (letters & raised)).to_bytes(40, "big").decode()
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=8_192)
 def parse_address(text: str, field: str) -> Address:
     """Read `0x` and 40 hexadecimal digits. Raises `InvalidField`, also for mixed case with a wrong checksum.
 
