@@ -7,7 +7,7 @@ from btclib_libsecp256k1 import ffi, lib
 from btclib_libsecp256k1.context import ctx
 from btclib_libsecp256k1.keys import UNCOMPRESSED, pubkey_from_prvkey
 from btclib_libsecp256k1.recovery import sign
-from tiny_keccak import keccak256
+from tiny_keccak import keccak256 as keccak256
 
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.types import Address
@@ -15,17 +15,6 @@ from cairn.domain.types import Address
 CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 HALF_ORDER = CURVE_ORDER // 2
 _HALF_ORDER_BYTES = HALF_ORDER.to_bytes(32, "big")
-
-__all__ = [
-    "CURVE_ORDER",
-    "HALF_ORDER",
-    "address_of_key",
-    "checksum_address",
-    "keccak256",
-    "parse_address",
-    "recover_sender",
-    "sign_digest",
-]
 
 # Looked up once, and called without the checks of the binding's own functions: recovery is the hot path of the node.
 _new = ffi.new

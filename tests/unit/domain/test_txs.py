@@ -142,6 +142,7 @@ def test_caps_may_be_as_high_and_as_low_as_a_price(max_fee: int, max_tip: int) -
         (lambda: dynamic(max_fee=-1), "maxFeePerGas"),
         (lambda: dynamic(max_fee=MAX_UINT256 + 1), "maxFeePerGas"),
         (lambda: dynamic(max_tip=-1), "maxPriorityFeePerGas"),
+        (lambda: dynamic(max_fee=MAX_UINT256, max_tip=-1), "maxPriorityFeePerGas"),
         (lambda: dynamic(max_tip=21), "maxPriorityFeePerGas"),
     ],
 )

@@ -1,11 +1,14 @@
 """What the values say about themselves."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,
     EMPTY_ACCOUNT,
+    LATEST_TIME,
     LEGACY,
     MAX_UINT64,
     MAX_UINT256,
@@ -24,6 +27,7 @@ def test_the_numbers_that_everything_is_counted_in() -> None:
     assert (LEGACY, ACCESS_LIST, DYNAMIC_FEE) == (0, 1, 2)
     assert f"{MAX_UINT64:x}" == "f" * 16
     assert f"{MAX_UINT256:x}" == "f" * 64
+    assert datetime.fromtimestamp(LATEST_TIME, UTC) == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     assert (ZERO_HASH.hex(), ZERO_ADDRESS.hex()) == ("0" * 64, "0" * 40)
 
 
