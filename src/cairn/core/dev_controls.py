@@ -71,7 +71,7 @@ class DevClock:
 
 
 class DevControls(DevCalls):
-    """No method awaits between a check and its effect. Whoever calls one has checked that the core is alive."""
+    """No method awaits between a check and its effect."""
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class DevControls(DevCalls):
         self._admissions = admissions
 
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
+        self._admissions.check_alive()
         if not 1 <= blocks <= MOST_BLOCKS_AT_ONCE:
             raise InvalidField("blocks", f"{blocks} is not from 1 to {MOST_BLOCKS_AT_ONCE}")
         if timestamp is not None:
@@ -108,6 +109,7 @@ class DevControls(DevCalls):
         return self._chain.head_header.height
 
     async def snapshot(self) -> int:
+        self._admissions.check_alive()
         # The oldest first: arrival decides between equal prices.
         pending = reversed(self._pool.listed.entries_since(0))
         entries = (
@@ -118,6 +120,7 @@ class DevControls(DevCalls):
 
     async def revert(self, snapshot: int) -> bool:
         """Decide the revert and end this core. The process then opens the chain again, which is the snapshot."""
+        self._admissions.check_alive()
         decided = self._kept.decide_revert(snapshot)
         if decided:
             # At once: no further block of the old chain may be announced.
@@ -126,33 +129,41 @@ class DevControls(DevCalls):
         return decided
 
     async def set_balance(self, address: Address, balance: int) -> int:
+        self._admissions.check_alive()
         if not 0 <= balance <= HIGHEST_BALANCE:
             raise InvalidField("balance", f"{balance} is not from 0 to 2^128-1")
         outcome = self._engine.set_balances({address: balance}, int(self._clock.now))
         return outcome.block.header.height
 
     async def increase_time(self, seconds: int) -> int:
+        self._admissions.check_alive()
         return self._clock.increase(seconds)
 
     async def set_next_timestamp(self, timestamp: int) -> None:
+        self._admissions.check_alive()
         self._set_next(timestamp)
 
     def _set_next(self, timestamp: int) -> None:
         self._clock.set_next(timestamp, earliest=self._chain.head_header.timestamp)
 
     async def set_automine(self, on: bool, alone: bool) -> None:
+        self._admissions.check_alive()
         self._pace.set_automine(on, alone=alone)
 
     async def set_mining_interval(self, seconds: float, alone: bool) -> None:
+        self._admissions.check_alive()
         self._pace.set_interval(seconds, alone=alone)
 
     async def mining_mode(self) -> MiningMode:
+        self._admissions.check_alive()
         return MiningMode(self._pace.automine_s, self._pace.interval_s)
 
     async def set_mining_mode(self, mode: MiningMode) -> None:
+        self._admissions.check_alive()
         self._pace.set(mode.automine, mode.interval)
 
     async def faucet(self, address: Address, amount: int | None) -> Admission:
+        self._admissions.check_alive()
         return await self._admissions.submit_draft(self._faucet_draft(address, amount))
 
     def _faucet_draft(self, address: Address, amount: int | None) -> Draft:

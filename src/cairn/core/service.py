@@ -232,10 +232,7 @@ class Core(CoreGateway):
     # Calls.
 
     def perform(self, method: Method[_A], request: msgspec.Struct) -> Coroutine[Any, Any, _A]:
-        part = self._answering[method.name]
-        if isinstance(part, DevControls):
-            self.admissions.check_alive()
-        return method.ask(part, request)
+        return method.ask(self._answering[method.name], request)
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         return self.admissions.submit(tx)
