@@ -31,7 +31,7 @@ def test_what_is_below_the_base_is_not_found(tmp_path: Path) -> None:
         for named in ("1", "3"):
             answer = await node.get(f"/block/{named}")
             assert_described(answer)
-            problem = assert_problem(answer, 404, "BLOCK_NOT_FOUND")
+            problem = assert_problem(answer, 404, "BLOCK_NOT_KEPT")
             assert problem["detail"] == f"block {named} is not kept by this node; the oldest it has is {BASE}"
         assert (await node.read(f"/block/{BASE}"))["blockHeight"] == BASE
         # Blocks never change, so a worker that has one ready may go on giving it.

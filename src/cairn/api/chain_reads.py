@@ -6,7 +6,7 @@ from functools import lru_cache
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.server.answer_cache import AnswerCache
 from cairn.domain.codec import decode_record
-from cairn.domain.errors import BlockNotFound, Corrupt, Unavailable
+from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Unavailable
 from cairn.domain.merkle import tree_nodes
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
@@ -50,10 +50,10 @@ class ChainReads(ABC):
         return self._reader().base
 
     def reader_at(self, height: int) -> FollowerStore:
-        """The reader for `height`. Raises `BlockNotFound` if this node does not keep it."""
+        """The reader for `height`. Raises `BlockNotKept` if this node does not keep it."""
         store = self._reader()
         if height < store.base:
-            raise BlockNotFound(f"block {height} is not kept by this node; the oldest it has is {store.base}")
+            raise BlockNotKept(f"block {height} is not kept by this node; the oldest it has is {store.base}")
         return store
 
     def _shown_reader_at(self, height: int) -> FollowerStore:

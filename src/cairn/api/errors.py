@@ -106,6 +106,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.TxNotKept: Answer(404, "No such transaction in the blocks that this node keeps"),
     errors.TxNotFound: Answer(404, "No such transaction"),
     errors.TxDropped: Answer(404, "The transaction was dropped"),
+    errors.BlockNotKept: Answer(404, "This node no longer keeps the block"),
     errors.BlockNotFound: Answer(404, "No such block"),
     errors.NotFound: Answer(404, "Not found"),
     errors.NotDevChain: Answer(404, "This is not a dev chain"),

@@ -210,7 +210,7 @@ class AsyncClient(AsyncReads):
         one that is made after the iteration has begun.
 
         Raises `NodeUnreachable` when the node cannot be reached at first, or does not answer for `outage_timeout_s`;
-        `BlockNotFound` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
+        `BlockNotKept` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
         block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
         async with aclosing(await self._followed(from_height, lambda: None)) as blocks:

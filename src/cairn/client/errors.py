@@ -11,7 +11,7 @@
     └── ApiError              the node answered with an error: `code`, `status` and `detail`
         ├── Rejected          the request is wrong (4xx)
         │   ├── MalformedJson, InvalidField, InvalidHash, InvalidQuery, and errors of HTTP
-        │   ├── NotFound      TxNotFound (TxNotKept), TxDropped, BlockNotFound
+        │   ├── NotFound      TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept)
         │   ├── TxRejected    a well-formed transaction that the rules or the mempool refuse
         │   └── Limited       too much at once: RateLimited, SenderLimit, FollowLimit
         ├── Internal          the node failed
@@ -196,6 +196,12 @@ class TxDropped(NotFound):
 
 class BlockNotFound(NotFound):
     code = "BLOCK_NOT_FOUND"
+
+
+class BlockNotKept(BlockNotFound):
+    """It is older than the blocks that this node keeps: ask one that keeps all blocks."""
+
+    code = "BLOCK_NOT_KEPT"
 
 
 class NotADevChain(NotFound):

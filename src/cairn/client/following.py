@@ -7,16 +7,20 @@ from contextlib import aclosing
 
 from cairn.client.async_reads import BLOCK, CHAIN, HISTORY
 from cairn.client.backoff import delays
-from cairn.client.errors import BlockNotFound, ChainChanged, ChainReverted, UnexpectedAnswer
+from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged, ChainReverted, UnexpectedAnswer
 from cairn.client.events import EventChannel, NewBlock
 from cairn.client.models import Block, Chain, ConfirmedTransaction, Head
-from cairn.client.paging import listed
+from cairn.client.paging import pages
 from cairn.client.transport import Transport, path_of
 
 HISTORY_PAGE = 100
 """Few payments come with one block."""
 REMEMBERED_BLOCKS = 1_000
 """How many of the newest blocks are remembered, to compare with the chain when its height is lower."""
+
+
+EMBEDDED = "embedded"
+"""The engine of a chain that has one node."""
 
 
 class RevertWatch:
@@ -41,6 +45,10 @@ class RevertWatch:
         height = chain.last_revert.block_height if missed == 1 else 0
         return chain, height if told is None else min(height, told)
 
+    def has_missed(self, chain: Chain) -> bool:
+        """Whether there was a revert since the last look."""
+        return _reverts_of(chain) > self._number
+
     async def refuse(self, told: int | None) -> None:
         """Raises `ChainReverted`: confirmations may be void, and pending transactions gone."""
         _, reverted_to = await self.look(told)
@@ -54,6 +62,10 @@ def _reverts_of(chain: Chain) -> int:
 
 class BlockFollower:
     """Each block from a height on, once and in order, each the child of the one before.
+
+    Behind a load balancer each answer may come from another node, and one of a network may be a few blocks behind the
+    node that announced a block. It is asked again until it has the block. A node that makes its blocks alone
+    (`EMBEDDED`) is never behind itself: a block that it does not have any more was taken back.
 
     `transport` and `chain` are as those of a `RevertWatch`. `on_rejoin` is called whenever a connection was lost: what
     is known of blocks that are still to come may be wrong from there on.
@@ -91,18 +103,32 @@ class BlockFollower:
             del self._given[next(iter(self._given))]
 
     async def _find(self, announced: NewBlock) -> Block | None:
-        """None if a revert has removed it since. Raises `BlockNotFound` if the node no longer keeps it."""
-        try:
-            block = await self._transport.get(path_of("block", announced.hash), BLOCK)
-            if (block.hash, block.block_height) != (announced.hash, announced.block_height):
+        """None if it was taken back since. Raises `BlockNotKept` if the node no longer keeps it."""
+        for delay_s in delays():
+            block = await self._find_named(announced.hash)
+            if block is None:
+                # By height a node also tells that it does not keep the block any more.
+                block = await self._find_named(announced.block_height)
+            elif (block.hash, block.block_height) != (announced.hash, announced.block_height):
                 raise UnexpectedAnswer(f"the node was asked for block {announced.hash} and answered with {block.hash}")
-            return block
-        except BlockNotFound:
-            head = (await self._transport.get("/chain", CHAIN)).head
-            if head.block_height < announced.block_height:
+            if block is not None:
+                return block if block.hash == announced.hash else None
+            chain = await self._transport.get("/chain", CHAIN)
+            if chain.engine == EMBEDDED or self._reverts.has_missed(chain):
                 return None
-            block = await self._transport.get(path_of("block", announced.block_height), BLOCK)
-            return block if block.hash == announced.hash else None
+            if self._last is not None:
+                self._check_behind(chain.head, self._last)
+            await asyncio.sleep(delay_s)
+        raise AssertionError("the delays never end")
+
+    async def _find_named(self, name: str | int) -> Block | None:
+        """None if the node that answers does not have it yet, or no longer because of a revert."""
+        try:
+            return await self._transport.get(path_of("block", name), BLOCK)
+        except BlockNotKept:
+            raise
+        except BlockNotFound:
+            return None
 
     async def _rejoin(self, reverted_to: int | None) -> int | None:
         """Return once the node has the block that was seen last. Raises `ChainChanged` when it never will."""
@@ -115,19 +141,22 @@ class BlockFollower:
             if reverted_to is not None and reverted_to < last.block_height:
                 await self._check_same(reverted_to)
                 raise ChainReverted(reverted_to)
-            if chain.head.block_height >= last.block_height:
-                await self._check_same(last.block_height)
+            if chain.head.block_height < last.block_height:
+                self._check_behind(chain.head, last)
+            elif await self._check_same(last.block_height):
                 break
-            self._check_behind(chain.head, last)
             await asyncio.sleep(delay_s)
         return reverted_to
 
-    async def _check_same(self, height: int) -> None:
-        """Raises `ChainChanged` when there is another block than the one that was given."""
-        block = await self._transport.get(path_of("block", height), BLOCK)
+    async def _check_same(self, height: int) -> bool:
+        """Whether the node that answers has the block. Raises `ChainChanged` when it is not the one that was given."""
+        block = await self._find_named(height)
+        if block is None:
+            return False
         given = self._given.get(height, block.hash)
         if block.hash != given:
             raise ChainChanged(f"block {height} is {block.hash} now, and was {given}")
+        return True
 
     def _check_behind(self, head: Head, last: Block) -> None:
         """Raises `ChainChanged` when the lower head is not one of the same chain, which is still to grow.
@@ -165,11 +194,14 @@ class PaymentFollower:
 
     async def _read_history(self, from_height: int) -> None:
         """From its newest end down to `from_height`: a replay reads it once, not once for each block."""
-        self._known_height = from_height
-        history = listed(self._transport, path_of("account", self._address, "txs"), HISTORY, {}, page_size=HISTORY_PAGE)
-        async for tx in history:
-            if tx.block_height < from_height:
-                break
-            self._known_height = max(self._known_height, tx.block_height)
-            if tx.to == self._address:
-                self._due.appendleft(tx)
+        path, heights = path_of("account", self._address, "txs"), []
+        found = pages(self._transport, path, HISTORY, {}, page_size=HISTORY_PAGE, least_height=from_height)
+        async with aclosing(found) as history:
+            async for page in history:
+                heights.append(page.height or from_height)
+                payments = [tx for tx in page.items if tx.to == self._address and tx.block_height >= from_height]
+                self._due.extendleft(payments)
+                if page.items and page.items[-1].block_height < from_height:
+                    break
+        # Blocks that came after the first page was made are not in it.
+        self._known_height = heights[0]

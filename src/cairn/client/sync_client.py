@@ -253,7 +253,7 @@ class Client(Reads):
         one that is made after the iteration has begun.
 
         Raises `NodeUnreachable` when the node cannot be reached at first, or does not answer for `outage_timeout_s`;
-        `BlockNotFound` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
+        `BlockNotKept` when the node no longer keeps the block; `ChainReverted` when a dev chain was reverted and a
         block that you were given is void; `ChainChanged`, its base class, when the node has another chain now.
         """
         return self._loop.iterate(self._async.blocks(from_height))

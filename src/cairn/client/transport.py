@@ -5,9 +5,10 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -57,6 +58,17 @@ class HttpAnswer(NamedTuple):
     response: httpx.Response
     was_repeated: bool
     """Whether an earlier attempt may have been accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    cursor: str | None
+    """Where the next page begins; None on the last one."""
+    height: int | None
+    """The node's latest block when it made the page; None for a list that is not made from blocks."""
 
 
 class Transport:
@@ -109,10 +121,9 @@ class Transport:
         response, _ = await self.ask("GET", path, query=self._query(query), deadline=deadline, held_s=held_s)
         return self._decoded(response, answer)
 
-    async def get_page(self, path: str, answer: Decoder[T], query: Mapping[str, str | int]) -> tuple[T, str | None]:
-        """One page, and the cursor of the next, if any."""
+    async def get_page(self, path: str, answer: Decoder[list[T]], query: Mapping[str, str | int]) -> Page[T]:
         response, _ = await self.ask("GET", path, query=self._query(query))
-        return self._decoded(response, answer), _next_cursor(response)
+        return Page(self._decoded(response, answer), _next_cursor(response), _block_height(response))
 
     async def post(
         self, path: str, body: object, answer: Decoder[T], repeat: Repeat = "always", deadline: Deadline | None = None
@@ -274,6 +285,13 @@ def _may_repeat(failure: ApiError | NodeUnreachable, repeat: Repeat) -> bool:
 
 def _suggested_delay_s(failure: ApiError | NodeUnreachable) -> float:
     return failure.retry_after_s or 0.0 if isinstance(failure, ApiError) else 0.0
+
+
+def _block_height(response: httpx.Response) -> int | None:
+    height = response.headers.get("x-block-height")
+    if height is not None and not height.isdecimal():
+        raise UnexpectedAnswer(f"{response.url} answered with a block height that is no number")
+    return None if height is None else int(height)
 
 
 def _next_cursor(response: httpx.Response) -> str | None:

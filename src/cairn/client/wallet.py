@@ -7,7 +7,9 @@ refused payment rarely leaves a gap in the nonces:
 - what the rules refuse (an address, the gas, the price) is found here, before a nonce is used;
 - a payment that the balance may not cover is sent alone, after all earlier ones are answered: if it is refused, its
   nonce is still the next one;
-- after any other refusal, and after a pause, the wallet asks the node for the account's next nonce.
+- after any other refusal, and after a pause, the wallet asks the node for the account's next nonce. Behind a load
+  balancer, a node that is behind the others may name one that this wallet has used: it is asked again until it knows
+  that payment.
 
 A gap remains when a node accepts a later payment of a request but refuses an earlier one for good, for example because
 the mempool stays full. The later ones are then queued until the next payment fills the gap.
@@ -22,6 +24,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from cairn.client.account import Account, SignedTransfer
+from cairn.client.backoff import Deadline, delays
 from cairn.client.errors import (
     ApiError,
     ClientError,
@@ -35,7 +38,9 @@ from cairn.client.errors import (
     OutcomeUnknown,
     ReplacementUnderpriced,
     TxDropped,
+    TxNotFound,
 )
+from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
 from cairn.client.transport import leaves_open
 from cairn.domain import errors as domain_errors
@@ -46,6 +51,11 @@ MAX_TOGETHER = 64
 """A node accepts nonces this far ahead: if it refuses the first payment of a request, it can queue the others."""
 NONCE_ATTEMPTS = 5
 """How often a payment is signed again because another program used its nonce."""
+
+MAX_REMEMBERED = 10_000
+"""Accepted payments whose nonces are remembered; a node never lags behind by more."""
+BEHIND_TIMEOUT_S = 60.0
+"""How long to wait for a node that does not know an accepted payment yet."""
 
 _TAKEN = (NonceTooLow, NonceTooHigh, ReplacementUnderpriced)
 
@@ -122,6 +132,8 @@ class AsyncWallet:
         """None if the node must be asked."""
         self._available = 0
         """What the account can surely spend, unless another program spends it."""
+        self._accepted: dict[int, str] = {}
+        """The latest accepted payments: their hashes by nonce."""
         self._sending: asyncio.Task[None] | None = None
 
     @property
@@ -320,12 +332,15 @@ class AsyncWallet:
             payment.attempts += 1
             if isinstance(result, Submitted):
                 self._available -= signed.cost
+                self._accepted[signed.nonce] = signed.tx_hash
                 payment.accept(signed.tx_hash)
             elif isinstance(result, _TAKEN) and payment.attempts < NONCE_ATTEMPTS:
                 again.append(payment)
             else:
                 payment.refuse(_about(result, signed))
         self._waiting.extendleft(reversed(again))
+        while len(self._accepted) > MAX_REMEMBERED:
+            del self._accepted[next(iter(self._accepted))]
 
     async def _settle(self, signed: SignedTransfer, result: Submitted | ApiError) -> Submitted | ClientError:
         """Find out whether this payment itself used the nonce. If so, signing it again would pay twice."""
@@ -350,15 +365,38 @@ class AsyncWallet:
                 self._next_nonce = None
 
     async def _synchronise(self) -> int:
-        """Ask the node for the next nonce and for what the account can spend."""
-        # In this order, a block in between can make the result too small, but never too large.
-        reserved = 0
-        async for item in self._node.pending(sender=self.address):
-            reserved += item.cost
-        state = await self._node.account(self.address)
+        """Ask the node for the next nonce and for what the account can spend.
+
+        Raises `NodeUnreachable` when the nodes that answer do not know an accepted payment of this wallet.
+        """
+        deadline = Deadline(BEHIND_TIMEOUT_S)
+        for delay_s in delays():
+            # In this order, a block in between can make the result too small, but never too large.
+            reserved = 0
+            async for item in self._node.pending(sender=self.address):
+                reserved += item.cost
+            state = await self._node.account(self.address)
+            accepted = self._accepted.get(state.pending_nonce)
+            if accepted is None or await self._is_void(accepted):
+                break
+            if not await deadline.pause(delay_s):
+                raise NodeUnreachable(f"the node does not know {accepted}, which was accepted before", was_sent=False)
         self._available = state.balance - reserved
         self._next_nonce = state.pending_nonce
         return state.pending_nonce
+
+    async def _is_void(self, tx_hash: str) -> bool:
+        """Whether an accepted payment will never be made, so that its nonce is free again."""
+        if (await self._terms()).engine == EMBEDDED:
+            # A chain with one node, which is never behind: it was reverted, or has dropped the payment.
+            return True
+        try:
+            await self._node.transaction(tx_hash)
+        except TxDropped:
+            return True
+        except TxNotFound:
+            pass
+        return False
 
     async def _terms(self) -> Chain:
         """The chain's rules, which never change."""

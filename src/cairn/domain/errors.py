@@ -6,7 +6,7 @@ NodeError
 │   ├── TxRejected      a well-formed transaction that the rules or the mempool refuse
 │   │   ├── InvalidSignature (NotReplayProtected), InsufficientFunds, GasTooLow, GasTooHigh, GasPriceTooLow
 │   │   ├── NonceTooLow, NonceTooHigh, ReplacementUnderpriced, SenderLimit, UpdateRefused
-│   └── NotFound        TxNotFound (TxNotKept), TxDropped, BlockNotFound, NotDevChain
+│   └── NotFound        TxNotFound (TxNotKept), TxDropped, BlockNotFound (BlockNotKept), NotDevChain
 ├── Unavailable         try again later: Starting, ShuttingDown, MempoolFull, StoreUnavailable (JournalUnavailable,
 │                       Reverting), EngineUnavailable
 ├── InvalidSnapshot     a peer's fault: its snapshot is wrong; InvalidChunk: one part of it is wrong
@@ -126,6 +126,12 @@ class TxDropped(NotFound):
 
 class BlockNotFound(NotFound):
     code = "BLOCK_NOT_FOUND"
+
+
+class BlockNotKept(BlockNotFound):
+    """It is older than the blocks that this node keeps."""
+
+    code = "BLOCK_NOT_KEPT"
 
 
 class NotDevChain(NotFound):

@@ -34,6 +34,7 @@ def test_codes_never_change() -> None:
         "SenderLimit": "SENDER_LIMIT",
         "NotFound": "NOT_FOUND",
         "TxNotFound": "TX_NOT_FOUND",
+        "BlockNotKept": "BLOCK_NOT_KEPT",
         "TxNotKept": "TX_NOT_KEPT",
         "TxDropped": "TX_DROPPED",
         "BlockNotFound": "BLOCK_NOT_FOUND",

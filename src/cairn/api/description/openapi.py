@@ -55,6 +55,11 @@ TAGS = {
 HEADERS = {
     "X-Chain-Id": ("The chain id (EIP-155).", {"type": "integer", "minimum": 1}),
     "X-Total-Count": ("Number of items on all pages.", {"type": "integer", "minimum": 0}),
+    "X-Block-Height": (
+        "The node's latest block when it made the list. A client behind a load balancer compares it: another node may "
+        "have fewer blocks.",
+        {"type": "integer", "minimum": 0},
+    ),
     "Link": ('The next page (RFC 8288), `rel="next"`; absent on the last one.', {"type": "string"}),
     "ETag": ("Identifies this content, for If-None-Match.", {"type": "string"}),
     "Cache-Control": ("How long the answer may be cached.", {"type": "string"}),

@@ -20,7 +20,7 @@ from cairn.api.events.messages import NewBlock, TxConfirmed, TxDropped, encode_f
 from cairn.api.events.subscriber import Connection, Subscriber
 from cairn.config import Settings
 from cairn.core.gateway import Phase
-from cairn.domain.errors import BlockNotFound, Fatal, ShuttingDown, Starting, Unavailable
+from cairn.domain.errors import BlockNotKept, Fatal, ShuttingDown, Starting, Unavailable
 from cairn.domain.types import BlockHash, DropReason, TxHash
 
 CHUNK_FRAMES = 64
@@ -116,10 +116,10 @@ class EventHub:
     def subscribe_blocks(self, subscriber: Subscriber, from_height: int | None) -> int:
         """Start or move the cursor; without a height a running one stays where it is. Returns its height.
 
-        Raises `BlockNotFound` if this node does not keep all blocks from there on.
+        Raises `BlockNotKept` if this node does not keep all blocks from there on.
         """
         if from_height is not None and from_height < self._source.base:
-            raise BlockNotFound(
+            raise BlockNotKept(
                 f"block {from_height} is not kept by this node; events can be had from {self._source.base} on"
             )
         if from_height is not None:

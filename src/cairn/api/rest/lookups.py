@@ -233,7 +233,7 @@ class Lookups:
         etag = _tag(self._view.block_hash(height), form)
         return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
-    @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks))
+    @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks, "X-Block-Height"))
     async def list_blocks(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the blocks, newest first. The last page ends with the oldest block that this node keeps."""
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
@@ -243,7 +243,7 @@ class Lookups:
         base = self._view.base
         newest = head if after is None else min(head, after - 1)
         heights = range(newest, max(base - 1, newest - limit), -1)
-        headers = {"X-Total-Count": str(head - base + 1)}
+        headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
         headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > base else None)
         return encoded([block_summary(*self._view.get_header(height)) for height in heights], form, headers)
 
@@ -282,18 +282,18 @@ class Lookups:
         LIMIT,
         HISTORY_CURSOR,
         AMOUNTS,
-        Answer("One page of the list.", schemas.TransactionHistory, ("Link",)),
+        Answer("One page of the list.", schemas.TransactionHistory, ("Link", "X-Block-Height")),
     )
     async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the confirmed transactions that an account sent or received, newest first.
 
-        Only blocks that this node keeps are searched.
+        Only blocks that this node keeps are searched, up to the height in X-Block-Height.
         """
         limit, after, form = limit_of(query), position_after(query), amounts_of(query)
         address: Address = parse_address(request.path_params["address"], "address")
         self._view.get_info()
         await self._view.reach_head()
-        reverts = self._view.reverts
+        reverts, head = self._view.reverts, self._view.height
         found = self._view.history(address, after, limit + 1)
         shown = found[:limit]
         cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
@@ -307,7 +307,8 @@ class Lookups:
                 break
             items.append(self._view.confirmed_at(height, position))
         path = f"/account/{hex_text(address)}/txs"
-        return json_response(form(b"[" + b",".join(items) + b"]"), next_link(path, query, cursor))
+        headers = {"X-Block-Height": str(head)} | next_link(path, query, cursor)
+        return json_response(form(b"[" + b",".join(items) + b"]"), headers)
 
     @Operation(
         "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", schemas.ChainJson)

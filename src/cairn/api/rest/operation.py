@@ -25,8 +25,8 @@ class Answer(NamedTuple):
     status: int = 200
 
 
-def page_answer(listed: Any) -> Answer:
-    return Answer("One page of the list.", listed, ("Link", "X-Total-Count"))
+def page_answer(listed: Any, *headers: str) -> Answer:
+    return Answer("One page of the list.", listed, ("Link", "X-Total-Count", *headers))
 
 
 def file_answer(description: str, *media_types: str) -> Answer:

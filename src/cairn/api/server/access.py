@@ -15,7 +15,10 @@ IPV6_CLIENT_BITS = 64
 """A client with an IPv6 address has a whole network of addresses, so the network is limited."""
 
 
-EXPOSED_HEADERS: Header = (b"access-control-expose-headers", b"Link, X-Total-Count, X-Chain-Id, ETag, Retry-After")
+EXPOSED_HEADERS: Header = (
+    b"access-control-expose-headers",
+    b"Link, X-Total-Count, X-Block-Height, X-Chain-Id, ETag, Retry-After",
+)
 
 EXTENSION_SCHEMES = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 """Schemes of the origins of browser extensions, such as wallets."""
