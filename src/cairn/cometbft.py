@@ -20,6 +20,8 @@ VERSION_SERIES = "0.38."
 CHECKOUT_BINARY = Path(__file__).parents[2] / ".tools" / "bin" / "cometbft"
 """Where `make cometbft` puts it; a package that was installed elsewhere has nothing there."""
 LOG_FILE = "cometbft.log"
+COMETBFT_DIRECTORY = "cometbft"
+"""The home of a node's CometBFT, in the node's own."""
 LARGEST_LOG_BYTES = 16 * 1024 * 1024
 """A longer log is put aside at the next start."""
 

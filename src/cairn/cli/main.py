@@ -16,6 +16,7 @@ from cairn.cli.completion import answer_shells, completion
 from cairn.cli.look import look_commands as look
 from cairn.cli.network import validator_commands as validators
 from cairn.cli.network.join import join
+from cairn.cli.network.peers import peers
 from cairn.cli.network.testnet import make_testnet
 from cairn.cli.node.banner import print_dev_banner, print_dev_facts, print_listening, print_run_banner
 from cairn.cli.node.dev_chain import MOST_ACCOUNTS, DevChain, build_dev_chain
@@ -263,6 +264,7 @@ def discard_pending(
 
 app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
 app.command(rich_help_panel=NETWORK)(join)
+app.command(rich_help_panel=NETWORK)(peers)
 app.add_typer(validators.app, name="validators", rich_help_panel=NETWORK)
 app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)

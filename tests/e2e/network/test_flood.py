@@ -1,6 +1,7 @@
 """A peer without stake sends transactions that nobody signed, as fast as it may: blocks and transfers go on."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from tests.support.cometbft import CometBFT
 from tests.support.flood import Flood, Items, forged_bundles, mixed_rubbish
 from tests.support.follower import Follower
 from tests.support.network import Network, NetworkNode
-from tests.support.node_process import wait_until
+from tests.support.node_process import clean_environment, command, wait_until
 from tests.support.pace import PATIENCE_S, Pace
 from tests.support.promises import assert_agreement, assert_each_once, assert_goes_on
 from tests.support.steady_load import SteadyLoad
@@ -133,17 +134,12 @@ def count_notices(node: NetworkNode) -> int:
 
 
 def test_validators_that_list_their_peers_take_no_stranger(cometbft_tools: Path, scratch: Path) -> None:
-    """As docs/network.md sets it up."""
+    """As `cairn testnet` sets it up, once its full node is on no list any more."""
     with Network(scratch / "listed", validators=2, args=["--full-nodes=1"], linked=False) as network:
         first, second, stranger = network.nodes
-        for node, other in ((first, second), (second, first)):
-            node.configure(
-                {
-                    "p2p.persistent_peers": f"{other.peer_id}@127.0.0.1:{other.p2p_port}",
-                    "p2p.unconditional_peer_ids": other.peer_id,
-                    "p2p.max_num_inbound_peers": 0,
-                }
-            )
+        for node in (first, second):
+            unlist = ["peers", "--home", str(node.home), "--remove", stranger.peer_id]
+            subprocess.run(command(unlist), check=True, capture_output=True, env=clean_environment())
         stranger.launch()
         for node in (first, second):
             node.launch()

@@ -35,6 +35,8 @@ def member(cometbft_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     base_port = free_base_port(1)
     cairn("testnet", str(network), "--validators=1", f"--base-port={base_port}")
     home = network / "node0"
+    # Otherwise a validator takes listed nodes only.
+    cairn("peers", "--home", str(home), "--open")
     config = home / "cometbft" / "config" / "config.toml"
     config.write_text(edit_toml(config.read_text(), {"consensus.create_empty_blocks_interval": "200ms"}))
     args = ["run", "--home", str(home), "--snapshot-interval", str(SNAPSHOT_INTERVAL)]

@@ -20,8 +20,9 @@ from typing import Any
 
 import msgspec
 
+from cairn.cli.network.peers import Peers
 from cairn.cli.node.home import Home
-from cairn.cometbft import CometBFT, TomlValue
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
 from cairn.domain.governance import Validator
@@ -31,7 +32,6 @@ from cairn.engine.network.codes import APP_VERSION
 LOOPBACK = "127.0.0.1"
 BASE_PORT = 8650
 """First of the ports of a network's first node."""
-COMETBFT_DIRECTORY = "cometbft"
 PORTS_BETWEEN_NODES = 10
 FIRST_POWER = 10
 SNAPSHOT_INTERVAL = 1_000
@@ -142,8 +142,10 @@ def _write_homes(
     ]
     whole = parse_genesis(encode_genesis(msgspec.structs.replace(genesis, validators=tuple(validators))))
     for site, engine in zip(sites, engines, strict=True):
-        others = [peer for name, peer in peers.items() if name != site.name]
-        write_home(Home(directory / site.name), engine, site, whole, others)
+        others = tuple(peer for name, peer in peers.items() if name != site.name)
+        # Full nodes are there for others to connect to.
+        known = Peers(others, is_closed=site in sites[: len(fee_recipients)])
+        write_home(Home(directory / site.name), engine, site, whole, known)
     return whole
 
 
@@ -155,7 +157,7 @@ def validator_with(public_key: bytes, power: int, recipient: Address | None, nam
     return msgspec.structs.replace(validator, fee_recipient=Address(validator.engine_address))
 
 
-def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers: Sequence[str]) -> None:
+def write_home(home: Home, engine: CometBFT, site: Site, genesis: Genesis, peers: Peers) -> None:
     """The files of one node, around the keys that its CometBFT has made already."""
     home.create(genesis, settings_of(site))
     engine.genesis_file.write_text(json.dumps(engine_genesis(genesis), indent=2) + "\n")
@@ -172,14 +174,13 @@ def settings_of(site: Site) -> dict[str, object]:
     return chosen if site.is_alone else chosen | {"workers": 1}
 
 
-def engine_settings(site: Site, peers: Sequence[str]) -> dict[str, TomlValue]:
-    return {
+def engine_settings(site: Site, peers: Peers) -> dict[str, TomlValue]:
+    return peers.settings() | {
         "moniker": site.name,
         "rpc.laddr": f"tcp://{LOOPBACK}:{site.rpc_port}",
         "p2p.laddr": f"tcp://{LOOPBACK if site.is_local else '0.0.0.0'}:{site.p2p_port}",
         "p2p.external_address": "" if site.is_local else site.p2p_address,
-        "p2p.persistent_peers": ",".join(peers),
-        "p2p.max_num_inbound_peers": max(40, 2 * len(peers)),
+        # Otherwise one address has one connection, also before its handshake.
         "p2p.allow_duplicate_ip": not site.is_alone,
     }
 

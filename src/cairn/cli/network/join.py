@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cairn.cli.network.homes import BASE_PORT, COMETBFT_DIRECTORY, LOOPBACK, Site, write_home
+from cairn.cli.network.homes import BASE_PORT, LOOPBACK, Site, write_home
+from cairn.cli.network.peers import Peers, own_address, split_peers, tell_newcomer
 from cairn.cli.node.home import Home
 from cairn.cli.node.options import CometbftBinary
 from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cli.shared.report import reported_errors
-from cairn.cometbft import CometBFT, TomlValue, find_binary
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
 from cairn.engine.network.codes import BLOCKS_AFTER
@@ -54,6 +55,10 @@ def join(
             metavar="HOST:PORT,...",
         ),
     ] = None,
+    closed: Annotated[
+        bool,
+        typer.Option("--closed", help="Take connections of the --peers only, as a validator should."),
+    ] = False,
     cometbft_binary: CometbftBinary = "",
 ) -> None:
     """Make the home directory of a full node that joins a network. Needs the network's genesis and a peer."""
@@ -69,8 +74,9 @@ def join(
         engine.run("init")
         # Neighbours on one machine are told apart by their ports only.
         site = Site(directory.resolve().name, host, base_port, is_alone=host != LOOPBACK)
-        write_home(home, engine, site, chain, others)
+        write_home(home, engine, site, chain, Peers(tuple(others), is_closed=closed))
         engine.configure(trusted)
+        tell_newcomer(own_address(engine), others)
     print(f"Start the node with: cairn run --home {directory}")
 
 
@@ -84,15 +90,6 @@ def read_genesis(path: Path) -> Genesis:
     if not genesis.validators:
         raise InvalidConfig(f"{path} names no validators, so it is not the genesis of a network")
     return genesis
-
-
-def split_peers(text: str) -> list[str]:
-    peers = [peer.strip() for peer in text.split(",")]
-    for peer in peers:
-        name, _, address = peer.partition("@")
-        if not name or not address.rpartition(":")[2].isdigit():
-            raise InvalidConfig(f"--peers {peer}: expected ID@HOST:PORT")
-    return peers
 
 
 def trust(servers: Sequence[str], now: float) -> dict[str, TomlValue]:

@@ -18,10 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cairn.cli.network.homes import COMETBFT_DIRECTORY, LOOPBACK
+from cairn.cli.network.homes import LOOPBACK
 from cairn.cli.node.home import Home
 from cairn.cli.shared.asking import NoAnswer, ask
-from cairn.cometbft import CometBFT, die_with_parent
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.errors import InvalidConfig
 

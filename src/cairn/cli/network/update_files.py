@@ -5,7 +5,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from cairn.cli.network.homes import COMETBFT_DIRECTORY, read_public_key
+from cairn.cli.network.homes import read_public_key
+from cairn.cometbft import COMETBFT_DIRECTORY
 from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.governance import Validator, ValidatorUpdate, sign_update, update_digest

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from cairn.cli.network.homes import COMETBFT_DIRECTORY, check_engine_genesis
+from cairn.cli.network.homes import check_engine_genesis
 from cairn.cli.node.home import Home
-from cairn.cometbft import CometBFT, find_binary
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis

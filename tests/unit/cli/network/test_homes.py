@@ -15,6 +15,7 @@ from cairn.cli.network.homes import (
     plan_sites,
     read_public_key,
 )
+from cairn.cli.network.peers import PLACES, STRANGERS, Peers
 from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home
 from cairn.cometbft import CometBFT
@@ -37,7 +38,7 @@ def genesis() -> Genesis:
 def binary(tmp_path: Path) -> Path:
     """Writes what `cometbft init` does, as far as we touch it; its keys are made of its home's name."""
     config = {"": ["moniker", "log_level"]}
-    for path in [*network.CONFIGURATION, *network.engine_settings(plan_sites(1, [], 9)[0], [])]:
+    for path in [*network.CONFIGURATION, *network.engine_settings(plan_sites(1, [], 9)[0], Peers(()))]:
         section, _, key = path.rpartition(".")
         config.setdefault(section, [])
         if key not in config[section]:
@@ -112,6 +113,7 @@ def test_homes_name_each_other_and_share_one_genesis(tmp_path: Path, binary: Pat
     config = tomllib.loads((homes[1].directory / "cometbft" / "config" / "config.toml").read_text())
     assert config["p2p"]["persistent_peers"] == "id-of-node0@127.0.0.1:9001,id-of-node2@127.0.0.1:9021"
     assert config["p2p"]["laddr"] == "tcp://127.0.0.1:9011"
+    assert config["p2p"]["pex"] is False
     assert config["rpc"]["laddr"] == "tcp://127.0.0.1:9012"
     assert config["consensus"]["create_empty_blocks"] is False
     assert (tmp_path / "net").stat().st_mode & 0o077 == 0
@@ -128,6 +130,20 @@ def test_nodes_on_hosts_of_their_own_are_reached_from_outside(tmp_path: Path, bi
     assert config["rpc"]["laddr"] == "tcp://127.0.0.1:9002"
     settings = load_settings((home / "cairn.toml").read_text())
     assert (settings.engine, settings.host, settings.port) == ("cometbft", "127.0.0.1", 9_000)
+
+
+def test_validators_take_listed_nodes_only_and_full_nodes_take_others_too(tmp_path: Path, binary: Path) -> None:
+    make_network(tmp_path / "net", binary, plan_sites(3, [], 9_000), genesis(), RECIPIENTS)
+    inbound = {}
+    for name, others in {"node0": {"id-of-node1", "id-of-node2"}, "node2": {"id-of-node0", "id-of-node1"}}.items():
+        text = (tmp_path / "net" / name / "cometbft" / "config" / "config.toml").read_text()
+        config = tomllib.loads(text)["p2p"]
+        inbound[name] = config["max_num_inbound_peers"]
+        places = config["unconditional_peer_ids"].split(",")
+        assert set(places) == others
+        # So many silent connections do not keep a listed node out.
+        assert len(places) == PLACES > 150
+    assert inbound == {"node0": 0, "node2": STRANGERS}
 
 
 def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Path) -> None:

@@ -1,0 +1,156 @@
+"""`cairn peers`: the nodes that a node lists, and whether it takes others; in its CometBFT's config.toml."""
+
+import base64
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cairn.cli.shared.report import reported_errors
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
+from cairn.domain.errors import InvalidConfig
+
+STRANGERS = 40
+"""How many unlisted nodes an open node is connected to at most: CometBFT's own default."""
+PLACES = 500
+"""How many connections may wait for their handshake, which may take 3 s, before the next one is not even accepted."""
+
+_ID = re.compile("[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Whom a node knows, and whom else it takes."""
+
+    listed: tuple[str, ...]
+    """Nodes that it dials, and always takes: ID@HOST:PORT."""
+    ids: tuple[str, ...] = ()
+    """Further nodes that it always takes."""
+    is_closed: bool = False
+    """Takes no others."""
+
+    def settings(self) -> dict[str, TomlValue]:
+        """For CometBFT's config.toml.
+
+        CometBFT accepts as many connections as `max_num_inbound_peers` and the entries of `unconditional_peer_ids`
+        together, before it knows whose they are. So a short list would let a few silent connections keep everybody
+        out. An id that is listed again is the same node, but one place more.
+        """
+        ids = list(dict.fromkeys([*map(id_of, self.listed), *self.ids]))
+        places = list(islice(cycle(ids), max(PLACES, len(ids)))) if ids else []
+        return {
+            "p2p.persistent_peers": ",".join(self.listed),
+            "p2p.unconditional_peer_ids": ",".join(places),
+            "p2p.max_num_inbound_peers": 0 if self.is_closed else STRANGERS,
+        }
+
+    def with_peers(self, added: Iterable[str]) -> "Peers":
+        """Peers of the same id are replaced."""
+        new = {id_of(peer): peer for peer in added}
+        listed = (*(peer for peer in self.listed if id_of(peer) not in new), *new.values())
+        return Peers(listed, tuple(each for each in self.ids if each not in new), self.is_closed)
+
+    def without(self, removed: Iterable[str]) -> "Peers":
+        """Raises `InvalidConfig` for an id that is not listed."""
+        gone = set(removed)
+        for each in gone - {*map(id_of, self.listed), *self.ids}:
+            raise InvalidConfig(f"--remove {each}: it is not among the listed peers")
+        listed = tuple(peer for peer in self.listed if id_of(peer) not in gone)
+        return Peers(listed, tuple(each for each in self.ids if each not in gone), self.is_closed)
+
+
+def id_of(peer: str) -> str:
+    return peer.partition("@")[0]
+
+
+def split_peers(text: str, option: str = "--peers") -> list[str]:
+    peers = [peer.strip() for peer in text.split(",")]
+    for peer in peers:
+        name, _, address = peer.partition("@")
+        if not _ID.fullmatch(name) or not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
+            raise InvalidConfig(f"{option} {peer}: expected ID@HOST:PORT, with an id of 40 hexadecimal digits")
+    return peers
+
+
+def read_peers(engine: CometBFT) -> Peers:
+    """Raises `InvalidConfig`."""
+    section = _read_p2p(engine)
+    listed = tuple(_split(section.get("persistent_peers")))
+    known = set(map(id_of, listed))
+    ids = dict.fromkeys(each for each in _split(section.get("unconditional_peer_ids")) if each not in known)
+    return Peers(listed, tuple(ids), is_closed=section.get("max_num_inbound_peers") == 0)
+
+
+def own_address(engine: CometBFT) -> str:
+    """ID@HOST:PORT, as other nodes list this one. Raises `InvalidConfig`."""
+    path = engine.home / "config" / "node_key.json"
+    try:
+        key = base64.b64decode(json.loads(path.read_bytes())["priv_key"]["value"], validate=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidConfig(f"cannot read the key in {path}: {error}") from None
+    section = _read_p2p(engine)
+    address = str(section.get("external_address") or section.get("laddr", ""))
+    # An Ed25519 key in Go is the private half, then the public one.
+    return f"{hashlib.sha256(key[32:]).digest()[:20].hex()}@{address.removeprefix('tcp://')}"
+
+
+def _read_p2p(engine: CometBFT) -> dict[str, object]:
+    try:
+        section = tomllib.loads(engine.config_file.read_text()).get("p2p", {})
+    except (OSError, ValueError) as error:
+        raise InvalidConfig(f"cannot read {engine.config_file}: {error}") from None
+    return section if isinstance(section, dict) else {}
+
+
+def _split(text: object) -> list[str]:
+    return [each.strip() for each in str(text or "").split(",") if each.strip()]
+
+
+def peers(
+    home: Annotated[Path, typer.Option(help="The node's home directory.", show_default=False)],
+    add: Annotated[
+        list[str] | None, typer.Option(help="List this node. May be repeated.", metavar="ID@HOST:PORT")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="List this node no longer. May be repeated.", metavar="ID")
+    ] = None,
+    closed: Annotated[
+        bool | None,
+        typer.Option("--closed/--open", help="Take listed nodes only, as a validator should; or take others too."),
+    ] = None,
+) -> None:
+    """Show and change which nodes a node is connected to. A change counts from the node's next start."""
+    with reported_errors():
+        engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
+        old = read_peers(engine)
+        new = old.without(remove or []).with_peers(peer for text in add or [] for peer in split_peers(text, "--add"))
+        if closed is not None:
+            new = Peers(new.listed, new.ids, closed)
+        if new != old:
+            engine.configure(new.settings())
+        print(f"This node: {own_address(engine)}")
+        print_peers(new)
+        if new != old:
+            print("Restart the node: CometBFT reads its configuration when it starts.")
+
+
+def print_peers(current: Peers) -> None:
+    for peer in current.listed:
+        print(f"  {peer}")
+    for each in current.ids:
+        print(f"  {each}   (may connect; it is not dialled)")
+    print(f"Other nodes: {'none may connect' if current.is_closed else f'up to {STRANGERS} may connect'}.")
+
+
+def tell_newcomer(own: str, listed: Sequence[str]) -> None:
+    """What has to happen elsewhere before a new node is let in."""
+    print(f"This node is {own}. Validators take listed nodes only: for those among")
+    print(f"  {', '.join(listed)}")
+    print(f"ask their operators for: cairn peers --home HOME --add {own}   (and a restart)")

@@ -1,0 +1,113 @@
+"""`cairn peers`: whom a node lists, whom it takes, and what CometBFT reads of it."""
+
+import base64
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cairn.cli.main import app
+from cairn.cli.network.peers import PLACES, STRANGERS, Peers, own_address, read_peers, split_peers
+from cairn.cometbft import CometBFT
+from cairn.domain.errors import InvalidConfig
+
+FIRST, SECOND, THIRD = (f"{digit * 40}@10.0.0.{digit}:8651" for digit in "123")
+CONFIG = """moniker = "n"
+[p2p]
+laddr = "tcp://0.0.0.0:8651"
+external_address = "10.0.0.9:8651"
+persistent_peers = ""
+unconditional_peer_ids = ""
+max_num_inbound_peers = 40
+[mempool]
+size = 1
+"""
+KEY = bytes(range(64))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    config = tmp_path / "cometbft" / "config"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text(CONFIG)
+    key = {"priv_key": {"value": base64.b64encode(KEY).decode()}}
+    (config / "node_key.json").write_text(json.dumps(key))
+    return tmp_path
+
+
+def engine(home: Path) -> CometBFT:
+    return CometBFT(Path(), home / "cometbft")
+
+
+def run(home: Path, *args: str) -> str:
+    done = CliRunner().invoke(app, ["peers", "--home", str(home), *args])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_peers_are_an_id_and_an_address_each() -> None:
+    assert split_peers(f"{FIRST}, {'c' * 40}@[::1]:9") == [FIRST, f"{'c' * 40}@[::1]:9"]
+    for wrong in ("", "10.0.0.1:8651", "ab12@10.0.0.1:1", f"{'a' * 40}@:1", f"{'a' * 40}@10.0.0.1", f"{FIRST},"):
+        with pytest.raises(InvalidConfig, match="expected ID@HOST:PORT"):
+            split_peers(wrong)
+
+
+@pytest.mark.parametrize("count", [1, 3, PLACES + 1])
+def test_each_listed_node_always_gets_in_and_many_may_wait_for_their_handshake(count: int) -> None:
+    listed = tuple(f"{number:040x}@h:1" for number in range(count))
+    settings = Peers(listed, is_closed=True).settings()
+    places = str(settings["p2p.unconditional_peer_ids"]).split(",")
+    assert set(places) == {peer[:40] for peer in listed}
+    assert len(places) == max(PLACES, count)
+    assert settings["p2p.max_num_inbound_peers"] == 0
+
+
+def test_a_node_alone_lists_nobody() -> None:
+    assert Peers((), is_closed=True).settings() == {
+        "p2p.persistent_peers": "",
+        "p2p.unconditional_peer_ids": "",
+        "p2p.max_num_inbound_peers": 0,
+    }
+
+
+def test_what_is_written_is_read_back(home: Path) -> None:
+    for peers in (Peers((FIRST, SECOND), ("3" * 40,), True), Peers((FIRST,)), Peers(())):
+        engine(home).configure(peers.settings())
+        assert read_peers(engine(home)) == peers
+
+
+def test_a_change_is_shown_and_says_that_the_node_must_restart(home: Path) -> None:
+    own = f"{hashlib.sha256(KEY[32:]).digest()[:20].hex()}@10.0.0.9:8651"
+    assert own_address(engine(home)) == own
+    added = run(home, "--add", FIRST, "--add", SECOND, "--closed")
+    assert added.splitlines() == [
+        f"This node: {own}",
+        f"  {FIRST}",
+        f"  {SECOND}",
+        "Other nodes: none may connect.",
+        "Restart the node: CometBFT reads its configuration when it starts.",
+    ]
+    shown = run(home)
+    assert "Restart" not in shown
+    moved = FIRST.replace("8651", "9")
+    assert f"  {moved}\n" in run(home, "--add", moved, "--remove", "2" * 40)
+    opened = run(home, "--open")
+    assert f"Other nodes: up to {STRANGERS} may connect." in opened
+    assert read_peers(engine(home)) == Peers((moved,))
+    assert tomllib.loads((home / "cometbft" / "config" / "config.toml").read_text())["mempool"] == {"size": 1}
+
+
+def test_what_cannot_be_is_refused_and_nothing_written(home: Path) -> None:
+    for args, reason in (
+        (["--remove", "2" * 40], "it is not among the listed peers"),
+        (["--add", "somebody"], "--add somebody: expected ID@HOST:PORT"),
+    ):
+        refused = CliRunner().invoke(app, ["peers", "--home", str(home), *args])
+        assert refused.exit_code == 2
+        assert reason in refused.stderr
+    assert (home / "cometbft" / "config" / "config.toml").read_text() == CONFIG
+    (home / "cometbft" / "config" / "config.toml").unlink()
+    assert "cannot read" in CliRunner().invoke(app, ["peers", "--home", str(home)]).stderr
