@@ -11,6 +11,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from ipaddress import ip_network
 from typing import Any, get_type_hints
 
 from cairn.domain.crypto import checksum_address, parse_address
@@ -111,16 +112,22 @@ class Settings:
     max_connections_per_client: int = setting(
         1_000,
         "Maximum number of connections at once from one client address; each worker takes an equal share. "
-        "0 is no limit. Loopback is never limited.",
+        "0 is no limit. Loopback is not limited.",
         least=0,
     )
     rate_limit_per_s: float = setting(
         200.0,
-        "Requests per second and worker that one client address may make; 0 is no limit. Loopback is never limited.",
+        "Requests per second and worker that one client address may make; 0 is no limit. Loopback is not limited.",
         least=0,
     )
     rate_limit_burst: int = setting(
         400, "Requests per worker that a client may make at once before the rate limit applies.", least=1
+    )
+
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        "Addresses and networks of proxies whose Forwarded or X-Forwarded-For header says who the client is. "
+        "With any, loopback is limited like every other client.",
     )
 
     explorer: bool = setting(True, "Serve the explorer, a web page that shows the chain, at /.")
@@ -185,9 +192,18 @@ def load_settings(
     settings = Settings(**given)  # type: ignore[arg-type]  # each was checked against its own field
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise InvalidConfig("tls_cert and tls_key go together: set both for HTTPS, or neither")
+    _check_networks("trusted_proxies", settings.trusted_proxies)
     if settings.cometbft_attach and not settings.abci_socket:
         raise InvalidConfig("cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names")
     return settings
+
+
+def _check_networks(name: str, texts: Iterable[str]) -> None:
+    for text in texts:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise InvalidConfig(f"{name}: expected addresses or networks, as 10.0.0.0/8: {error}") from None
 
 
 def _parse_file(text: str) -> dict[str, object]:

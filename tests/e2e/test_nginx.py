@@ -147,3 +147,81 @@ def test_a_websocket_passes(proxy: Nginx) -> None:
     with connect(f"ws://127.0.0.1:{proxy.port}/events?newBlock&fromHeight=0", proxy=None) as socket:
         assert json.loads(socket.recv(PATIENCE_S))["event"] == "subscribed"
         assert json.loads(socket.recv(PATIENCE_S))["event"] == "newBlock"
+
+
+# Clients of a node that trusts the proxy.
+
+BURST = 5
+FIVE_BATCHES = 5
+FILTERS_OF_A_BATCH = 100
+NEW_FILTER = {"jsonrpc": "2.0", "id": 1, "method": "eth_newBlockFilter", "params": []}
+
+
+@pytest.fixture(scope="module")
+def limited_node() -> Iterator[NodeProcess]:
+    limits = ("--trusted-proxies", "127.0.0.1", "--rate-limit", "0.0001", "--rate-limit-burst", str(BURST))
+    with NodeProcess.start_dev("--workers", "1", *limits) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def limited_proxy(binary: str, limited_node: NodeProcess) -> Iterator[Nginx]:
+    with Nginx(binary, limited_node.url) as proxy:
+        yield proxy
+
+
+def client_from(address: str, **headers: str) -> httpx.Client:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx.Client(transport=httpx.HTTPTransport(local_address=address), headers=named, timeout=PATIENCE_S)
+
+
+def statuses(client: httpx.Client, base: str, count: int) -> list[int]:
+    with client:
+        return [client.get(base + path).status_code for path in ["/chain", f"/tx/0x{'ab' * 32}"] * count][:count]
+
+
+def test_clients_behind_a_trusted_proxy_are_limited_separately(limited_proxy: Nginx) -> None:
+    base = f"http://127.0.0.1:{limited_proxy.port}"
+    for address in ("127.0.0.2", "127.0.0.3"):
+        found = statuses(client_from(address), base, BURST + 2)
+        assert [status == 429 for status in found] == [False] * BURST + [True] * 2, address
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"X_Forwarded_For": "203.0.113.9"},
+        {"Forwarded": "for=203.0.113.9"},
+        {"X_Forwarded_For": "127.0.0.1", "Forwarded": 'for="203.0.113.9'},
+    ],
+)
+def test_a_forged_header_does_not_help(limited_node: NodeProcess, limited_proxy: Nginx, forged: dict[str, str]) -> None:
+    # Both have used up what they have, one through the proxy and one directly.
+    through, direct = f"http://127.0.0.1:{limited_proxy.port}", limited_node.url
+    for address, base in (("127.0.0.4", through), ("127.0.0.5", direct)):
+        statuses(client_from(address), base, BURST + 1)
+        assert statuses(client_from(address, **forged), base, 2) == [429, 429], base
+
+
+def new_filters(address: str, base: str, count: int) -> int:
+    """How many the client got."""
+    with client_from(address) as client:
+        answer = client.post(base + "/rpc", json=[NEW_FILTER] * count)
+    return sum("result" in each for each in answer.json())
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_five_batches_of_one_client_take_the_filters_of_others_only_without_trusted_proxies(
+    binary: str, trusted: bool
+) -> None:
+    proxies = ("--trusted-proxies", "127.0.0.1") if trusted else ()
+    with (
+        NodeProcess.start_dev("--workers", "1", "--rate-limit", "0", *proxies) as node,
+        Nginx(binary, node.url) as proxy,
+    ):
+        base = f"http://127.0.0.1:{proxy.port}"
+        taken = sum(new_filters("127.0.0.2", base, FILTERS_OF_A_BATCH) for _ in range(FIVE_BATCHES))
+        assert taken == FIVE_BATCHES * FILTERS_OF_A_BATCH
+        assert new_filters("127.0.0.2", base, 1) == 0, "that was its share"
+        assert new_filters("127.0.0.3", base, 1) == (1 if trusted else 0)
+        assert new_filters("127.0.0.4", node.url, 1) == 1, "and who comes without the proxy"

@@ -96,6 +96,15 @@ def test_the_environment_spells_booleans_as_people_do(text: str, meant: bool) ->
             "cometbft_attach = true",
             "cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names",
         ),
+        (
+            "trusted_proxies = ['10.0.0.0/8', 'proxy.example']",
+            "trusted_proxies: expected addresses or networks, as 10.0.0.0/8: "
+            "'proxy.example' does not appear to be an IPv4 or IPv6 network",
+        ),
+        (
+            "trusted_proxies = ['10.0.0.1/8']",
+            "trusted_proxies: expected addresses or networks, as 10.0.0.0/8: 10.0.0.1/8 has host bits set",
+        ),
         ("engine = 'raft'", "cairn.toml: engine: expected embedded or cometbft, got 'raft'"),
         ("port = ", "cairn.toml: Invalid value (at end of document)"),
     ],

@@ -120,24 +120,27 @@ def is_address(name: str) -> bool:
 @lru_cache(maxsize=MAX_REMEMBERED)
 def is_loopback(client: str) -> bool:
     try:
-        return _address_of(client).is_loopback
+        return address_of(client).is_loopback
     except ValueError:
         # A unix socket or a test's transport: only this machine can be at the other end.
         return True
 
 
 class RateLimiter:
-    """A token bucket per client address. Loopback is never limited. Each worker counts for itself."""
+    """A token bucket per client address. Loopback is not limited, unless a proxy may be behind it. Each worker counts
+    for itself.
+    """
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._rate = settings.rate_limit_per_s
         self._burst = float(max(1, settings.rate_limit_burst))
+        self._limits_loopback = bool(settings.trusted_proxies)
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def limits(self, client: str) -> bool:
         """Whether requests of this client are counted at all."""
-        return self._rate > 0 and not is_loopback(client)
+        return self._rate > 0 and (self._limits_loopback or not is_loopback(client))
 
     def has_left(self, client: str) -> bool:
         """Whether the client may make a request now; counts none."""
@@ -172,7 +175,7 @@ class RateLimiter:
 def client_of(client: str) -> str:
     """The client that an address belongs to; all limits per client are counted by it."""
     try:
-        address = _address_of(client)
+        address = address_of(client)
     except ValueError:
         return client
     if isinstance(address, IPv4Address):
@@ -180,7 +183,7 @@ def client_of(client: str) -> str:
     return str(IPv6Network((int(address), IPV6_CLIENT_BITS), strict=False))
 
 
-def _address_of(client: str) -> IPv4Address | IPv6Address:
+def address_of(client: str) -> IPv4Address | IPv6Address:
     """The address that a client has; a socket for both versions shows an IPv4 one inside an IPv6 one."""
     address = ip_address(client)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

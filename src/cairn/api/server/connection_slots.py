@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cairn.api.server.access import client_of, is_loopback
+from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 
 PROBE_ROOM = 64
@@ -30,11 +31,15 @@ class Guest(Protocol):
 class Place:
     """The place of a connection; `give_up` may be called more than once."""
 
-    __slots__ = ("_give_up", "guest", "is_for_probes")
+    __slots__ = ("_give_up", "guest", "holder", "is_for_probes")
 
-    def __init__(self, guest: Guest | None, give_up: "Callable[[Place], None]", is_for_probes: bool = False) -> None:
+    def __init__(
+        self, guest: Guest | None, holder: str, give_up: "Callable[[Place], None]", is_for_probes: bool = False
+    ) -> None:
         self.guest = guest
         """None once it is a WebSocket: only its own limits end it."""
+        self.holder = holder
+        """The client that it counts for."""
         self.is_for_probes = is_for_probes
         self._give_up = give_up
 
@@ -43,9 +48,13 @@ class Place:
 
 
 class Occupancy:
-    """One per worker, with its share of what the settings allow: the system spreads connections over the workers."""
+    """One per worker, with its share of what the settings allow: the system spreads connections over the workers.
+
+    A proxy may have any number of connections. Each counts for the client that the latest request on it is from.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self._proxies = TrustedProxies(settings)
         workers = max(1, settings.workers)
         self._most = -(-settings.max_connections // workers)
         self._most_per_client = -(-settings.max_connections_per_client // workers)
@@ -61,16 +70,34 @@ class Occupancy:
 
     def take(self, client: str, guest: Guest, now: float) -> Place | None:
         """A place for the connection; None if there is only `room` for a probe."""
-        key = client_of(client)
-        held = self._places.get(key, {})
-        if self._most_per_client and len(held) >= self._most_per_client and not is_loopback(client):
+        if not self._proxies.trusts(client) and self._has_all(client):
             return None
         if self._taken >= self._most and not self._free_some(now):
             return None
-        place = Place(guest, lambda place: self._give_up(key, place))
-        self._places.setdefault(key, {})[place] = None
+        place = Place(guest, client_of(client), self._give_up)
+        self._places.setdefault(place.holder, {})[place] = None
         self._taken += 1
         return place
+
+    def move(self, place: Place, client: str) -> bool:
+        """Count a proxy's connection for the client that asks on it now; False if that one has all it may have."""
+        holder = client_of(client)
+        held = self._places.get(place.holder)
+        if place.holder == holder or held is None or place not in held:
+            return True
+        if self._has_all(client):
+            return False
+        self._give_up(place)
+        place.holder = holder
+        self._places.setdefault(holder, {})[place] = None
+        self._taken += 1
+        return True
+
+    def _has_all(self, client: str) -> bool:
+        """Whether the client has as many connections as it may have."""
+        if not self._most_per_client or (is_loopback(client) and not self._proxies):
+            return False
+        return len(self._places.get(client_of(client), ())) >= self._most_per_client
 
     def room(self, guest: Guest) -> Place:
         """A place for a probe; if there is none, the oldest such connection is closed."""
@@ -79,17 +106,20 @@ class Occupancy:
             assert oldest.guest is not None
             oldest.guest.leave()
             oldest.give_up()
-        place = Place(guest, lambda place: self._room.pop(place, None), is_for_probes=True)
+        place = Place(guest, "", self._leave_room, is_for_probes=True)
         self._room[place] = None
         return place
 
-    def _give_up(self, key: str, place: Place) -> None:
-        held = self._places.get(key)
+    def _leave_room(self, place: Place) -> None:
+        self._room.pop(place, None)
+
+    def _give_up(self, place: Place) -> None:
+        held = self._places.get(place.holder)
         if held is not None and place in held:
             del held[place]
             self._taken -= 1
             if not held:
-                del self._places[key]
+                del self._places[place.holder]
 
     def _free_some(self, now: float) -> bool:
         """Close idle connections. Returns whether there is a place now."""

@@ -23,9 +23,10 @@ from cairn.api.errors import Internal, encode_problem
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.connection_slots import Occupancy
+from cairn.api.server.connection_slots import Occupancy, Place
 from cairn.api.server.plain_heads import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, PlainHeads
 from cairn.api.server.request_framing import Header
+from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import Admission
@@ -78,8 +79,9 @@ class FastPath:
         self._view = view
         self._intake = intake
         self._calls = calls
-        self.posts = PlainHeads(b"POST", hosts, settings.max_body_bytes)
-        self.gets = PlainHeads(b"GET", hosts, settings.max_body_bytes)
+        self.proxies = TrustedProxies(settings)
+        self.posts = PlainHeads(b"POST", hosts, self.proxies, settings.max_body_bytes)
+        self.gets = PlainHeads(b"GET", hosts, self.proxies, settings.max_body_bytes)
         # The full lane answers whoever names an origin.
         self._rest_headers = origins.headers_for(None, "", for_wallets=False)
         self._rpc_headers = origins.headers_for(None, "", for_wallets=True)
@@ -190,13 +192,14 @@ class AnswerQueue:
     """
 
     def __init__(
-        self, lane: FastPath, client: str, transport: asyncio.Transport, on_written: Callable[[], None]
+        self, lane: FastPath, peer: str, place: Place, transport: asyncio.Transport, on_written: Callable[[], None]
     ) -> None:
         self._lane = lane
         self._limiter = lane.limiter
-        self._address = client
-        self._client = client if client and lane.limiter.limits(client) else None
-        """Whose requests are counted."""
+        self._peer = peer
+        self._place = place
+        self._is_proxy = lane.proxies.trusts(peer)
+        self._ask_as(peer)
         self._transport = transport
         self._on_written = on_written
         self.is_calling = False
@@ -222,35 +225,35 @@ class AnswerQueue:
 
     def _take_one(self, data: bytes, at: int) -> int:
         """How many bytes the request at `at` took; or `FULL_LANE`, or `INCOMPLETE`."""
-        client = self._client
         is_call = data.startswith(POST_RPC, at)
         if is_call or data.startswith(POST_TX, at):
             end = data.find(HEAD_END, at) + len(HEAD_END)
             if end < len(HEAD_END):
                 return self._cut_off(data, at)
-            length = self._lane.posts[data[at + len(POST_RPC if is_call else POST_TX) - 1 : end]]
+            head = data[at + len(POST_RPC if is_call else POST_TX) - 1 : end]
+            length = self._lane.posts[head]
             if length == NOT_PLAIN or (is_call and self.due):
                 return FULL_LANE
             if len(data) < end + length:
                 return INCOMPLETE
             body, end = data[end : end + length], end + length
-            if client is not None and not self._may_ask(client):
+            if not self._may_ask(self._lane.posts, head):
                 return FULL_LANE
             answer = self._call(body) if is_call else self._lane.submit(body)
         elif data.startswith(GET_TX, at):
             end = data.find(HEAD_END, at) + len(HEAD_END)
             if end < len(HEAD_END):
                 return self._cut_off(data, at)
-            if self._lane.gets[data[at + REST_OF_GET : end]] == NOT_PLAIN:
+            head = data[at + REST_OF_GET : end]
+            if self._lane.gets[head] == NOT_PLAIN or not self._may_ask(self._lane.gets, head):
                 return FULL_LANE
-            digits = data[at + len(GET_TX) : at + REST_OF_GET]
-            answer = self._lane.confirmed_tx(digits) if client is None or self._may_ask(client) else None
+            answer = self._lane.confirmed_tx(data[at + len(GET_TX) : at + REST_OF_GET])
         else:
             return FULL_LANE
         if answer is None:
             return FULL_LANE
-        if client is not None:
-            self._limiter.take(client)
+        if self._counted is not None:
+            self._limiter.take(self._counted)
         self.due.append(answer)
         if not isinstance(answer, bytes):
             answer.add_done_callback(self._flush)
@@ -268,9 +271,18 @@ class AnswerQueue:
     async def _is_gone(self) -> bool:
         return self._transport.is_closing()
 
-    def _may_ask(self, client: str) -> bool:
-        # A client over its rate limit is refused by the full lane, which also counts its requests.
-        return self._limiter.has_left(client)
+    def _may_ask(self, heads: PlainHeads, head: bytes) -> bool:
+        """Whether the client of a request may ask now; if not, the full lane refuses, and counts the request."""
+        if self._is_proxy:
+            self._ask_as(heads.clients.get(head, self._peer))
+            if not self._lane.occupancy.move(self._place, self._address):
+                return False
+        return self._counted is None or self._limiter.has_left(self._counted)
+
+    def _ask_as(self, client: str) -> None:
+        self._address = client
+        self._counted = client if client and self._limiter.limits(client) else None
+        """Whose requests are counted, if they are."""
 
     def _flush(self, answering: Answering | None) -> None:
         """Write the answers that are ready, in order. `answering` is one that has come now, if it was waited for."""

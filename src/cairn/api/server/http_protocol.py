@@ -82,12 +82,12 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow = self._flow = HoldingFlow(transport)
         self._heard_at = self._lane.now
         peer = transport.get_extra_info("peername")
-        client = peer[0] if isinstance(peer, tuple) else ""
-        self._answers = AnswerQueue(self._lane, client, transport, self._answers_written)
+        address = peer[0] if isinstance(peer, tuple) else ""
         if self._place is None:
-            self._place = self._lane.occupancy.admit(client, self, self._lane.now)
+            self._place = self._lane.occupancy.admit(address, self, self._lane.now)
         self._place.guest = self
-        self._request.serves_probes_only = self._place.is_for_probes
+        self._answers = AnswerQueue(self._lane, address, self._place, transport, self._answers_written)
+        self._request.admitted(address, self._place)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -358,6 +358,6 @@ class HttpProtocol(HttpToolsProtocol):
         protocol = EventsProtocol(self._lane, self._place)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        protocol.begin(head)
+        protocol.begin(head, self.scope["client"])
         if rest:
             protocol.data_received(rest)

@@ -2,8 +2,10 @@
 
 import httptools
 
+from cairn.api.errors import MalformedRequest
 from cairn.api.rest.bodies import is_json
 from cairn.api.server.access import HostList
+from cairn.api.server.trusted_proxies import TrustedProxies
 
 MAX_HEADS = 512
 MAX_PLAIN_HEAD_BYTES = 2_048
@@ -25,8 +27,11 @@ class PlainHeads(dict[bytes, int]):
     The key is what follows the path. The value is the length of the body, or `NOT_PLAIN` if the full lane must read it.
     """
 
-    def __init__(self, method: bytes, hosts: HostList, max_body_bytes: int) -> None:
+    def __init__(self, method: bytes, hosts: HostList, proxies: TrustedProxies, max_body_bytes: int) -> None:
         super().__init__()
+        self.clients: dict[bytes, str] = {}
+        """The clients that plain heads name, for those that come from a trusted proxy."""
+        self._proxies = proxies
         # Any path will do: the key begins behind it.
         self._start = method + b" /"
         self._hosts = hosts
@@ -39,6 +44,7 @@ class PlainHeads(dict[bytes, int]):
         # A client that sends ever new heads must not fill the memory; common heads are soon learned again.
         if len(self) >= MAX_HEADS:
             self.clear()
+            self.clients.clear()
         verdict = self[rest] = self._judge(rest)
         return verdict
 
@@ -53,6 +59,13 @@ class PlainHeads(dict[bytes, int]):
         host = head.headers.get(b"host")
         if host is None or not self._hosts.allows(host):
             return NOT_PLAIN
+        if self._proxies:
+            try:
+                client = self._proxies.find_client(head.headers.items())
+            except MalformedRequest:
+                return NOT_PLAIN
+            if client is not None:
+                self.clients[rest] = client
         length = head.body_length(has_body=self._start.startswith(b"POST"))
         return length if length <= self._max_body_bytes else NOT_PLAIN
 

@@ -4,11 +4,14 @@ The parser's callbacks come here first. Valid requests are passed to uvicorn's c
 invalid one stops the parser, and the connection refuses it.
 """
 
+from typing import NoReturn
+
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections
 from cairn.api.rest.probes import PROBE_PATHS
+from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
 from cairn.api.server.request_framing import check_framing, check_target
 from cairn.domain.errors import NodeError
@@ -26,6 +29,9 @@ class RequestParser:
     def __init__(self, connection: HttpToolsProtocol, lane: FastPath) -> None:
         self._connection = connection
         self._lane = lane
+        self._place: Place | None = None
+        self._is_proxy = False
+        """The client of each request is who its head names."""
         self.serves_probes_only = False
         self.since: float | None = None
         """When the current request began, also on the fast path."""
@@ -38,6 +44,11 @@ class RequestParser:
         self._objection: NodeError | None = None
         """Why a callback stopped the parser."""
         self.renew()
+
+    def admitted(self, peer: str, place: Place) -> None:
+        self._place = place
+        self._is_proxy = self._lane.proxies.trusts(peer)
+        self.serves_probes_only = place.is_for_probes
 
     def renew(self) -> None:
         """Start a new parser after an upgrade: the old one reads nothing more."""
@@ -64,7 +75,7 @@ class RequestParser:
         # uvicorn declares it as always there; it is not before the first request.
         return not bool(cycle) or cycle.keep_alive
 
-    def _object(self, error: NodeError) -> None:
+    def _object(self, error: NodeError) -> NoReturn:
         """Stop the parser, from one of its callbacks, and refuse the request."""
         self._objection = error
         raise error
@@ -100,7 +111,8 @@ class RequestParser:
             check_framing(connection.parser.get_http_version(), connection.headers)
         except MalformedRequest as unclear:
             self._object(unclear)
-        if self.serves_probes_only and connection.url.partition(b"?")[0].decode("latin-1") not in PROBE_PATHS:
+        has_place = (not self._is_proxy or self._find_client()) and not self.serves_probes_only
+        if not has_place and connection.url.partition(b"?")[0].decode("latin-1") not in PROBE_PATHS:
             self._object(too_many_connections())
         # The connection decides about the upgrade after the parser has stopped; until then it is not a request.
         self._asks_for_upgrade = connection.parser.should_upgrade()
@@ -110,6 +122,20 @@ class RequestParser:
                 connection.cycle.keep_alive = False
         self.in_head, self.in_body = False, True
         self.unsaid_bytes = 0
+
+    def _find_client(self) -> bool:
+        """Let the request be that of the client which the proxy names; False if that one has too many connections."""
+        connection = self._connection
+        try:
+            client = self._lane.proxies.find_client(connection.headers)
+        except MalformedRequest as unclear:
+            self._object(unclear)
+        if client is not None:
+            connection.scope["client"] = (client, 0)
+        asks = connection.scope["client"]
+        assert self._place is not None
+        assert asks is not None
+        return self._lane.occupancy.move(self._place, asks[0])
 
     def on_body(self, body: bytes) -> None:
         self._connection.on_body(body)

@@ -216,7 +216,7 @@ class EventsProtocol(asyncio.Protocol):
 
     # The handshake, and the application behind it.
 
-    def begin(self, head: RequestHead) -> None:
+    def begin(self, head: RequestHead, client: tuple[str, int] | None) -> None:
         self._frames.receive_data(head.encode())
         requests = [event for event in self._frames.events_received() if isinstance(event, Request)]
         if not requests:
@@ -228,7 +228,7 @@ class EventsProtocol(asyncio.Protocol):
         else:
             # The library's own answer is not sent: the endpoint refuses, with a problem and all our headers.
             self.refusal = _refusal_of(self._frames.handshake_exc, head.method)
-        running = self._session.run(self._lane.app, scope_of(head, self.transport, self))
+        running = self._session.run(self._lane.app, scope_of(head, client, self.transport, self))
         task = asyncio.get_running_loop().create_task(running)
         self._lane.tasks.add(task)
         task.add_done_callback(self._lane.tasks.discard)

@@ -76,9 +76,10 @@ class Session:
         self._connection.accept()
 
 
-def scope_of(head: RequestHead, transport: asyncio.Transport, connection: AnsweredSocket) -> Scope:
+def scope_of(
+    head: RequestHead, client: tuple[str, int] | None, transport: asyncio.Transport, connection: AnsweredSocket
+) -> Scope:
     raw_path, _, query = head.target.partition(b"?")
-    peer: Any = transport.get_extra_info("peername")
     name: Any = transport.get_extra_info("sockname")
     return {
         "type": "websocket",
@@ -86,7 +87,7 @@ def scope_of(head: RequestHead, transport: asyncio.Transport, connection: Answer
         "http_version": "1.1",
         "scheme": "wss" if transport.get_extra_info("sslcontext") else "ws",
         "server": tuple(name[:2]) if isinstance(name, tuple) else None,
-        "client": tuple(peer[:2]) if isinstance(peer, tuple) else None,
+        "client": client,
         "root_path": "",
         "path": unquote(raw_path.decode("ascii")),
         "raw_path": raw_path,

@@ -41,6 +41,7 @@ BORROWED = {
     "HttpToolsProtocol.on_message_complete": "",
     "HttpToolsProtocol.url": "the target of the request that is being read",
     "HttpToolsProtocol.headers": "its headers so far, with names in lower case",
+    "HttpToolsProtocol.scope": "what the application is told of it; its client can be replaced before it begins",
     "HttpToolsProtocol.cycle": "the newest request; None before the first",
     "HttpToolsProtocol.pipeline": "requests that wait for their turn, the newest first",
     "HttpToolsProtocol._start_asgi_task": "gives the next of them its turn",
@@ -219,6 +220,7 @@ class Application:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, bytes]] = []
+        self.clients: list[tuple[str, int] | None] = []
         self.heard: list[Message] = []
         self.may_read = asyncio.Event()
         self.may_answer = asyncio.Event()
@@ -234,6 +236,7 @@ class Application:
             body += message["body"]
             is_more = message["more_body"]
         self.asked.append((scope["method"], scope["path"], body))
+        self.clients.append(scope["client"])
         await self.may_answer.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
@@ -322,6 +325,30 @@ def test_a_parser_of_ours_can_call_uvicorns_callbacks() -> None:
             assert protocol.headers == [(b"host", b"x"), (b"x-y", b"Z"), (b"content-length", b"4")]
             served.app.may_read.set()
             await until(lambda: served.app.asked == [("POST", "/a", b"body")])
+
+    asyncio.run(main())
+
+
+@proves("HttpToolsProtocol.scope")
+def test_the_client_of_a_request_can_be_replaced_before_it_begins() -> None:
+    class Naming(Forwarding):
+        def __init__(self, protocol: HttpToolsProtocol) -> None:
+            super().__init__(protocol)
+            self._protocol, self._begin = protocol, self.on_headers_complete
+            self.on_headers_complete = self.name_client
+
+        def name_client(self) -> None:
+            self._protocol.scope["client"] = ("192.0.2.1", 0)
+            self._begin()
+
+    async def main() -> None:
+        async with serving() as served:
+            protocol = served.protocol
+            protocol.parser = httptools.HttpRequestParser(Naming(protocol))
+            protocol.parser.feed_data(GET)
+            assert protocol.cycle.scope["client"] == ("192.0.2.1", 0)
+            served.app.may_read.set()
+            await until(lambda: served.app.clients == [("192.0.2.1", 0)])
 
     asyncio.run(main())
 

@@ -5,11 +5,12 @@ import pytest
 from cairn.api.server import plain_heads as heads
 from cairn.api.server.access import HostList
 from cairn.api.server.plain_heads import MAX_PLAIN_BODY_BYTES, NOT_PLAIN, PlainHeads
+from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
 
 
 def plain_heads(method: bytes = b"POST", max_body_bytes: int = Settings().max_body_bytes) -> PlainHeads:
-    return PlainHeads(method, HostList(Settings()), max_body_bytes)
+    return PlainHeads(method, HostList(Settings()), TrustedProxies(Settings()), max_body_bytes)
 
 
 def head(*lines: bytes, version: bytes = b"HTTP/1.1") -> bytes:
