@@ -79,9 +79,13 @@ class Settings:
         least=1,
     )
     snapshot_interval: int = setting(
-        0, "Blocks between two state snapshots, from which new nodes can start; 0 takes none.", least=0
+        0,
+        "With the engine cometbft: blocks between two state snapshots, from which new nodes can start; 0 takes none.",
+        least=0,
     )
-    retain_blocks: int = setting(0, "How many of the latest blocks to keep; 0 keeps all.", least=0)
+    retain_blocks: int = setting(
+        0, "How many of the latest blocks to keep; the disk space of older ones is given back. 0 keeps all.", least=0
+    )
 
     mempool_size: int = setting(100_000, "Maximum number of transactions in the mempool.", least=1)
     mempool_per_sender: int = setting(

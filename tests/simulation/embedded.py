@@ -17,6 +17,7 @@ from tests.simulation.disk import Machines
 from tests.simulation.machinery import Clock
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Setup
+from tests.simulation.threads import Turns
 from tests.simulation.world import Action, World
 
 
@@ -34,6 +35,7 @@ class EmbeddedWorld(World):
     ) -> None:
         super().__init__(seed, root, machines, clock, setup, without)
         self._node = self.nodes[0]
+        self._dice = random.Random(f"{seed}/threads")
         self._kept: dict[int, Kept] = {}
         self._reverts = 0
         self._reverting: int | None = None
@@ -54,6 +56,13 @@ class EmbeddedWorld(World):
         }
 
     def move_on(self) -> None:
+        self._take_over_blocks()
+        # Only now may the thread that prunes go on: the model has seen the blocks.
+        for thread in list(Turns.started):
+            for _ in range(self._dice.choice((0, 1, 3, 20))):
+                thread.step()
+
+    def _take_over_blocks(self) -> None:
         core = self._node.core
         if core is None or core.failed.done():
             return

@@ -106,8 +106,8 @@ class ChainView(ChainReads):
 
     def on_commit(self, height: int) -> None:
         self.announced = max(self.announced, height)
-        # Several notices may come together; one catch-up is enough for all.
-        if height > self.height:
+        # Several notices may come together; one catch-up is enough for all. The same height again means other files.
+        if height >= self.height:
             self._advance()
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:

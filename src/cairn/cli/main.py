@@ -121,6 +121,7 @@ def dev(
             raise InvalidConfig("a dev chain makes its blocks itself; `cairn testnet` runs a network")
         if not is_loopback(settings.host):
             warn(f"{settings.host} is not loopback: whoever reaches this port can spend from all its accounts")
+        warn_of_useless_snapshots(settings.snapshot_interval)
         chain = build_dev_chain(chain_id, accounts, balance, mnemonic, gas_price)
         parent_pipe = standard_input() if until_stdin_ends else None
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
@@ -206,6 +207,7 @@ def run(
         if cometbft is None:
             # Elsewhere the fees go where the chain's validators say.
             warn_of_lost_fees(settings.proposer)
+            warn_of_useless_snapshots(settings.snapshot_interval)
         make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
         # Loaded here, as for a dev chain.
@@ -276,6 +278,12 @@ answer_shells()
 def warn_of_lost_fees(proposer: Address) -> None:
     if proposer == ZERO_ADDRESS:
         warn("no proposer is set, so all fees go to the zero address, whose key nobody has: set proposer to an account")
+
+
+def warn_of_useless_snapshots(interval: int) -> None:
+    """State snapshots are for nodes that join."""
+    if interval:
+        warn("snapshot_interval has no effect on a node that makes its blocks alone: no other node can join its chain")
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.pace import Pace
 from cairn.engine.port import OK, Engine
+from cairn.engine.upkeep import Pruning
 from cairn.feed.feed import Feed
 from cairn.feed.onlooker import Onlooker
 from cairn.mempool.policy import PoolLimits
@@ -84,6 +85,7 @@ class Core(CoreGateway):
         self._arrivals = Arrivals(pool, self._loop)
         self._engine_task: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
+        self._told_compactions = 0
         self.feed = Feed()
         self._kept = DevDirectory(chain.directory) if dev_keys else None
         self._dev_clock = DevClock(self._kept) if self._kept is not None and settings.engine == "embedded" else None
@@ -113,6 +115,7 @@ class Core(CoreGateway):
                 pace=self._pace,
                 proposer=settings.proposer,
                 clock=self._dev_clock or time.time,
+                pruning=Pruning(self._chain, settings.retain_blocks) if settings.retain_blocks else None,
             )
         assert abci_socket is not None, "CometBFT must be able to reach this node"
         return NetworkEngine(
@@ -188,7 +191,7 @@ class Core(CoreGateway):
         self._chain.close()
 
     def _keep_house(self) -> None:
-        """Drop expired transactions, and fail early when the disk is nearly full."""
+        """Drop what expired, have workers release deleted files, and fail early on a disk that is nearly full."""
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
         try:
             self._chain.check_room()
@@ -196,6 +199,9 @@ class Core(CoreGateway):
             self.admissions.fail(failure)
             return
         self.admissions.expire()
+        if self._chain.compactions != self._told_compactions:
+            self._told_compactions = self._chain.compactions
+            self.feed.repeat(self.head)
 
     def _engine_ended(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled():

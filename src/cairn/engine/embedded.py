@@ -10,6 +10,7 @@ from cairn.domain.types import Address, TxHash
 from cairn.engine.application import Application
 from cairn.engine.pace import Pace, Ticks
 from cairn.engine.port import OK
+from cairn.engine.upkeep import Pruning
 from cairn.mempool.pool import Mempool
 
 
@@ -32,6 +33,7 @@ class EmbeddedEngine:
         pace: Pace,
         proposer: Address,
         clock: Callable[[], float],
+        pruning: Pruning | None = None,
     ) -> None:
         """`on_committed` must remove the block's transactions from the pool. `clock` gives Unix time."""
         self._application = application
@@ -40,6 +42,7 @@ class EmbeddedEngine:
         self._pace = pace
         self._proposer = proposer
         self._clock = clock
+        self._pruning = pruning
         self._automine, self._interval = Ticks(), Ticks()
         self._woken = asyncio.Event()
         self.wake = self._woken.set
@@ -51,8 +54,21 @@ class EmbeddedEngine:
 
     async def run(self) -> None:
         """Make blocks until `stop`. Raises what ended it: `StoreUnavailable`, or a bug."""
+        loop, pruning = asyncio.get_running_loop(), self._pruning
+        try:
+            if pruning is not None:
+                pruning.start(lambda: loop.call_soon_threadsafe(self._interrupt))
+            await self._make_blocks()
+        finally:
+            if pruning is not None:
+                self._pruning = None
+                pruning.close()
+
+    async def _make_blocks(self) -> None:
         loop = asyncio.get_running_loop()
         while not self._is_stopped:
+            if self._pruning is not None:
+                self._pruning.check()
             self._interrupted.clear()
             self._woken.clear()
             has_txs = bool(self._pool.pending_count)
@@ -106,6 +122,8 @@ class EmbeddedEngine:
     def _commit(self) -> BlockOutcome:
         outcome = self._application.commit()
         self._on_committed(outcome)
+        if self._pruning is not None:
+            self._pruning.after_commit()
         return outcome
 
     async def _sleep_until(self, due: float, ended: asyncio.Event) -> None:

@@ -28,7 +28,11 @@ class Feed:
         assert self._height is None or height > self._height, f"a jump to height {height} from {self._height}"
         self._tell(height)
 
-    def _tell(self, height: int) -> None:
-        self._height = height
+    def repeat(self, height: int) -> None:
+        """Announce the newest height again: the store's files have changed, and nothing else."""
         for listener in self._listeners:
             listener(height)
+
+    def _tell(self, height: int) -> None:
+        self._height = height
+        self.repeat(height)

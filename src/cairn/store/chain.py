@@ -15,6 +15,7 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
+from cairn.store.compaction import Compaction
 from cairn.store.dev_snapshots import finish_revert
 from cairn.store.directory import (
     DirectoryLock,
@@ -93,6 +94,9 @@ class ChainStore(ChainReader):
         """What the journal of this chain must contain."""
         self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
         self._probes = 0
+        self._compaction = Compaction(directory, database)
+        self.compactions = 0
+        """How often the files of removed blocks were replaced. Followers that then catch up release the old ones."""
         self.head_header: Header
         self.head_hash: BlockHash
         self.lattice: Lattice
@@ -183,10 +187,20 @@ class ChainStore(ChainReader):
     # Where the chain starts here: at genesis, until older blocks are pruned, or after a snapshot was restored.
 
     def prune(self, base: int, pause: Pause) -> None:
-        """Remove the blocks below `base`, or continue with that. May run in a thread while blocks are committed."""
+        """Remove the blocks below `base`, or continue with that, and give their disk space back.
+
+        May run in a thread while blocks are committed.
+        """
         if base > self.base:
             self._raise_base(base)
-        remove_blocks(self._database, self.base, pause)
+        # First: an earlier process may have removed blocks, and ended before it gave their space back.
+        self.compactions += self._compaction.give_back(pause)
+        for _ in remove_blocks(self._database, self.base, pause):
+            self.compactions += self._compaction.give_back(pause)
+
+    def stop_compaction(self) -> None:
+        """Let `prune` in another thread return soon. The chain must then be closed."""
+        self._database.stop_compaction()
 
     def _raise_base(self, height: int) -> None:
         """Show nothing below `height` any more."""

@@ -42,6 +42,8 @@ class FollowerStore(ChainReader):
         self.watermark = watermark
         """The newest height on disk; `catch_up` makes it visible."""
         self._manifest = self._manifest_stamp()[0]
+        self._taken_in: ManifestStamp | None = None
+        """The MANIFEST as of the last catch-up."""
         super().__init__(self._open_secondary(), visible=-1)
 
     @classmethod
@@ -75,9 +77,12 @@ class FollowerStore(ChainReader):
         return cls(directory, scratch, watermark)
 
     def catch_up(self) -> int:
-        """Show every block that is on disk by now; returns the newest height. Raises `StoreUnavailable`, `Corrupt`."""
+        """Show every block that is on disk by now; returns the newest height. Raises `StoreUnavailable`, `Corrupt`.
+
+        Files that the primary has deleted are released, too: until then they take up space on the disk.
+        """
         target = self.watermark.height()
-        if target == self.visible:
+        if target == self.visible and self._taken_in == self._manifest_stamp():
             return target
         failure: NodeError | None = None
         for attempt in range(ATTEMPTS):
@@ -106,7 +111,10 @@ class FollowerStore(ChainReader):
         if before[0] != self._manifest:
             self._reopen()
         self._database.catch_up()
-        return self._manifest_stamp() == before
+        if self._manifest_stamp() != before:
+            return False
+        self._taken_in = before
+        return True
 
     def _shows(self, target: int) -> bool:
         """Show the blocks up to `target`, if they are all there."""

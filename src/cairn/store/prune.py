@@ -11,7 +11,7 @@ The batches are not synced. A crash may undo the last of them; `cleared` in `met
 of a block, says where to go on, and a removal that is done twice is the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cairn.domain.codec import decode_record
 from cairn.domain.types import Address, BlockHash
@@ -25,12 +25,13 @@ SLICE_TXS = 128
 SWEEP_KEYS = 4_096
 
 
-def remove_blocks(database: Database, base: int, pause: Pause) -> None:
-    """Remove all blocks below `base`, which followers know of. Raises `StoreUnavailable`."""
+def remove_blocks(database: Database, base: int, pause: Pause) -> Iterator[int]:
+    """Remove all blocks below `base`, which followers know of, one for each step. Raises `StoreUnavailable`."""
     stored = database.get(keys.META, keys.CLEARED_KEY)
     for height in range(0 if stored is None else keys.decode_height(stored), base):
         pause()
         _remove_block(database, height, pause)
+        yield height
 
 
 def keep_only(database: Database, height: int, pause: Pause) -> None:
@@ -61,6 +62,11 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
     if found is not None:
         hashes = reader.tx_hashes(height)
         touched: set[Address] = {found[1].proposer} if hashes else set()
+        balances = database.get(keys.META, keys.balances_key(height))
+        if balances is not None:
+            # It has no transactions, so the loop below does not run.
+            _remove_replaced(database, batch, keys.decode_balances(balances), height)
+            batch.delete(keys.META, keys.balances_key(height))
         txs = [decode_record(record) for record in reader.records(height)]
         for start in range(0, len(txs), SLICE_TXS):
             if start:

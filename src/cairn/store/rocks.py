@@ -1,8 +1,10 @@
 """RocksDB behind a small interface: how it is opened, tuned and read, and what its errors mean."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakSet
 
 from rocksdict import (
@@ -11,6 +13,7 @@ from rocksdict import (
     Cache,
     Checkpoint,
     ChecksumType,
+    CompactOptions,
     DBCompactionStyle,
     DBCompressionType,
     DBRecoveryMode,
@@ -30,6 +33,7 @@ WRITE_BUFFER_BYTES = 8 << 20
 """Per family; a flush of one takes all along. Larger ones make every insertion dearer, here and in each follower, and
 hold more memory; smaller ones are merged more often. With 8 MB a transaction costs least in all, and hardly
 more at a million stored ones than at ten thousand."""
+_ENTRIES, _REMOVALS = re.compile(r"# entries=(\d+)"), re.compile(r"# deletions=(\d+)")
 BLOCK_CACHE_BYTES = 8 << 20
 """Small: the kernel's page cache is behind it, shared by all processes."""
 
@@ -89,6 +93,17 @@ class RocksCursor:
         return None
 
 
+class Entries(NamedTuple):
+    """How many entries a family has on disk and in memory."""
+
+    total: int
+    """All: those that can be read, what was removed and is still on disk, and the marks of removals."""
+    removals: int
+    """The marks of removals. Each hides one entry, until a compaction leaves both out."""
+    size_bytes: int
+    """Of its files."""
+
+
 class Database:
     """One opened RocksDB. After a failed write it refuses every further one: it must be opened again."""
 
@@ -96,6 +111,7 @@ class Database:
         self._path = path
         self._failure: StoreUnavailable | Fatal | None = None
         self._cursors: WeakSet[RocksCursor] = WeakSet()
+        self._is_compacting = self._is_stopping = False
         options = _database_options(strict)
         cache = Cache(BLOCK_CACHE_BYTES)
         try:
@@ -191,6 +207,53 @@ class Database:
         except Exception as error:
             raise _failure(self._path, error) from error
 
+    def count_entries(self, family: str) -> "Entries":
+        """The entries of a family, as its tables and memtables count them. It takes microseconds."""
+        part = self._families[family]
+        try:
+            tables = part.property_value("rocksdb.aggregated-table-properties") or ""
+            kinds = (
+                (_ENTRIES, ("num-entries-active-mem-table", "num-entries-imm-mem-tables")),
+                (_REMOVALS, ("num-deletes-active-mem-table", "num-deletes-imm-mem-tables")),
+            )
+            total, removals = (
+                sum(int(found) for found in pattern.findall(tables))
+                + sum(part.property_int_value("rocksdb." + name) or 0 for name in names)
+                for pattern, names in kinds
+            )
+            size_bytes = part.property_int_value("rocksdb.live-sst-files-size") or 0
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        return Entries(total, removals, size_bytes)
+
+    def compact(self, family: str) -> None:
+        """Write a family anew, without what was removed, and delete the old files.
+
+        May take long; it is for a thread, and others may read and write meanwhile. It needs as much free space as
+        the family has entries that are not removed.
+        """
+        options = CompactOptions()
+        options.set_exclusive_manual_compaction(False)
+        # In this order, and in the other one in `stop_compaction`: one of the two threads sees the other.
+        self._is_compacting = True
+        try:
+            if not self._is_stopping:
+                self._families[family].compact_range(None, None, options)
+        except Exception as error:
+            raise _failure(self._path, error) from error
+        finally:
+            self._is_compacting = False
+
+    def stop_compaction(self) -> None:
+        """Let a running `compact` return soon, without an effect. The database must then be closed."""
+        self._is_stopping = True
+        if self._is_compacting:
+            with suppress(Exception):
+                for part in self._families.values():
+                    # First: afterwards there are no more flushes, and the next opening replays a longer log.
+                    part.flush()
+                self._rocks.cancel_all_background(False)
+
     def close(self) -> None:
         """Flush the memtables, if the disk still accepts writes, and close all files."""
         # RocksDB releases its lock with the last reference; a forgotten one would block the next opening.
@@ -223,7 +286,7 @@ def _database_options(strict: bool) -> Options:
     options.set_enable_write_thread_adaptive_yield(False)
     options.set_manifest_preallocation_size(64 << 10)
     options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(1 << 20)
+    options.set_max_log_file_size(256 << 10)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     return options

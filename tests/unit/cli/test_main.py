@@ -28,6 +28,10 @@ LOST_FEES = (
     "cairn: warning: no proposer is set, so all fees go to the zero address, whose key nobody has: "
     "set proposer to an account\n"
 )
+NO_SNAPSHOTS = (
+    "cairn: warning: snapshot_interval has no effect on a node that makes its blocks alone: "
+    "no other node can join its chain\n"
+)
 WIDE = {"COLUMNS": "200"}
 
 cli = CliRunner()
@@ -188,7 +192,14 @@ def test_init_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path) -> Non
     assert (result.exit_code, result.stderr) == (0, LOST_FEES)
 
 
-@pytest.mark.parametrize(("options", "warning"), [([], LOST_FEES), (["--proposer", ADDRESS], "")])
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ([], LOST_FEES),
+        (["--proposer", ADDRESS], ""),
+        (["--proposer", ADDRESS, "--snapshot-interval", "5"], NO_SNAPSHOTS),
+    ],
+)
 def test_run_warns_that_fees_are_lost_without_a_proposer(tmp_path: Path, options: list[str], warning: str) -> None:
     assert cli.invoke(app, ["init", str(tmp_path), "--alloc", f"{ADDRESS}=5"]).exit_code == 0
     # A file where the data should be ends the run before a node is started.

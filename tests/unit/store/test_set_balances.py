@@ -94,3 +94,14 @@ def test_a_record_of_another_length_is_damage() -> None:
     for length in (0, 51, 53):
         with pytest.raises(Corrupt, match=f"have {length} bytes"):
             keys.decode_balances(bytes(length))
+
+
+def test_pruning_removes_what_a_block_set_and_the_balances_before_it(chain: ChainStore) -> None:
+    for balance in (1, 2, 3):
+        set_balances(chain, {RICH: balance, NEW: balance})
+    chain.prune(3, lambda: None)
+    assert chain._database.get(keys.META, keys.balances_key(2)) is None
+    assert chain._database.get(keys.META, keys.balances_key(3)) is not None
+    versions = [keys.decode_version_key(key) for key, _ in chain._database.scan(keys.ACCOUNTS)]
+    assert [height for address, height in versions if address in (RICH, NEW)] == [3, 2, 3, 2]
+    assert (chain.account(RICH).balance, chain.account(NEW).balance) == (3, 3)

@@ -4,7 +4,6 @@ What takes long (writing a snapshot, removing old blocks) happens in a thread th
 do not wait for it. It reads only what cannot change any more, and removes only what nobody reads any more.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,18 +11,15 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.domain.errors import StoreUnavailable
 from cairn.domain.genesis import genesis_digest
 from cairn.domain.governance import encode_governance
 from cairn.engine.abci.requests import LoadSnapshotChunkRequest, Snapshot
 from cairn.engine.network.codes import BLOCKS_AFTER
-from cairn.engine.network.state_sync import NodeStops, StateSync, describe
+from cairn.engine.network.state_sync import StateSync, describe
+from cairn.engine.upkeep import Upkeep
 from cairn.store.chain import ChainStore
 from cairn.store.snapshot import FORMAT, SnapshotDirectory
-
-REST = 1.0
-"""The thread pauses for this many times as long as it has worked."""
-LEAST_REST_S = 0.0005
 
 log = structlog.get_logger("cairn.snapshots")
 
@@ -35,13 +31,15 @@ class _Due(msgspec.Struct, frozen=True):
     governance: bytes
 
 
-class Snapshots:
+class Snapshots(Upkeep):
     """Every `interval` blocks, a snapshot of the newest block that changed the state; 0 takes none.
 
     With `retain_blocks`, older blocks than the newest so many are removed, except those that a node needs that starts
     from a snapshot that is offered here; 0 keeps all. The owner calls `after_commit` after every block, and `close`
     before the chain is closed.
     """
+
+    name = "snapshots"
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class Snapshots:
         on_restored: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_restored` is called when the chain has jumped to the height of a restored snapshot."""
-        self._chain = chain
+        super().__init__(chain)
         self._shelf = SnapshotDirectory(directory)
         self._interval = interval
         self._retain_blocks = retain_blocks
@@ -64,11 +62,6 @@ class Snapshots:
         self._taken: _Due | None = None
         """The snapshot that is being taken; another may become due meanwhile."""
         self._base = chain.base
-        self._work = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._stopping = False
-        self._failure: Fatal | StoreUnavailable | None = None
-        self._rested_at_s = 0.0
 
     # Giving.
 
@@ -100,14 +93,13 @@ class Snapshots:
 
         Raises a failure of the thread with which the node must not continue.
         """
-        if self._failure is not None:
-            raise self._failure
+        self.check()
         height = self._chain.visible
         if self._interval and height % self._interval == 0:
             self._plan_snapshot()
         if self._retain_blocks:
             self._base = max(self._base, min(height - self._retain_blocks + 1, self._oldest_needed()))
-        if self._due is not None or self._base > self._chain.base:
+        if self._is_due():
             self._wake()
         return self._base if self._retain_blocks else 0
 
@@ -133,36 +125,17 @@ class Snapshots:
         with self._work:
             return [due.height for due in (self._taken, self._due) if due is not None]
 
-    def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
-            self._thread.start()
-        with self._work:
-            self._work.notify()
-
     def close(self) -> None:
         """Return once the threads are done with the store."""
         self._intake.close()
-        with self._work:
-            self._stopping = True
-            self._work.notify()
-        if self._thread is not None:
-            self._thread.join()
+        super().close()
 
-    def _run(self) -> None:
-        try:
-            while True:
-                with self._work:
-                    self._work.wait_for(
-                        lambda: self._stopping or self._due is not None or self._base > self._chain.base
-                    )
-                self._pause()
-                self._take()
-                self._chain.prune(self._base, self._pause)
-        except NodeStops:
-            pass
-        except (Fatal, StoreUnavailable) as failure:
-            self._failure = failure
+    def _is_due(self) -> bool:
+        return self._due is not None or self._base > self._chain.base
+
+    def _do(self) -> None:
+        self._take()
+        self._chain.prune(self._base, self._pause)
 
     def _take(self) -> None:
         with self._work:
@@ -182,14 +155,6 @@ class Snapshots:
         except StoreUnavailable as failure:
             # Not fatal: other nodes have snapshots, too, and this node must continue with its blocks.
             log.error("could not take a snapshot", height=due.height, reason=failure.detail)
-        with self._work:
-            self._taken = None
-
-    def _pause(self) -> None:
-        """Rest in proportion to the work since the last rest. Raises `NodeStops`."""
-        # The thread's own time: while it waits for others it is no burden to them.
-        worked_s = time.thread_time() - self._rested_at_s
-        time.sleep(max(LEAST_REST_S, REST * worked_s))
-        if self._stopping:
-            raise NodeStops
-        self._rested_at_s = time.thread_time()
+        finally:
+            with self._work:
+                self._taken = None

@@ -22,16 +22,13 @@ from cairn.engine.abci.requests import (
     OfferSnapshotResult,
     Snapshot,
 )
+from cairn.engine.upkeep import NodeStops
 from cairn.store.chain import ChainStore
 from cairn.store.restore import Restore
 from cairn.store.snapshot import FORMAT, Manifest, decode_manifest, encode_manifest
 
 _T = TypeVar("_T")
 log = structlog.get_logger("cairn.snapshots")
-
-
-class NodeStops(Exception):
-    """Ends work in a thread. What is unfinished is taken up, taken anew or removed at the next start."""
 
 
 class StateSync:

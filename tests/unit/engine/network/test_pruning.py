@@ -7,12 +7,13 @@ import pytest
 
 from cairn.domain.errors import Corrupt
 from cairn.engine.network.snapshot_serving import Snapshots
-from cairn.store import keys
+from cairn.store import compaction, keys
 from cairn.store.directory import snapshots_path
 from cairn.store.rocks import Batch
 from tests.support.abci_node import FEES, GENESIS, Node, raw
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS
+from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
 FREE = msgspec.structs.replace(GENESIS, gas_price=0)
@@ -72,4 +73,15 @@ def test_a_node_that_has_lost_an_account_stops_at_its_next_snapshot(tmp_path: Pa
     node.snapshots._thread.join(PATIENCE_S)  # type: ignore[union-attr]
     with pytest.raises(Corrupt, match="the accounts in the store have the root"):
         node.decide([raw(2, gas_price=0)])
+    node.close()
+
+
+def test_a_pruning_node_gives_the_space_of_its_blocks_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "LEAST_REMOVALS", 20)
+    node = PruningNode(tmp_path / "data")
+    for nonce in range(20):
+        node.decide([raw(nonce, gas_price=0)])
+    wait_until(lambda: node.chain.compactions > 0, PATIENCE_S, "the space")
+    node.snapshots.close()
+    assert audit(node.chain) >= 18
     node.close()
