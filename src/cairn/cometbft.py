@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cairn.domain.errors import InvalidConfig
 
@@ -50,6 +51,10 @@ class CometBFT:
     def genesis_file(self) -> Path:
         return self.home / "config" / "genesis.json"
 
+    @property
+    def log_file(self) -> Path:
+        return self.home / LOG_FILE
+
     def run(self, *args: str) -> str:
         """Have it do something short; what it printed. Raises `InvalidConfig` with its own words when it fails."""
         command = [str(self.binary), *args, "--home", str(self.home)]
@@ -66,15 +71,31 @@ class CometBFT:
         if not found.startswith(VERSION_SERIES):
             raise InvalidConfig(f"{self.binary} is CometBFT {found}; this node works with {VERSION_SERIES}x")
 
-    def configured_rpc(self) -> str:
-        """The RPC address in config.toml. Raises `InvalidConfig` when there is none that a node can use."""
+    def _config(self) -> dict[str, Any]:
+        """Raises `InvalidConfig`."""
         try:
-            config = tomllib.loads(self.config_file.read_text())
+            return tomllib.loads(self.config_file.read_text())
         except FileNotFoundError:
             raise InvalidConfig(f"{self.config_file} is missing; `cairn testnet` makes whole homes") from None
         except (OSError, ValueError) as error:
             raise InvalidConfig(f"cannot read {self.config_file}: {error}") from None
-        address = config.get("rpc", {}).get("laddr", "")
+
+    def signer_address(self) -> str:
+        """Where a remote signer connects to, as in config.toml; empty if the key is in a file here."""
+        return str(self._config().get("priv_validator_laddr", ""))
+
+    def check_key(self) -> None:
+        """Raise `InvalidConfig` when CometBFT would make itself a new key to sign votes with."""
+        key_file = self.home / str(self._config().get("priv_validator_key_file", "config/priv_validator_key.json"))
+        if not self.signer_address() and not key_file.exists():
+            raise InvalidConfig(
+                f"{key_file} is missing, and CometBFT would make a new key that the network does not know: put it "
+                "back, or name a remote signer with priv_validator_laddr"
+            )
+
+    def configured_rpc(self) -> str:
+        """The RPC address in config.toml. Raises `InvalidConfig` when there is none that a node can use."""
+        address = self._config().get("rpc", {}).get("laddr", "")
         if not isinstance(address, str) or not re.match("(tcp|unix)://.", address):
             raise InvalidConfig(
                 f"{self.config_file}: rpc.laddr is {address!r}: the node needs it, as tcp:// or unix://"
@@ -88,10 +109,10 @@ class CometBFT:
         """Turn this process, a fork, into CometBFT. It dies with its parent, whatever ends that."""
         die_with_parent(signal.SIGKILL)
         let_timers_slack(TIMER_SLACK_S)
-        if rpc.startswith("unix://"):
-            # A killed one leaves its socket, which the next one would refuse to replace.
-            Path(rpc.removeprefix("unix://")).unlink(missing_ok=True)
-        log_file = self.home / LOG_FILE
+        _remove_socket(rpc)
+        with contextlib.suppress(InvalidConfig):
+            _remove_socket(self.signer_address())
+        log_file = self.log_file
         if log_file.exists() and log_file.stat().st_size > LARGEST_LOG_BYTES:
             log_file.replace(log_file.with_suffix(".log.1"))
         log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -100,6 +121,12 @@ class CometBFT:
         os.dup2(log, 2)
         command = ["cometbft", "start", "--home", str(self.home), "--abci", "socket"]
         os.execv(self.binary, [*command, "--proxy_app", f"unix://{abci_socket}", "--rpc.laddr", rpc])
+
+
+def _remove_socket(address: str) -> None:
+    """A killed CometBFT leaves its sockets, which the next one would refuse to replace."""
+    if address.startswith("unix://"):
+        Path(address.removeprefix("unix://")).unlink(missing_ok=True)
 
 
 def find_binary(wanted: str) -> Path:

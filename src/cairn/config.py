@@ -25,6 +25,8 @@ COMMAND_VARIABLES = ("CAIRN_NODE", "CAIRN_KEYS", "CAIRN_PASSWORD")
 
 EXIT_FATAL = 3
 """The exit code of a node, or of one of its processes, that must not be started again without a repair."""
+EXIT_DIVERGED = 8
+"""The exit code of a node whose network has signed another state than it has computed."""
 
 
 def setting(

@@ -18,7 +18,8 @@ import structlog
 
 from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
-from cairn.config import EXIT_FATAL, Settings
+from cairn.cometbft_log import CometBftLog
+from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
@@ -38,6 +39,10 @@ FILES_BESIDES_CONNECTIONS = 4096
 """Above all the store's: it keeps every one of its files open."""
 
 GC_EVERY_OBJECTS = 50_000
+
+LOG_POLL_S = 1.0
+REPEAT_AFTER_LOOKS = 60
+"""A peer of another network tries again and again; it is named once a minute."""
 
 READY_POLL_S = 0.02
 SLOWEST_READY_POLL_S = 0.5
@@ -89,6 +94,8 @@ class Node:
             )
             endpoint = Endpoint(self.settings.host, listener.getsockname()[1], tls=bool(self.settings.tls_cert))
             supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
+            if self.cometbft is not None:
+                LogWatch(supervisor, CometBftLog(self.cometbft.log_file)).look()
             # What is loaded by now is shared by all processes for as long as the collector never touches it.
             gc.freeze()
             # What a node makes in bulk is freed by reference counts; looking for cycles every 700 objects finds none.
@@ -170,6 +177,33 @@ class Endpoint:
             connection = context.wrap_socket(connection)
         connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         return connection.recv(64).startswith(b"HTTP/1.1 200 ")
+
+
+@dataclass(slots=True)
+class LogWatch:
+    """Reads what CometBFT writes about the network, and ends the node when that has another state."""
+
+    supervisor: Supervisor
+    log_file: CometBftLog
+    quiet_looks: int = 0
+
+    def look(self) -> None:
+        found = self.log_file.look()
+        if found.has_diverged:
+            log.critical(
+                "this node has computed another state than its network: the validators signed a block that does not "
+                "follow from the blocks here. The node stops; see docs/network.md"
+            )
+            self.supervisor.fail(EXIT_DIVERGED)
+            return
+        self.quiet_looks -= 1
+        if found.other_network is not None and self.quiet_looks < 0:
+            log.error(
+                "a peer is of another network and is refused: compare the genesis.json of both",
+                its_network=found.other_network,
+            )
+            self.quiet_looks = REPEAT_AFTER_LOOKS
+        self.supervisor.call_later(LOG_POLL_S, self.look)
 
 
 def _await_ready(supervisor: Supervisor, endpoint: Endpoint, on_ready: Callable[[str], None], poll_s: float) -> None:

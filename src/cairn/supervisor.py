@@ -128,6 +128,11 @@ class Supervisor:
         """Run `action` between two signals, unless the stop has begun."""
         self._timers.add(delay_s, action)
 
+    def fail(self, exit_code: int) -> None:
+        """End the node because of something that a restart does not mend."""
+        self._exit_code = exit_code
+        self._stop(drain_delay_s=0)
+
     def run(self) -> int:
         """Run until a signal or a fatal finding ends the node. Returns the exit code; no child is left."""
         with self._signals:
@@ -216,8 +221,7 @@ class Supervisor:
     def _ended(self, child: Child, code: int) -> None:
         if code == EXIT_FATAL and not isinstance(child, EngineChild):
             # Whichever process found it: damaged data does not get better by a restart.
-            self._exit_code = EXIT_FATAL
-            self._stop(drain_delay_s=0)
+            self.fail(EXIT_FATAL)
         elif self._stopped_at is None:
             delay_s = child.back_off_s(self._timers.now())
             log.error("process ended, restarting", process=child.name, how=describe_exit(code), in_s=delay_s)

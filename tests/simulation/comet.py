@@ -110,8 +110,8 @@ class Rpc:
     async def status(self) -> NodeStatus:
         return await self._comet.rpc_status()
 
-    async def highest_peer(self) -> int:
-        return self._comet.highest_peer()
+    async def peer_heights(self) -> list[int]:
+        return self._comet.peer_heights()
 
     async def count_peers(self) -> int:
         return self._comet.count_peers()
@@ -327,10 +327,10 @@ class Comet:
         behind = self.is_online and self.height < len(self._blocks) - 2
         return NodeStatus(behind, self._power_of(self.node, self.height + 1) > 0, "", b"")
 
-    def highest_peer(self) -> int:
+    def peer_heights(self) -> list[int]:
         if not self.is_running:
             raise RpcAway("simulated")
-        return len(self._blocks) - 1 if self.is_online else 0
+        return [len(self._blocks) - 1] if self.is_online else []
 
     def count_peers(self) -> int:
         if not self.is_running:

@@ -3,6 +3,7 @@
 crash-node DIR    SIGKILL for the whole node at the next of the crash points, one in each life
 crash-core DIR    the same for the core alone, which the supervisor starts again
 hostile DIR       proposes blocks that break a rule, each rule until it hears that everybody has refused that
+diverged DIR      pays the fees to another account than all others do, and so has another state
 gullible DIR      lets its CometBFT take whatever it is given, and so pass it on
 
 What was done so far is one file each in DIR. A lie's file has the heights at which it was told, a line each; the test
@@ -213,6 +214,15 @@ def alter_to_believe() -> None:
     setattr(NetworkApplication, "check_tx", believe)  # noqa: B010
 
 
+def alter_to_diverge() -> None:
+    build = Application.build
+
+    def pay_another(self: Application, txs: Sequence[Tx], timestamp: int, proposer: Address, *rest: Any) -> Any:
+        return build(self, txs, timestamp, RECIPIENT if txs else proposer, *rest)
+
+    setattr(Application, "build", pay_another)  # noqa: B010
+
+
 def main() -> None:
     _, alteration, directory, *args = sys.argv
     sys.argv = [sys.argv[0], *args]
@@ -220,6 +230,8 @@ def main() -> None:
         alter_to_lie(Path(directory))
     elif alteration == "gullible":
         alter_to_believe()
+    elif alteration == "diverged":
+        alter_to_diverge()
     else:
         alter_to_crash(Path(directory), whole_node=alteration == "crash-node")
     app()

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -117,6 +118,19 @@ def test_the_rpc_address_comes_from_its_configuration(tmp_path: Path) -> None:
         engine.configured_rpc()
 
 
+def test_a_missing_key_is_refused_unless_a_remote_signer_has_it(tmp_path: Path) -> None:
+    engine = CometBFT(tmp_path, tmp_path)
+    engine.config_file.parent.mkdir()
+    engine.config_file.write_text('priv_validator_key_file = "config/key.json"\npriv_validator_laddr = ""\n')
+    with pytest.raises(InvalidConfig, match=r"config/key\.json is missing, and CometBFT would make a new key"):
+        engine.check_key()
+    (tmp_path / "config" / "key.json").touch()
+    engine.check_key()
+    (tmp_path / "config" / "key.json").unlink()
+    engine.configure({"priv_validator_laddr": "unix:///run/signer.sock"})
+    engine.check_key()
+
+
 def become(engine: CometBFT, abci_socket: Path, rpc: str) -> "subprocess.Popen[bytes]":
     code = (
         "import sys; from pathlib import Path; from cairn.cometbft import CometBFT;"
@@ -130,13 +144,19 @@ def test_it_is_started_with_our_socket_and_a_log_of_its_own(tmp_path: Path) -> N
     log = tmp_path / "cometbft.log"
     with log.open("wb") as old:
         old.truncate(LARGEST_LOG_BYTES + 1)
-    stale = tmp_path / "rpc.sock"
+    stale, signer = tmp_path / "rpc.sock", tmp_path / "signer.sock"
     stale.touch()
+    with socket.socket(socket.AF_UNIX) as listener:
+        # As a killed CometBFT leaves it.
+        listener.bind(str(signer))
+    engine.config_file.parent.mkdir()
+    engine.config_file.write_text(f'priv_validator_laddr = "unix://{signer}"\n')
     assert become(engine, tmp_path / "abci.sock", f"unix://{stale}").wait(PATIENCE_S) == 0
     options = f"--abci socket --proxy_app unix://{tmp_path}/abci.sock --rpc.laddr unix://{stale}"
     assert log.read_text() == f"start --home {tmp_path} {options}\noops\n"
     assert (tmp_path / "cometbft.log.1").stat().st_size > LARGEST_LOG_BYTES
     assert not stale.exists()
+    assert not signer.exists()
 
 
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system cannot do it")

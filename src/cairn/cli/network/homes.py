@@ -185,11 +185,19 @@ def engine_settings(site: Site, peers: Peers) -> dict[str, TomlValue]:
     }
 
 
+def engine_chain_id(genesis: Genesis) -> str:
+    """The network's name for CometBFT, whose nodes refuse peers of another name.
+
+    With the genesis in it: another chain may have the same chain id, and its nodes would never agree with ours.
+    """
+    return f"cairn-{genesis.chain_id}-{genesis_digest(genesis)[:8].hex()}"
+
+
 def engine_genesis(genesis: Genesis) -> dict[str, Any]:
     """What CometBFT starts the same chain from; our genesis is in it, and so reaches every node."""
     return {
         "genesis_time": datetime.fromtimestamp(genesis.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "chain_id": f"cairn-{genesis.chain_id}",
+        "chain_id": engine_chain_id(genesis),
         "initial_height": "1",
         "consensus_params": {
             "block": {"max_bytes": str(MAX_BLOCK_BYTES), "max_gas": "-1"},
@@ -232,9 +240,11 @@ def read_public_key(engine_home: Path) -> bytes:
 def check_engine_genesis(engine: CometBFT, genesis: Genesis) -> None:
     """Raise `InvalidConfig` when CometBFT would start another chain than ours."""
     try:
-        state = json.loads(engine.genesis_file.read_bytes())["app_state"]
-        found = parse_genesis(json.dumps(state).encode())
+        stated = json.loads(engine.genesis_file.read_bytes())
+        found, chain_id = parse_genesis(json.dumps(stated["app_state"]).encode()), stated["chain_id"]
     except (OSError, ValueError, KeyError, TypeError, NodeError) as error:
         raise InvalidConfig(f"cannot read our genesis in {engine.genesis_file}: {error}") from None
     if genesis_digest(found) != genesis_digest(genesis):
         raise InvalidConfig(f"the app_state in {engine.genesis_file} is not this node's genesis.json")
+    if chain_id != engine_chain_id(genesis):
+        raise InvalidConfig(f"the chain_id in {engine.genesis_file} is {chain_id!r}, not {engine_chain_id(genesis)!r}")

@@ -26,5 +26,6 @@ def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Set
     engine = CometBFT(find_binary(settings.cometbft_binary), directory)
     engine.check_version()
     rpc = settings.cometbft_rpc or engine.configured_rpc()
+    engine.check_key()
     check_engine_genesis(engine, genesis)
     return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), engine

@@ -10,7 +10,7 @@ from typing import ClassVar
 import typer
 
 from cairn.cli.shared.screen import drop_output, printable
-from cairn.config import EXIT_FATAL
+from cairn.config import EXIT_DIVERGED, EXIT_FATAL
 from cairn.domain.errors import InvalidConfig
 
 
@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5, "the node does not answer, or cannot do it now"
     TIMED_OUT = 6, "it did not happen in time, but still may"
     LOCKED = 7, "a wrong password"
+    DIVERGED = EXIT_DIVERGED, "the node has another state than its network"
     INTERRUPTED = 130, "Ctrl-C"
 
 

@@ -116,10 +116,11 @@ class Rpc:
         is_validator = validator.voting_power != "0"
         return NodeStatus(status.sync_info.catching_up, is_validator, status.node_info.moniker, validator.pub_key.value)
 
-    async def highest_peer(self) -> int:
-        """The highest block that a connected peer says it has; 0 when none says anything. Raises `RpcAway`."""
+    async def peer_heights(self) -> list[int]:
+        """The latest block of each connected peer that has said which it has. Raises `RpcAway`."""
         states = [peer.peer_state for peer in (await self._ask("dump_consensus_state", _CONSENSUS)).peers]
-        return max((int(state.round_state.height) - 1 for state in states if state is not None), default=0)
+        told = [int(state.round_state.height) for state in states if state is not None]
+        return [height - 1 for height in told if height]
 
     async def count_peers(self) -> int:
         """How many peers are connected. Raises `RpcAway`."""

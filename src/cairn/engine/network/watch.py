@@ -75,7 +75,8 @@ class Watch:
         return self._clock() - self._progress_at
 
     def _catching_up(self) -> str:
-        return f"catching up, height {self._head().height}"
+        alone = "" if self.peers else ", no peer is connected"
+        return f"catching up, height {self._head().height}{alone}"
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -93,7 +94,7 @@ class Watch:
             self._starts = 0
             self.is_validator = status.is_validator
             self.peers = await self._count_peers()
-            if status.catching_up or await self._is_behind():
+            if status.catching_up or await self._is_behind(status):
                 return self._catching_up()
             if self._is_unknown(status):
                 return (
@@ -120,13 +121,19 @@ class Watch:
         is_named = any(each.name == status.name for each in validators)
         return status.name != "" and is_named and all(each.public_key != status.public_key for each in validators)
 
-    async def _is_behind(self) -> bool:
+    async def _is_behind(self, status: NodeStatus) -> bool:
         """Whether there are newer blocks elsewhere, though CometBFT says that it is not catching up.
 
-        CometBFT says so as soon as its first peers have no more blocks than it has, and then gets the blocks of others
-        one by one. A peer may lie about its height, and clocks may differ, so only both together count.
+        CometBFT says so as soon as its first peers have no more blocks than it has, or have not said how many they
+        have, and then gets the blocks one by one. A peer may lie about its height, and clocks may differ, so one peer
+        counts only if the latest block here is old, too. A node that was not ready asks all its peers: it is behind if
+        most of them have more blocks, or, unless it is a validator and can make blocks itself, if none has answered.
         """
         head = self._head()
-        if self._wall_clock() - head.timestamp <= self._halt_after_s:
+        is_old = self._wall_clock() - head.timestamp > self._halt_after_s
+        if self._seen == OK and not is_old:
             return False
-        return await self._rpc.highest_peer() > head.height + USUAL_LAG
+        ahead = [height > head.height + USUAL_LAG for height in await self._rpc.peer_heights()]
+        if not ahead:
+            return self._seen != OK and not status.is_validator
+        return sum(ahead) > len(ahead) / 2 or (is_old and any(ahead))

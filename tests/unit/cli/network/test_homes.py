@@ -1,6 +1,8 @@
 """The homes of a network: where its nodes are, and what each is told; made by a stand-in for CometBFT."""
 
 import base64
+import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from cairn.cli.network import homes as network
 from cairn.cli.network.homes import (
     Site,
     check_engine_genesis,
+    engine_chain_id,
     engine_genesis,
     make_network,
     plan_sites,
@@ -149,7 +152,8 @@ def test_validators_take_listed_nodes_only_and_full_nodes_take_others_too(tmp_pa
 def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Path) -> None:
     made = make_network(tmp_path / "net", binary, plan_sites(2, [], 9_000), genesis(), RECIPIENTS)
     stated = engine_genesis(made)
-    assert stated["chain_id"] == "cairn-1337"
+    assert stated["chain_id"] == engine_chain_id(made)
+    assert re.fullmatch("cairn-1337-[0-9a-f]{16}", stated["chain_id"])
     assert stated["genesis_time"] == "2025-01-01T00:00:00Z"
     assert stated["consensus_params"]["version"]["app"] == str(APP_VERSION)
     keys = [base64.b64decode(each["pub_key"]["value"]) for each in stated["validators"]]
@@ -158,6 +162,10 @@ def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Pat
     check_engine_genesis(engine, made)
     with pytest.raises(InvalidConfig, match="is not this node's genesis.json"):
         check_engine_genesis(engine, dev_genesis())
+    stated = json.loads(engine.genesis_file.read_text())
+    engine.genesis_file.write_text(json.dumps(stated | {"chain_id": "cairn-1337"}))
+    with pytest.raises(InvalidConfig, match="chain_id in .* is 'cairn-1337', not 'cairn-1337-"):
+        check_engine_genesis(engine, made)
     engine.genesis_file.write_text("{}")
     with pytest.raises(InvalidConfig, match="cannot read our genesis in"):
         check_engine_genesis(engine, made)

@@ -99,15 +99,17 @@ def test_status_over_one_connection(form: Callable[[bytes], bytes]) -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(("heights", "highest"), [([], 0), (["1"], 0), (["5", None, "12"], 11)])
-def test_the_highest_block_of_any_peer(heights: list[str | None], highest: int) -> None:
+@pytest.mark.parametrize(
+    ("heights", "latest"), [([], []), (["1"], [0]), (["5", None, "12"], [4, 11]), (["0", "2"], [1])]
+)
+def test_the_latest_block_of_each_peer_that_has_told_it(heights: list[str | None], latest: list[int]) -> None:
     states = [None if height is None else {"round_state": {"height": height, "round": 0}} for height in heights]
     peers = [{"node_address": "ab@127.0.0.1:1", "peer_state": state} for state in states]
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"round_state": {}, "peers": peers}}
 
     async def scenario() -> None:
         async with serving(lambda request: http(json.dumps(answer).encode())) as (server, rpc):
-            assert await rpc.highest_peer() == highest
+            assert await rpc.peer_heights() == latest
             assert server.requests == [{"jsonrpc": "2.0", "id": 1, "method": "dump_consensus_state"}]
 
     run(scenario())
@@ -166,7 +168,7 @@ def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
 def test_what_is_no_answer_is_away(answer: bytes) -> None:
     async def scenario() -> None:
         async with serving(lambda request: answer) as (_, rpc):
-            for call in (rpc.status, rpc.highest_peer, rpc.count_peers):
+            for call in (rpc.status, rpc.peer_heights, rpc.count_peers):
                 with pytest.raises(RpcAway):
                     await call()
 

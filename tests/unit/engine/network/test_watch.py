@@ -16,8 +16,8 @@ class ScriptedRpc(Rpc):
         super().__init__("unix:///nowhere", 1.0)
         self.catching_up: bool | None = None
         self.voting_power = 0
-        self.highest = 0
-        self.peers: int | None = 0
+        self.heights = [7]
+        self.peers: int | None = 1
         self.asked = 0
         self.name = "node1"
         self.public_key = bytes([1]) * 32
@@ -28,8 +28,8 @@ class ScriptedRpc(Rpc):
             raise RpcAway("nobody is there")
         return NodeStatus(self.catching_up, self.voting_power > 0, self.name, self.public_key)
 
-    async def highest_peer(self) -> int:
-        return self.highest
+    async def peer_heights(self) -> list[int]:
+        return self.heights
 
     async def count_peers(self) -> int:
         if self.peers is None:
@@ -125,18 +125,44 @@ def test_catching_up_is_no_halt() -> None:
     assert scene.look(True) == "catching up, height 7"
 
 
-def test_old_blocks_while_peers_have_newer_ones_are_catching_up() -> None:
+def test_old_blocks_while_a_peer_has_newer_ones_are_catching_up() -> None:
     """CometBFT may not say so."""
     scene = Scene()
-    for age_s, highest, expected in [
-        (16, 10, "catching up, height 7"),
-        (16, 9, "ok"),
-        (16, 0, "ok"),
-        (15, 1_000_000, "ok"),
-        (16, 1_000_000, "catching up, height 7"),
+    assert scene.look(False) == "ok"
+    for age_s, heights, expected in [
+        (16, [7, 7, 10], "catching up, height 7"),
+        (16, [7, 7, 9], "ok"),
+        (16, [], "ok"),
+        (15, [7, 7, 1_000_000], "ok"),
+        (16, [7, 7, 1_000_000], "catching up, height 7"),
     ]:
-        scene.age_s, scene.rpc.highest = age_s, highest
+        scene.age_s, scene.rpc.heights = age_s, heights
         assert scene.look(False) == expected
+
+
+def test_a_node_that_joins_a_young_network_is_behind_while_most_peers_have_more_blocks() -> None:
+    """CometBFT says at height 1 that it has caught up, and the block is recent."""
+    scene = Scene()
+    assert scene.look(True) == "catching up, height 7"
+    for heights, expected in [
+        ([10, 10, 7], "catching up, height 7"),
+        # One of them lies, perhaps.
+        ([1_000_000, 7, 7], "ok"),
+        # Once ready, it takes part in each block, and does not ask again while they come.
+        ([10, 10, 10], "ok"),
+    ]:
+        scene.rpc.heights = heights
+        assert scene.look(False) == expected
+
+
+def test_a_joining_node_whose_peers_have_not_told_their_height_is_behind_unless_it_is_a_validator() -> None:
+    scene = Scene()
+    scene.rpc.heights, scene.rpc.peers = [], 0
+    assert scene.look(False) == "catching up, height 7, no peer is connected"
+    scene.rpc.peers = 2
+    assert scene.look(False) == "catching up, height 7"
+    scene.rpc.voting_power = 10
+    assert scene.look(False) == "ok"
 
 
 def test_tells_of_a_cometbft_that_never_gets_past_its_handshake() -> None:

@@ -1,0 +1,65 @@
+"""What CometBFT writes to its log that the operator of the node must know.
+
+CometBFT tells nobody else: it goes on without end, or ends and is started again without end.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_AT_ONCE_BYTES = 256 * 1024
+"""Of a log that grew by more since the last look, only the newest part is read."""
+
+_DIVERGED = re.compile(
+    rb"(?:Error in validation|an invalid block)[^\n]*wrong Block\.Header\.(?:AppHash|LastResultsHash)"
+    rb"|AppHash does not match AppHash after replay"
+)
+"""Only what more than two thirds of the power have signed counts: any single proposer can propose a wrong block."""
+_OTHER_NETWORK = re.compile(rb"peer is on a different network\. Got ([\w.-]+), expected ([\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    has_diverged: bool
+    """The validators have signed a block after another state than the one here."""
+    other_network: str | None
+    """What a peer calls its network, if that is not this one."""
+
+
+class CometBftLog:
+    """The log of one CometBFT, from its end when this is made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_to = self._size()
+
+    def look(self) -> Findings:
+        """What was written since the last look."""
+        new = self._read_new()
+        other = _OTHER_NETWORK.search(new)
+        return Findings(_DIVERGED.search(new) is not None, None if other is None else other[1].decode())
+
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
+
+    def _read_new(self) -> bytes:
+        size = self._size()
+        if size < self._read_to:
+            # It was put aside, and another begun.
+            self._read_to = 0
+        if size == self._read_to:
+            return b""
+        start = max(self._read_to, size - MOST_AT_ONCE_BYTES)
+        try:
+            with self._path.open("rb") as log:
+                log.seek(start)
+                new = log.read(size - start)
+        except OSError:
+            return b""
+        # A line that is still being written is read with the next look.
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read_to = start + len(whole)
+        return whole

@@ -1,0 +1,78 @@
+"""What is read from CometBFT's log: another state, another network, and nothing twice."""
+
+from pathlib import Path
+
+import pytest
+
+from cairn.cometbft_log import MOST_AT_ONCE_BYTES, CometBftLog, Findings
+
+NOTHING = Findings(has_diverged=False, other_network=None)
+
+# As CometBFT 0.38.25 writes them.
+WRONG = b"wrong Block.Header.AppHash.  Expected 2F, got 11"
+BLOCKSYNC = b'E[2026-11-17|11:00:00.000] Error in validation  module=blocksync height=7 hash=AB err="%b"\n' % WRONG
+PRECOMMIT = b"panic: precommit step; +2/3 prevoted for an invalid block: %b\n" % WRONG
+COMMIT = b"panic: +2/3 committed an invalid block: wrong Block.Header.LastResultsHash.  Expected 2F, got 11\n"
+REPLAY = b"panic: state.AppHash does not match AppHash after replay. Got\n2F, expected 11.\n"
+PROPOSAL = b'E[2026-11-17|11:00:00.000] prevote step: consensus deems this block invalid; err="%b"\n' % WRONG
+STRANGER = (
+    b"E[2026-11-17|11:00:00.000] Error dialing peer module=p2p "
+    b'err="incompatible: peer is on a different network. Got cairn-1-ab, expected cairn-1-cd"\n'
+)
+
+
+@pytest.mark.parametrize("line", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY])
+def test_a_signed_block_after_another_state_is_a_divergence(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "cometbft.log"
+    path.write_bytes(b"")
+    log = CometBftLog(path)
+    path.write_bytes(b"I started\n" + line)
+    assert log.look().has_diverged
+    assert log.look() == NOTHING
+
+
+def test_a_wrong_proposal_of_one_validator_is_no_divergence(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(PROPOSAL)
+    assert log.look() == NOTHING
+
+
+def test_a_peer_of_another_network_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(STRANGER)
+    assert log.look() == Findings(has_diverged=False, other_network="cairn-1-ab")
+
+
+def test_lines_from_before_the_start_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    path.write_bytes(PRECOMMIT)
+    assert CometBftLog(path).look() == NOTHING
+
+
+def test_a_line_written_in_two_parts_is_read_once_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(STRANGER[:60])
+    assert log.look() == NOTHING
+    path.write_bytes(STRANGER)
+    assert log.look().other_network == "cairn-1-ab"
+    assert log.look() == NOTHING
+
+
+def test_a_log_that_was_put_aside_is_read_from_its_new_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    path.write_bytes(b"long ago\n" * 1_000)
+    log = CometBftLog(path)
+    path.replace(tmp_path / "cometbft.log.1")
+    path.write_bytes(STRANGER)
+    assert log.look().other_network == "cairn-1-ab"
+
+
+def test_of_a_log_that_grew_by_much_the_newest_part_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(b"noise\n" * MOST_AT_ONCE_BYTES + STRANGER)
+    assert log.look().other_network == "cairn-1-ab"
+    assert log.look() == NOTHING
