@@ -30,6 +30,8 @@ class JournalMachine(RuleBasedStateMachine):
         self.settled: set[TxHash] = set()
         self.synced_drops: set[TxHash] = set()
         self.drops: set[TxHash] = set()
+        self.synced_left: set[TxHash] = set()
+        self.left: set[TxHash] = set()
 
     @rule(count=st.integers(1, 12))
     def add(self, count: int) -> None:
@@ -42,7 +44,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule()
     def sync(self) -> None:
         self.journal.sync()
-        self.synced, self.synced_drops = dict(self.appended), set(self.drops)
+        self.synced, self.synced_drops, self.synced_left = dict(self.appended), set(self.drops), set(self.left)
 
     @precondition(lambda self: self.appended.keys() - self.settled)
     @rule(data=st.data())
@@ -52,6 +54,22 @@ class JournalMachine(RuleBasedStateMachine):
         self.journal.settle(tx_hash)
         del self.appended[tx_hash]
         self.drops.add(tx_hash)
+
+    @precondition(lambda self: self.appended.keys() - self.settled)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        tx_hash = data.draw(st.sampled_from(sorted(self.appended.keys() - self.settled)))
+        self.journal.append_leave(tx_hash, "evicted")
+        self.left.add(tx_hash)
+
+    @precondition(lambda self: self.left & self.appended.keys() - self.settled)
+    @rule(data=st.data())
+    def add_again(self, data: st.DataObject) -> None:
+        tx_hash = data.draw(st.sampled_from(sorted(self.left & self.appended.keys() - self.settled)))
+        tx = self.appended.pop(tx_hash)
+        self.journal.append_add(tx.nonce, tx, encode_record(tx))
+        self.appended[tx_hash] = tx
+        self.left.remove(tx_hash)
 
     @precondition(lambda self: self.synced.keys() & self.appended.keys())
     @rule(data=st.data())
@@ -105,14 +123,17 @@ class JournalMachine(RuleBasedStateMachine):
         found = [entry.tx for entry in self.journal.recovered]
         hashes = {tx.hash for tx in found}
         assert hashes == self.possible(hashes, self.synced, self.synced_drops)
-        assert [tx.nonce for tx in found] == sorted(tx.nonce for tx in found)
+        order = list(self.synced)
+        assert [tx.hash for tx in found] == sorted(hashes, key=order.index)
         assert [entry.received_at for entry in self.journal.recovered] == [tx.nonce for tx in found]
+        for entry in self.journal.recovered:
+            assert entry.left == ("evicted" if entry.tx.hash in self.synced_left else None)
         for tx in found:
             if tx.hash in self.settled:
                 self.journal.settle(tx.hash)
         self.synced = {tx.hash: tx for tx in found}
         self.appended = dict(self.synced)
-        self.drops = set(self.synced_drops)
+        self.drops, self.left = set(self.synced_drops), set(self.synced_left)
 
     def teardown(self) -> None:
         if hasattr(self, "journal"):

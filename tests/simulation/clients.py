@@ -20,6 +20,8 @@ class Promise:
     tx: Tx
     node: Node
     life: int
+    left: str = ""
+    """Why the node no longer holds it, though another may still confirm it."""
 
 
 @dataclass
@@ -140,34 +142,46 @@ class Clients:
         visible = core._chain.visible
         since = min(self._checked.get(node.number, visible), visible)
         for key, promise in list(self.promises.items()):
-            if key[0] == node.number and self._is_kept(node, promise.tx, since, visible):
+            if key[0] == node.number and self._is_kept(node, promise, since, visible):
                 del self.promises[key]
         self._checked[node.number] = visible
 
-    def _is_kept(self, node: Node, tx: Tx, since: int, visible: int) -> bool:
+    def _is_kept(self, node: Node, promise: Promise, since: int, visible: int) -> bool:
         """Whether the promise has come to its end. Raises `Violation` when it was broken."""
-        core = node.core
+        core, tx = node.core, promise.tx
         assert core is not None
         pool, chain = core._pool, core._chain
         # Not by `find`: that would list what other nodes have sent, which only happens when somebody asks.
-        pending = tx.hash in pool.listed.entries
+        left = pool.unheld.find(tx.hash)
+        entry = pool.listed.entries.get(tx.hash)
         height = self.ledger.confirmed.get(tx.hash)
         if height is not None and height <= visible:
-            if pending:
+            if entry is not None or left is not None:
                 raise Violation("doubled", f"{node.name} still holds {_name(tx)}, which block {height} confirmed")
             if height >= chain.base:
                 found = chain.find_location(tx.hash)
                 if found is None or found[0] != height:
                     raise Violation("lost", f"{node.name} does not find {_name(tx)} in block {height}")
             return True
-        if pending:
+        if entry is not None:
+            # A peer may have sent one again that had left: then that peer answers for it.
+            promise.left = "" if entry.local else "sent again by a peer"
             return False
-        reason = pool.drops.get(tx.hash)
+        if left is not None and left.reason == promise.left:
+            return False
+        reason = pool.drops.get(tx.hash) if left is None else left.reason
         if reason is None:
+            # Where blocks were removed or never seen, one of them may have confirmed it.
+            if chain.base and tx.nonce < chain.account(tx.sender).nonce:
+                return True
             raise Violation("lost", f"{node.name} accepted {_name(tx)} and knows it no more")
         # A node that catches up drops it at one height and is looked at when it has come to another.
         if not any(self._is_right(tx, reason, height) for height in range(since, visible + 1)):
             raise Violation("dropped", f"{node.name} dropped {_name(tx)} as {reason!r}, which is not so")
+        if left is not None:
+            promise.left = reason
+            self.tally.count(f"transfers no longer held: {reason}")
+            return False
         self.tally.count(f"transfers dropped: {reason}")
         return True
 
@@ -197,8 +211,10 @@ class Clients:
         pools hold but a few, others may have no place for it: then its node must propose it, with all before it.
         """
         tx = promise.tx
+        if promise.left:
+            return False
         balance, nonce = self.ledger.head.account(tx.sender)
-        held = [each for each in self.promises.values() if each.tx.sender == tx.sender]
+        held = [each for each in self.promises.values() if each.tx.sender == tx.sender and not each.left]
         if sum({each.tx.hash: self._cost(each.tx) for each in held}.values()) > balance:
             return False
         if self.setup.is_small_pool:

@@ -45,6 +45,8 @@ class Link:
         self._tell("on_commit", height)
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        if not self._node.disk.is_dead:
+            self._node.on_dropped(self._node, tx_hash, reason)
         self._tell("on_dropped", tx_hash, reason)
 
     def on_arrived(self, txs: Sequence[Tx]) -> None:
@@ -105,6 +107,7 @@ class Node:
         """What was done to its files while it was down: it must not start as if nothing were."""
         self.on_exit: Callable[[Node, BaseException | None], None] = lambda node, failure: None
         self.on_announced: Callable[[Node, int], None] = lambda node, height: None
+        self.on_dropped: Callable[[Node, TxHash, DropReason], None] = lambda node, tx_hash, reason: None
 
     @property
     def name(self) -> str:

@@ -27,8 +27,12 @@ def _own_fields(tx: Tx) -> str:
     return f'{own},"type":{tx.kind}{caps}'
 
 
-def pending_json(tx: Tx) -> bytes:
-    return f'{{"txHash":"0x{tx.hash.hex()}","status":"pending",{_own_fields(tx)}}}'.encode()
+def pending_json(pending: PendingTx) -> bytes:
+    tx = pending.tx
+    left = "" if pending.not_held is None else f',"notHeld":"{pending.not_held}"'
+    if pending.replaced_by is not None:
+        left += f',"replacedBy":"0x{pending.replaced_by.hex()}"'
+    return f'{{"txHash":"0x{tx.hash.hex()}","status":"pending",{_own_fields(tx)}{left}}}'.encode()
 
 
 def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) -> bytes:

@@ -161,9 +161,17 @@ class TransactionFields(msgspec.Struct, frozen=True, kw_only=True, rename={"send
 
 
 class PendingTransaction(TransactionFields, frozen=True, tag_field="status", tag="pending"):
-    """A transaction in the mempool. It is on disk, and not in a block yet."""
+    """A transaction that is not in a block yet."""
 
     txHash: HashText
+    notHeld: Annotated[
+        Literal["replaced", "evicted", "expired"] | UnsetType,
+        about("Why the mempool of this node no longer holds it. Another node may still confirm it. Networks only."),
+    ] = UNSET
+    replacedBy: Annotated[
+        str | UnsetType,
+        hex_bytes(32, "If it is no longer held: the transaction that is, with the same sender and nonce."),
+    ] = UNSET
 
 
 class ConfirmedTransaction(TransactionFields, frozen=True, tag_field="status", tag="confirmed"):

@@ -10,13 +10,21 @@ from cairn.core.arrivals import Arrivals
 from cairn.core.gateway import Admission, MempoolListener, SubmissionCalls
 from cairn.domain.codec import encode_record
 from cairn.domain.crypto import sign_digest
-from cairn.domain.errors import InvalidField, MempoolFull, NodeError, NonceTooLow, StoreUnavailable, TxRejected
+from cairn.domain.errors import (
+    InvalidField,
+    MempoolFull,
+    NodeError,
+    NonceTooLow,
+    ReplacementUnderpriced,
+    StoreUnavailable,
+    TxRejected,
+)
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.port import Engine
 from cairn.feed.onlooker import Onlooker
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Admitted, Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 
@@ -75,8 +83,11 @@ class Admissions(SubmissionCalls):
             reply(Admission(tx.hash, confirmed=True) if known else refused)
             return
         except (TxRejected, MempoolFull) as refused:
-            reply(refused)
-            return
+            if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
+                reply(refused)
+                return
+            # It was accepted, and is pending: another node may hold it, whatever took its place here.
+            admitted = Admitted(added=False, queued=False)
         except NodeError as failure:
             # The state could not be read: the transaction is not at fault.
             reply(failure)
@@ -85,7 +96,7 @@ class Admissions(SubmissionCalls):
         if admitted.added or self.engine.adopt(tx.hash):
             self._journal.append_add(received_at, tx, record, up_s if admitted.queued else None)
             if admitted.dropped:
-                self._note_drops(admitted.dropped)
+                self._note_left(admitted.dropped)
         # A known transaction may still wait for the sync of its first submission.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
@@ -160,12 +171,9 @@ class Admissions(SubmissionCalls):
         for reply, admission in waiting:
             reply(failure or admission)
 
-    def _note_drops(self, drops: Drops) -> None:
-        """Write drops to the journal. They are announced after the next sync."""
-        for tx_hash, reason in drops:
-            self._journal.append_drop(tx_hash, reason)
-            self._journal.settle(tx_hash)
-        self._drops.extend(drops)
+    def _note_left(self, drops: Drops) -> None:
+        """Write to the journal what left the mempool. What has ended is announced after the next sync."""
+        self._drops += note_left(self._journal, self._pool, drops)
 
     # What the engine and the clock bring about.
 
@@ -183,8 +191,8 @@ class Admissions(SubmissionCalls):
             self._onlooker.saw_block(outcome.block)
 
     def _dropped(self, drops: Drops) -> None:
-        if drops:
-            self._note_drops(drops)
+        if drops or self._pool.forgotten:
+            self._note_left(drops)
             self._flush_soon()
 
     def expire(self) -> None:
@@ -211,7 +219,7 @@ class Admissions(SubmissionCalls):
             self.failed.set_exception(failure)
         for _, admission in self._waiting:
             # It may not be shown as pending, because it is not known whether it is on disk.
-            self._pool.remove(admission.tx_hash)
+            self._pool.forget(admission.tx_hash)
         self._answer_waiting(failure if isinstance(failure, NodeError) else StoreUnavailable("the node is stopping"))
 
     def finish(self) -> None:
@@ -226,3 +234,22 @@ class Admissions(SubmissionCalls):
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )
+
+
+def note_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[TxHash, DropReason]]:
+    """Write to the journal what left the mempool. Returns those that have ended.
+
+    The journal keeps those that may still be confirmed, as long as the mempool remembers them.
+    """
+    ended = []
+    for tx_hash, reason in drops:
+        if tx_hash in pool.unheld:
+            journal.append_leave(tx_hash, reason)
+        else:
+            journal.append_drop(tx_hash, reason)
+            journal.settle(tx_hash)
+            ended.append((tx_hash, reason))
+    for tx_hash in pool.forgotten:
+        journal.settle(tx_hash)
+    pool.forgotten.clear()
+    return ended

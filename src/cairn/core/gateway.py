@@ -43,6 +43,10 @@ class PendingTx(msgspec.Struct, frozen=True, tag="pending"):
     tx: Tx
     received_at: int
     """Unix time in whole seconds."""
+    not_held: DropReason | None = None
+    """Why it is no longer in the mempool of this node; None if it is. Another node may still confirm it."""
+    replaced_by: TxHash | None = None
+    """If it is not: what the mempool has instead, of the same sender and nonce."""
 
 
 class DroppedTx(msgspec.Struct, frozen=True, tag="dropped"):

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from cairn.config import Settings
-from cairn.core.admission import Admissions, Drops
+from cairn.core.admission import Admissions, Drops, note_left
 from cairn.core.arrivals import Arrivals
 from cairn.core.calls import Calls, Method, methods_of
 from cairn.core.dev_controls import DevClock, DevControls, NoDevControls
@@ -47,6 +47,7 @@ from cairn.feed.feed import Feed
 from cairn.feed.onlooker import Onlooker
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
+from cairn.mempool.unheld import UnheldTx
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
 from cairn.store.directory import journal_path
@@ -161,7 +162,7 @@ class Core(CoreGateway):
             opened.callback(chain.close)
             journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
             opened.callback(journal.close)
-            pool = Mempool(genesis.rules, pool_limits(settings), chain)
+            pool = Mempool(genesis.rules, pool_limits(settings), chain, is_shared=settings.engine != "embedded")
             restore(pool, journal, chain)
             opened.pop_all()
         pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
@@ -297,27 +298,29 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
     restored = 0
     pool.up_s = journal.up_s
     for tx_hash, reason in journal.recovered_drops:
-        pool.drops.note(tx_hash, reason)
+        # Earlier versions dropped for other reasons, too, what other nodes might still confirm.
+        if not pool.is_shared or reason == "nonce used":
+            pool.drops.note(tx_hash, reason)
     for entry in journal.recovered:
         tx = entry.tx
         if tx.nonce < chain.account(tx.sender).nonce:
             journal.settle(tx.hash)
-            if chain.find_location(tx.hash) is None:
+            # Where blocks were removed or never seen, one of them may have confirmed it.
+            if not chain.base and chain.find_location(tx.hash) is None:
                 pool.drops.note(tx.hash, "nonce used")
+            continue
+        if entry.left is not None:
+            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
             continue
         try:
             admitted = pool.restore(tx, entry.received_at, entry.waits_since)
         except (TxRejected, MempoolFull) as refused:
             # The limits may be lower now: report what is dropped.
             log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
-            journal.append_drop(tx.hash, "evicted")
-            journal.settle(tx.hash)
-            pool.drops.note(tx.hash, "evicted")
+            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, "evicted"))])
             continue
         restored += admitted.added
-        for tx_hash, reason in admitted.dropped:
-            journal.append_drop(tx_hash, reason)
-            journal.settle(tx_hash)
+        note_left(journal, pool, admitted.dropped)
     journal.sync()
     # From here on the mempool holds everything that is still pending.
     journal.recovered.clear()

@@ -1,4 +1,4 @@
-"""Why transactions left the mempool without being confirmed."""
+"""Why transactions will not be confirmed."""
 
 from collections import OrderedDict
 

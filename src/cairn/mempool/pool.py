@@ -1,7 +1,7 @@
 """The mempool: what is admitted, the mining order, and what is dropped."""
 
 import contextlib
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import islice
 
 import msgspec
@@ -15,6 +15,7 @@ from cairn.mempool.entry import WAITING, Entry
 from cairn.mempool.order import Order, SenderLane, bid_of, pays_more
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool_pages import Page, page_of_all, page_of_sender
+from cairn.mempool.unheld import Unheld, UnheldTx
 from cairn.mempool.unlisted import Unlisted
 
 
@@ -24,7 +25,7 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     queued: bool
     """It is queued: an earlier nonce is missing."""
     dropped: tuple[Drop, ...] = ()
-    """What was dropped to make room for it."""
+    """What left the mempool for it."""
 
 
 class Mempool:
@@ -36,14 +37,23 @@ class Mempool:
     and changes nothing; the methods here that look for something list them first, as far as they need them.
     """
 
-    def __init__(self, rules: Rules, limits: PoolLimits, state: StateView) -> None:
+    def __init__(self, rules: Rules, limits: PoolLimits, state: StateView, *, is_shared: bool = False) -> None:
+        """`is_shared`: other nodes make blocks too, and may confirm what is no longer here.
+
+        What leaves a shared mempool is `unheld`. It has ended only when its nonce is used.
+        """
+        self.is_shared = is_shared
         self._rules = rules
         self._limits = limits
         self._state = state
         self.listed = Order()
         """The transactions in the mining order; changed only here."""
         self._noted = Unlisted()
+        self.unheld = Unheld()
         self.drops = RecentDrops()
+        """Those that can no longer be confirmed."""
+        self.forgotten: list[TxHash] = []
+        """Those about which nothing more can be said. The owner clears the list."""
         self.next_seq = 0
         """The sequence number of the next one that is listed."""
         self.up_s = 0
@@ -87,6 +97,12 @@ class Mempool:
             self.list_noted()
             return self.listed.entries.get(tx_hash)
         return entry
+
+    def find_replacement(self, tx: Tx) -> TxHash | None:
+        """What is here with the sender and the nonce of `tx`."""
+        lane = self._find_lane(tx.sender)
+        entry = None if lane is None else lane.find(tx.nonce)
+        return None if entry is None else entry.tx.hash
 
     def select(self, gas_limit: int) -> list[Tx]:
         """The transactions of the next block, in order."""
@@ -139,13 +155,14 @@ class Mempool:
         dropped: tuple[Drop, ...] = ()
         if old is not None:
             order.replace(lane, old, entry)
-            dropped = (self.drops.note(old.tx.hash, "replaced"),)
+            dropped = (self._leave(old, "replaced"),)
         else:
             if len(order.entries) >= self._limits.size:
                 dropped = (self._make_room(lane, entry),)
             order.add(lane, entry)
         self.next_seq += 1
         self.drops.pop(tx.hash, None)
+        self.unheld.pop(tx.hash)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
     def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
@@ -210,30 +227,51 @@ class Mempool:
         confirmed = {tx.hash for tx in txs}
         for tx_hash in confirmed:
             self.drops.pop(tx_hash, None)
-        dropped: list[Drop] = []
-        for sender in {tx.sender: None for tx in txs}:
-            lane = self.listed.lanes.get(sender)
-            if lane is not None:
-                dropped += self._settle(lane, confirmed)
-            elif sender in self._noted.by_sender:
-                dropped += self._settle_noted(sender, confirmed)
-        return dropped
+        senders = {tx.sender: None for tx in txs}
+        return [drop for sender in senders for drop in self._settle(sender, self._end, confirmed)]
 
     def settle_all(self) -> list[Drop]:
         """Drop what is no longer valid, after the state has changed by more than a block."""
-        dropped = [drop for sender in self._noted.senders() for drop in self._settle_noted(sender)]
-        return dropped + [drop for lane in list(self.listed.lanes.values()) for drop in self._settle(lane)]
+        return [drop for sender in self._senders() for drop in self._settle(sender, self._end)]
 
-    def _settle_noted(self, sender: Address, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
-        passed = self._noted.settle(sender, self._state.account(sender).nonce)
-        return [self.drops.note(tx.hash, "nonce used") for tx in passed if tx.hash not in confirmed]
+    def jump(self) -> list[Drop]:
+        """The same, after blocks that were never seen here: they may have confirmed what has lost its nonce."""
+        return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
 
-    def _settle(self, lane: SenderLane, confirmed: Set[TxHash] = frozenset()) -> list[Drop]:
-        account = self._state.account(lane.sender)
-        departed = self.listed.advance(lane, account.nonce)
-        dropped = [self.drops.note(entry.tx.hash, "nonce used") for entry in departed if entry.tx.hash not in confirmed]
-        lane.balance = account.balance
-        return dropped + self._drop_unpaid(lane) if lane.is_overdrawn else dropped
+    def _senders(self) -> dict[Address, None]:
+        return dict.fromkeys([*self._noted.senders(), *self.listed.lanes, *self.unheld.senders()])
+
+    def _settle(
+        self,
+        sender: Address,
+        end: Callable[[Iterable[TxHash]], list[Drop]],
+        confirmed: Set[TxHash] = frozenset(),
+    ) -> list[Drop]:
+        """Call `end` with those of the sender whose nonces are used, except the confirmed ones."""
+        lane = self.listed.lanes.get(sender)
+        if lane is None and sender not in self._noted.by_sender and not self.unheld:
+            return []
+        account = self._state.account(sender)
+        if lane is not None:
+            passed = [entry.tx.hash for entry in self.listed.advance(lane, account.nonce)]
+        else:
+            passed = [tx.hash for tx in self._noted.settle(sender, account.nonce)]
+        if self.unheld:
+            # Another node may have sent one of these again, which then is unlisted, too.
+            passed = list(dict.fromkeys([*passed, *self.unheld.settle(sender, account.nonce)]))
+        dropped = end([tx_hash for tx_hash in passed if tx_hash not in confirmed])
+        if lane is not None:
+            lane.balance = account.balance
+            if lane.is_overdrawn:
+                dropped += self._drop_unpaid(lane)
+        return dropped
+
+    def _end(self, passed: Iterable[TxHash]) -> list[Drop]:
+        return [self.drops.note(tx_hash, "nonce used") for tx_hash in passed]
+
+    def _forget_passed(self, passed: Iterable[TxHash]) -> list[Drop]:
+        self.forgotten += passed
+        return []
 
     def _drop_unpaid(self, lane: SenderLane) -> list[Drop]:
         """A block of another node may have spent the balance. Drop from the end of the lane, so that no gap arises."""
@@ -249,6 +287,13 @@ class Mempool:
         entry = self.find(tx_hash)
         return [] if entry is None else [self._drop(entry, "evicted")]
 
+    def forget(self, tx_hash: TxHash) -> None:
+        """Remove one that must no longer be shown."""
+        entry = self.find(tx_hash)
+        if entry is not None:
+            self.listed.remove(entry, self.up_s)
+        self.unheld.pop(tx_hash)
+
     def expire(self) -> list[Drop]:
         """Drop transactions that were queued for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
@@ -257,4 +302,14 @@ class Mempool:
 
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
         self.listed.remove(entry, self.up_s)
-        return self.drops.note(entry.tx.hash, reason)
+        return self._leave(entry, reason)
+
+    def _leave(self, entry: Entry, reason: DropReason) -> Drop:
+        return self.leave(UnheldTx(entry.tx, entry.received_at, entry.local, reason))
+
+    def leave(self, left: UnheldTx) -> Drop:
+        """It is no longer in the mempool. That is its end only where no other node could confirm it."""
+        if not self.is_shared:
+            return self.drops.note(left.tx.hash, left.reason)
+        self.forgotten += self.unheld.add(left)
+        return left.tx.hash, left.reason

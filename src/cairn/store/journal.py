@@ -18,6 +18,10 @@ not find all in between is refused, before it changes anything.
         1 | order 8 | received at 8 | waits since 8 | transaction record 282      ADD
         2 | reason 1 | transaction hash 32                                        DROP
         3 | seconds that the node has been up 8                                   UPTIME
+        4 | reason 1 | transaction hash 32                                        LEAVE
+
+After a LEAVE the transaction is not in the mempool, but may still be confirmed by another node, and is kept until it
+is settled. It comes after its ADD; a later ADD of the same transaction takes it back.
 
 The time up runs on from one life of the node to the next, so that what waits is counted by it and not by a clock that
 somebody may set. Every segment begins with it, and so it outlives the removal of the others. `waits since` is a moment
@@ -56,13 +60,13 @@ KEPT_DROPS: Final = 10_000
 _FRAME_RECORDS: Final = 4_096
 """How many records go into one frame when many are written again."""
 
-_ADD, _DROP, _UPTIME = 1, 2, 3
+_ADD, _DROP, _UPTIME, _LEAVE = 1, 2, 3, 4
 _ADD_HEAD = Struct(">BQQq")
 _DROP_RECORD = Struct(">BB32s")
 _UPTIME_RECORD = Struct(">BQ")
 _NEVER = -1
 _ADD_SIZE = _ADD_HEAD.size + TX_RECORD_SIZE
-_SIZES = {_ADD: _ADD_SIZE, _DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size}
+_SIZES = {_ADD: _ADD_SIZE, _DROP: _DROP_RECORD.size, _UPTIME: _UPTIME_RECORD.size, _LEAVE: _DROP_RECORD.size}
 _HASH_AT = _ADD_HEAD.size
 _HASH_END = _HASH_AT + 32
 _REASONS: tuple[DropReason, ...] = get_args(DropReason)
@@ -77,6 +81,8 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     tx: Tx
     waits_since: int | None = None
     """In seconds of the node's uptime; None if it could be mined when it was accepted."""
+    left: DropReason | None = None
+    """Why it is no longer in the mempool; None if it is."""
 
 
 class Bounds(Protocol):
@@ -116,6 +122,8 @@ class Journal:
         self._unsynced: dict[TxHash, None] = {}
         self._alive: dict[TxHash, int] = {}
         """The segment that each unsettled transaction is in."""
+        self._left: dict[TxHash, DropReason] = {}
+        """The unsettled transactions that left the mempool."""
         self._segments: dict[int, int] = {}
         """How many unsettled transactions each segment has; the oldest segment is first, the current one last."""
         self._firsts: dict[int, int] = {}
@@ -146,10 +154,18 @@ class Journal:
         since = _NEVER if waits_since is None else waits_since
         self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
+        self._left.pop(tx.hash, None)
 
     def append_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
         """Append that a transaction was dropped. It must still be settled."""
-        self._buffer.append(_encode_drop(tx_hash, reason))
+        self._buffer.append(_encode_drop(_DROP, tx_hash, reason))
+
+    def append_leave(self, tx_hash: TxHash, reason: DropReason) -> None:
+        """Append that an unsettled transaction left the mempool, and is still kept. Of others nothing is written."""
+        is_kept = tx_hash in self._alive or tx_hash in self._unsynced
+        if is_kept and self._left.get(tx_hash) != reason:
+            self._left[tx_hash] = reason
+            self._buffer.append(_encode_drop(_LEAVE, tx_hash, reason))
 
     def append_uptime(self, up_s: int) -> None:
         """Append the node's uptime."""
@@ -162,6 +178,7 @@ class Journal:
         if segment is not None:
             self._segments[segment] -= 1
         self._unsynced.pop(tx_hash, None)
+        self._left.pop(tx_hash, None)
 
     def sync(self) -> None:
         """Put everything appended on disk. Raises `StoreUnavailable`; the journal is then of no further use."""
@@ -277,7 +294,10 @@ class Journal:
         """Write records again, into the newest segment."""
         for start in range(0, len(adds), _FRAME_RECORDS):
             group = adds[start : start + _FRAME_RECORDS]
-            self._write(b"".join(group), list(map(_hash_of, group)))
+            hashes = list(map(_hash_of, group))
+            # With its ADD: the segment in which a LEAVE was may be removed next.
+            leaves = [_encode_drop(_LEAVE, each, self._left[each]) for each in hashes if each in self._left]
+            self._write(b"".join(group + leaves), hashes)
 
     def _recover(self) -> None:
         """Replay all segments, write the unsettled transactions into new ones, and remove the old ones."""
@@ -298,7 +318,7 @@ class Journal:
         self._current = numbers[-1] if numbers else 0
         # The order is the first field after the kind, so sorting the records sorts by it.
         records = sorted(adds.values())
-        self.recovered = [_decode_add(record) for record in records]
+        self.recovered = [_decode_add(record, self._left.get(_hash_of(record))) for record in records]
         self.recovered_drops = list(drops.items())[-KEPT_DROPS:]
         self._order = _order_of(records[-1]) if records else 0
         self._start_segment(0)
@@ -307,7 +327,7 @@ class Journal:
             self._write(_encode_uptime(self.up_s), ())
         self._rewrite(records)
         if self.recovered_drops:
-            self._write(b"".join(_encode_drop(*drop) for drop in self.recovered_drops), ())
+            self._write(b"".join(_encode_drop(_DROP, *drop) for drop in self.recovered_drops), ())
         self._remove(numbers, first)
 
     def _write_again(self, path: Path, frame: Frame) -> None:
@@ -330,10 +350,16 @@ class Journal:
                 tx_hash = _hash_of(record)
                 adds[tx_hash] = record
                 drops.pop(tx_hash, None)
+                self._left.pop(tx_hash, None)
             elif kind == _DROP:
                 _, reason, dropped = _DROP_RECORD.unpack(record)
                 adds.pop(dropped, None)
+                self._left.pop(dropped, None)
                 drops[dropped] = _REASONS[reason]
+            elif kind == _LEAVE:
+                _, reason, left = _DROP_RECORD.unpack(record)
+                if left in adds:
+                    self._left[left] = _REASONS[reason]
             else:
                 self.up_s = _UPTIME_RECORD.unpack(record)[1]
 
@@ -378,17 +404,18 @@ def _records(path: Path, frame: Frame) -> Iterator[tuple[int, bytes]]:
         start = end
 
 
-def _encode_drop(tx_hash: TxHash, reason: DropReason) -> bytes:
-    return _DROP_RECORD.pack(_DROP, _REASON_NUMBERS[reason], tx_hash)
+def _encode_drop(kind: int, tx_hash: TxHash, reason: DropReason) -> bytes:
+    return _DROP_RECORD.pack(kind, _REASON_NUMBERS[reason], tx_hash)
 
 
 def _encode_uptime(up_s: int) -> bytes:
     return _UPTIME_RECORD.pack(_UPTIME, up_s)
 
 
-def _decode_add(record: bytes) -> JournalEntry:
+def _decode_add(record: bytes, left: DropReason | None) -> JournalEntry:
     _, _, received_at, since = _ADD_HEAD.unpack_from(record)
-    return JournalEntry(received_at, decode_record(record[_ADD_HEAD.size :]), None if since == _NEVER else since)
+    tx = decode_record(record[_ADD_HEAD.size :])
+    return JournalEntry(received_at, tx, None if since == _NEVER else since, left)
 
 
 def _hash_of(record: bytes) -> TxHash:

@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 
 from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
 from cairn.api.schemas import BlockJson, ConfirmedTransaction, PendingTransaction, Submitted
+from cairn.core.gateway import PendingTx
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
 
 TX = Tx(
@@ -49,7 +50,16 @@ def test_submitted() -> None:
 
 
 def test_pending_has_no_block() -> None:
-    assert json.loads(pending_json(TX)) == {"txHash": "0x" + "aa" * 32, "status": "pending"} | OWN
+    assert json.loads(pending_json(PendingTx(TX, 0))) == {"txHash": "0x" + "aa" * 32, "status": "pending"} | OWN
+
+
+def test_pending_elsewhere_says_why_it_is_not_held_and_what_is() -> None:
+    shown = json.loads(pending_json(PendingTx(TX, 0, "replaced", TxHash(b"\xbb" * 32))))
+    assert (shown["status"], shown["notHeld"], shown["replacedBy"]) == ("pending", "replaced", "0x" + "bb" * 32)
+    assert msgspec.convert(shown, PendingTransaction).replacedBy == "0x" + "bb" * 32
+    alone = json.loads(pending_json(PendingTx(TX, 0, "evicted")))
+    assert alone["notHeld"] == "evicted"
+    assert "replacedBy" not in alone
 
 
 def test_confirmed() -> None:
@@ -81,7 +91,7 @@ def test_what_is_written_by_hand_is_what_is_described(kind: int) -> None:
     tx = replace(TX, kind=kind, max_fee=10**31, max_tip=10**29)
     for text, described in (
         (submitted_json(TX.hash, confirmed=False), Submitted),
-        (pending_json(tx), PendingTransaction),
+        (pending_json(PendingTx(tx, 0)), PendingTransaction),
         (confirmed_json(tx, 7, 3, BLOCK_HASH), ConfirmedTransaction),
         (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), BlockJson),
     ):

@@ -76,7 +76,8 @@ class Lookups:
     async def get_transaction(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a transaction and its status.
 
-        A transaction that was dropped from the mempool is answered with 404 TX_DROPPED and the reason.
+        A transaction that was dropped is answered with 404 TX_DROPPED and the reason. On a network it is dropped once
+        another one has used its nonce. Until then it is pending, also if this node no longer holds it (`notHeld`).
         """
         wait_s, form = wait_of(query), amounts_of(query)
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
@@ -113,7 +114,7 @@ class Lookups:
             case DroppedTx():
                 raise DroppedForReason(standing.reason)
             case PendingTx():
-                return pending_json(standing.tx), True
+                return pending_json(standing), True
             case ConfirmedTx():
                 await self._view.reach(standing.height)
         answer = self._view.find_confirmed(tx_hash)

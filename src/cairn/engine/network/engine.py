@@ -155,9 +155,9 @@ class NetworkEngine:
         return self._snapshots.after_commit()
 
     def _restored(self) -> None:
-        """The chain starts from a snapshot: drop what is not valid in its state."""
+        """The chain starts from a snapshot: remove what is not valid in its state."""
         self._overlay.clear()
-        self._on_dropped(self._pool.settle_all())
+        self._on_dropped(self._pool.jump())
         self._blocks.jump()
         self._watch.committed()
 

@@ -1,0 +1,84 @@
+"""What left the mempool and may still be confirmed: found by hash, settled by nonce, within limits."""
+
+import pytest
+
+from cairn.mempool import unheld as unheld_module
+from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import Mempool
+from cairn.mempool.unheld import Unheld, UnheldTx
+from tests.support.transfers import RULES, Accounts, transfer
+from tests.unit.mempool.pools import NOW
+
+
+def left(sender: int, nonce: int, gas_price: int = 10) -> UnheldTx:
+    return UnheldTx(transfer(sender, nonce, gas_price=gas_price), NOW, True, "replaced")
+
+
+def test_a_used_nonce_settles_those_before_it_and_no_others() -> None:
+    unheld = Unheld()
+    for each in (left(1, 0), left(1, 1), left(2, 0)):
+        assert unheld.add(each) == []
+    assert unheld.settle(left(1, 0).tx.sender, 1) == [left(1, 0).tx.hash]
+    assert unheld.settle(left(1, 0).tx.sender, 1) == []
+    assert unheld.find(left(1, 0).tx.hash) is None
+    assert unheld.find(left(1, 1).tx.hash) == left(1, 1)
+    assert unheld.senders() == [left(1, 1).tx.sender, left(2, 0).tx.sender]
+
+
+def test_beyond_the_limit_of_a_sender_its_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unheld_module, "MOST_OF_SENDER", 2)
+    unheld = Unheld()
+    other = left(2, 0)
+    unheld.add(other)
+    ours = [left(1, 0, gas_price) for gas_price in (10, 20, 30)]
+    assert [unheld.add(each) for each in ours] == [[], [], [ours[0].tx.hash]]
+    assert unheld.find(other.tx.hash) == other
+
+
+def test_beyond_the_limit_of_all_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unheld_module, "MOST", 2)
+    unheld = Unheld()
+    each = [left(sender, 0) for sender in (1, 2, 3)]
+    assert [unheld.add(one) for one in each] == [[], [], [each[0].tx.hash]]
+    assert unheld.senders() == [each[1].tx.sender, each[2].tx.sender]
+
+
+def shared_pool(size: int = 10) -> tuple[Mempool, Accounts]:
+    state = Accounts()
+    for number in range(1, 5):
+        state.put(transfer(number, 0).sender, 10**9, 0)
+    return Mempool(RULES, PoolLimits(size=size), state, is_shared=True), state
+
+
+def test_a_balance_that_others_spent_leaves_it_pending_elsewhere() -> None:
+    pool, state = shared_pool()
+    tx = transfer(1, 1)
+    pool.admit(transfer(1, 0), NOW)
+    pool.admit(tx, NOW)
+    state.put(tx.sender, 0, 1)
+    assert pool.confirm([transfer(1, 0)]) == [(tx.hash, "evicted")]
+    assert tx.hash in pool.unheld
+    assert pool.drops == {}
+
+
+def test_one_that_peers_send_again_ends_once() -> None:
+    """It is both unheld and unlisted then."""
+    pool, state = shared_pool()
+    tx = transfer(1, 0)
+    pool.admit(tx, NOW, local=False)
+    assert pool.remove(tx.hash) == [(tx.hash, "evicted")]
+    pool.note(tx, NOW)
+    state.put(tx.sender, 10**9, 1)
+    assert pool.confirm([transfer(1, 0, gas_price=20)]) == [(tx.hash, "nonce used")]
+    assert (pool.held_count, tx.hash in pool.unheld) == (0, False)
+
+
+def test_one_that_must_no_longer_be_shown_is_neither_held_nor_unheld() -> None:
+    pool, _ = shared_pool()
+    old, new = transfer(1, 0), transfer(1, 0, gas_price=20)
+    pool.admit(old, NOW)
+    pool.admit(new, NOW)
+    for tx in (old, new):
+        pool.forget(tx.hash)
+        assert (pool.find(tx.hash), pool.unheld.find(tx.hash)) == (None, None)
+    assert pool.drops == {}
