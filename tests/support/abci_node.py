@@ -75,7 +75,7 @@ class Recorder:
 class Node:
     def __init__(self, directory: Path, genesis: Genesis = GENESIS) -> None:
         self.chain = ChainStore.open(directory, genesis)
-        self.pool = Mempool(genesis.rules, PoolLimits(), self.chain)
+        self.pool = Mempool(genesis.rules, PoolLimits(), self.chain, is_shared=True)
         self.senders = ParsedTxs(genesis.chain_id, genesis.gas_price)
         self.events = Recorder(self.pool)
         self.heard: list[int] = []

@@ -52,7 +52,12 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
 
 
 class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):
-    """A transaction that is on the node's disk and in no block yet."""
+    """A transaction that is in no block yet."""
+
+    not_held: Literal["replaced", "evicted", "expired"] | None = None
+    """On a network: why the mempool of this node no longer holds it. Another node may still confirm it."""
+    replaced_by: str | None = None
+    """If it is no longer held: the transaction that is, with the same sender and nonce."""
 
     @property
     def status(self) -> Literal["pending"]:
@@ -322,7 +327,7 @@ class Confirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", 
 
 
 class Dropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    """A followed transaction was dropped from the mempool."""
+    """A followed transaction ended without being confirmed."""
 
     tx_hash: str
     reason: DropReason

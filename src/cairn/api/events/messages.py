@@ -34,7 +34,7 @@ class TxConfirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
 
 
 class TxDropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    """A followed transaction was dropped from the mempool without being confirmed."""
+    """A followed transaction ended without being confirmed. On a network the reason is always `nonce used`."""
 
     tx_hash: HashText
     reason: DropReason

@@ -8,10 +8,10 @@ from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.remote import ask_node
 from cairn.cli.shared.screen import Line, ago, print_json, print_pairs, print_table, when
 from cairn.cli.wallet.key_files import Keystore
-from cairn.cli.wallet.nonces import find_missing, find_queued, tell_missing, wait_confirmed
+from cairn.cli.wallet.nonces import find_missing, find_queued, tell_missing, tell_not_held, wait_confirmed
 from cairn.cli.wallet.parties import find_party
 from cairn.client import AsyncClient
-from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, Proof, Transaction
+from cairn.client.models import Block, ConfirmedTransaction, MempoolItem, PendingTransaction, Proof, Transaction
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS
@@ -177,7 +177,7 @@ def proved_text(proof: Proof, is_trusted: bool) -> str:
 def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tuple[str, Line]]:
     pairs: list[tuple[str, Line]] = [
         ("transaction", tx.tx_hash),
-        ("status", f"queued: {tell_missing(missing)}" if missing else tx.status),
+        ("status", _status(tx, missing)),
         ("from", names.full(tx.sender)),
         ("to", names.full(tx.to)),
         ("amount", format_amount(tx.value)),
@@ -191,6 +191,12 @@ def tx_pairs(tx: Transaction, missing: Sequence[range], names: Names) -> list[tu
         place = f"{tx.block_height} {tx.block_hash}, transaction {tx.transaction_index + 1}"
         pairs += [("fee", format_amount(tx.fee)), ("block", place)]
     return pairs
+
+
+def _status(tx: Transaction, missing: Sequence[range]) -> str:
+    if isinstance(tx, PendingTransaction) and tx.not_held is not None:
+        return f"pending, {tell_not_held(tx)}"
+    return f"queued: {tell_missing(missing)}" if missing else tx.status
 
 
 def block_pairs(block: Block, limit: int, names: Names) -> list[tuple[str, Line]]:

@@ -1,11 +1,11 @@
-"""Queued transfers: earlier nonces of their senders are missing."""
+"""Why a transfer is not confirmed yet: earlier nonces of its sender are missing, or the node no longer holds it."""
 
 from collections.abc import Iterable, Sequence
 
 from cairn.cli.shared.report import TimedOut
 from cairn.client import AsyncClient
 from cairn.client.errors import ConfirmationTimeout
-from cairn.client.models import ConfirmedTransaction, MempoolItem
+from cairn.client.models import ConfirmedTransaction, MempoolItem, PendingTransaction
 
 
 async def find_queued(node: AsyncClient, items: Sequence[MempoolItem]) -> set[str]:
@@ -40,12 +40,20 @@ def tell_missing(gaps: Sequence[range]) -> str:
     return f"nonce {told} is missing" if is_one else f"nonces {told} are missing"
 
 
+def tell_not_held(tx: PendingTransaction) -> str:
+    """`replaced here by 0x12…: another node may still confirm it`."""
+    by = f" by {tx.replaced_by}" if tx.replaced_by else ""
+    return f"{tx.not_held} here{by}: another node may still confirm it"
+
+
 async def wait_confirmed(node: AsyncClient, tx_hash: str, timeout_s: float) -> ConfirmedTransaction:
     """Raises `TimedOut` with the missing nonces, if any, and whatever the client raises."""
     try:
         return await node.wait(tx_hash, timeout_s)
     except ConfirmationTimeout as timeout:
         tx = await node.transaction(tx_hash)
+        if isinstance(tx, PendingTransaction) and tx.not_held is not None:
+            raise TimedOut(f"{timeout}: {tell_not_held(tx)}", tx_hash=tx_hash) from None
         missing = await find_missing(node, tx.sender, tx.nonce)
         if not missing:
             raise

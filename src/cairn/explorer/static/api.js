@@ -46,7 +46,7 @@ import { queryOf } from "./routes.js";
  * @property {bigint} fee
  *
  * @typedef {Listed & Place} Confirmed
- * @typedef {Listed & { status: "pending" }} Pending
+ * @typedef {Listed & { status: "pending", notHeld?: string, replacedBy?: string }} Pending
  *
  * @typedef {object} Proof
  * @property {string} txHash

@@ -14,7 +14,7 @@ import { wordsView } from "../widgets.js";
 const ADVICE = {
     UNREACHABLE: "This page loads as soon as the node is back.",
     TX_NOT_FOUND: "It is in no block and not in the mempool. It may be on another chain, or not submitted yet.",
-    TX_DROPPED: "It left the mempool without being mined, so it transferred nothing.",
+    TX_DROPPED: "It ended without being mined, so it transferred nothing.",
     BLOCK_NOT_FOUND: "Look a block up by its hash, or by its height, from 0 to the latest.",
 };
 

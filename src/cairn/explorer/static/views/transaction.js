@@ -17,6 +17,7 @@ import {
     counted,
     dateOf,
     facts,
+    hashLink,
     pageHead,
     view,
     wholeAccount,
@@ -162,6 +163,15 @@ function standing(tx, live, signal) {
 async function waitingFor(tx, live, signal) {
     const place = h("span");
     const show = async () => {
+        // It may have been replaced since.
+        const now = await getTransaction(tx.txHash, signal);
+        if (now.status !== "pending") return;
+        if (now.notHeld !== undefined) {
+            const instead = now.replacedBy === undefined ? [] : [", by ", hashLink("tx", now.replacedBy)];
+            const why = `None yet: this node no longer holds it (${now.notHeld}`;
+            fill(place, why, instead, "). Another node may still confirm it");
+            return;
+        }
         const missing = missingNonce(tx, await nextNonces([tx], signal));
         const gap = `Queued: the sender's nonce ${missing} is missing, and must be mined first`;
         fill(place, missing === null ? "None yet: it is pending" : gap);
