@@ -1,9 +1,11 @@
 """The interface suite runs against the node at NODE_URL, or against a dev chain that it starts.
 
 The node at NODE_URL is one of a dev chain, or one of a network in which the dev accounts have money. Every test is the
-same for both, with one exception: only `cairn dev` signs for the dev accounts. That is a convenience of a node that
-has their keys; a node of a network holds the key of no account, and refuses an unsigned transfer as it does anybody
-else's. The one test about it, in test_submission.py, goes by the engine that the node names in `GET /chain`.
+same for both, with two exceptions, for which tests go by the engine that the node names in `GET /chain`:
+
+- Only `cairn dev` signs for the dev accounts. That is a convenience of a node that has their keys; a node of a network
+  holds the key of no account, and refuses an unsigned transfer as it does anybody else's.
+- A replaced transaction is dropped at once only where nobody else makes blocks.
 """
 
 import os
