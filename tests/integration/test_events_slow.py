@@ -125,6 +125,7 @@ def test_who_never_reads_again_is_cut_off() -> None:
         async with connect_raw(server, 2_048) as stuck, connect_raw(server, 2_048) as half_closed:
             for client in (stuck, half_closed):
                 await client.upgrade("/events?newBlock&fromHeight=0")
+            await wait_for(lambda: all(connection.paused for connection in server.connections))
             half_closed.writer.write_eof()
             await asyncio.sleep(9)
             assert len(server.connections) == 2

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cairn.domain.headers import block_hash
-from cairn.domain.merkle import tree_nodes, verify_inclusion
+from cairn.domain.merkle import grow_tree, verify_inclusion
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
@@ -348,12 +348,12 @@ def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) ->
 def test_the_proofs_of_a_block_are_taken_from_one_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
 
-    def counted(hashes: Sequence[bytes]) -> bytes:
+    def counted(hashes: Sequence[bytes]) -> Iterator[bytes]:
         built.append(len(hashes))
-        return tree_nodes(hashes)
+        return grow_tree(hashes)
 
     async def scenario(node: RestNode) -> None:
-        monkeypatch.setattr("cairn.api.chain_reads.tree_nodes", counted)
+        monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
         hashes = await submit(node, 0, 1, 2)
         node.mine()
         for tx_hash in hashes * 2:

@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from eth_account import Account as Wallet
 from eth_utils.address import to_checksum_address
 
-from cairn.api.rpc import block_methods, node_methods
+from cairn import time_shares
+from cairn.api.chain_view import ChainView
+from cairn.api.rpc import node_methods
 from cairn.api.rpc.block_methods import ReadingMethods
-from cairn.api.rpc.large_answers import LARGE_AT_ONCE
+from cairn.api.rpc.large_answers import MOST_OF_A_CLIENT
 from cairn.api.rpc.values import MAX_SHOWN
 from cairn.core.gateway import PendingPage
-from cairn.domain.types import DYNAMIC_FEE, Tx
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, BlockHash, Header, Tx
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, run_on_node
@@ -300,7 +303,7 @@ def test_fees_are_the_chains_one_price(tmp_path: Path) -> None:
             await send(node, nonce, gas_price=price)
         node.mine()
         history = await call(node, "eth_feeHistory", "0x2", "latest", [0, 50, 100])
-        assert history["reward"] == [["0x0"] * 3, ["0x0", hex(GWEI), hex(2 * GWEI)]]
+        assert history["reward"] == [["0x0"] * 3, ["0x0"] * 3]
         assert history["baseFeePerGas"] == [hex(GWEI)] * 3
         assert (await call(node, "eth_getBlockByNumber", "latest", False))["baseFeePerGas"] == hex(GWEI)
         assert (await call(node, "eth_feeHistory", 1, "latest"))["oldestBlock"] == "0x1"
@@ -319,24 +322,25 @@ def test_fees_are_the_chains_one_price(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize(
-    ("tips", "percentiles", "rewards"),
-    [
-        ([3, 2, 1, 0], [0, 25, 25.1, 50, 75, 99, 100], [0, 0, 1, 1, 2, 3, 3]),
-        ([5, 7], [1, 50, 50.01, 100], [5, 5, 7, 7]),
-    ],
-)
-def test_a_reward_is_of_the_first_transfer_that_reaches_the_percentile(
-    tmp_path: Path, tips: list[int], percentiles: list[float], rewards: list[int]
+@pytest.mark.parametrize(("gas_left", "reward"), [(TRANSFER_GAS, 0), (TRANSFER_GAS - 1, 5)])
+def test_a_reward_is_the_least_tip_that_got_in_and_not_what_others_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gas_left: int, reward: int
 ) -> None:
-    """What geth 1.17 gives for the same blocks."""
+    """A block with room would have taken a transfer without a tip; a full one took none below its least."""
+    get_header = ChainView.get_header
+
+    def nearly_full(view: ChainView, height: int) -> tuple[BlockHash, Header]:
+        block_hash, header = get_header(view, height)
+        return block_hash, msgspec.structs.replace(header, gas_limit=header.gas_used + gas_left)
 
     async def scenario(node: RestNode) -> None:
-        for nonce, tip in enumerate(tips):
+        for nonce, tip in enumerate((7, 5, 9)):
             await send(node, nonce, gas_price=GWEI + tip)
         node.mine()
-        history = await call(node, "eth_feeHistory", "0x1", "latest", percentiles)
-        assert history["reward"] == [[hex(reward) for reward in rewards]]
+        monkeypatch.setattr(ChainView, "get_header", nearly_full)
+        for _ in range(2):
+            history = await call(node, "eth_feeHistory", "0x1", "latest", [0, 50, 99.9])
+            assert history["reward"] == [[hex(reward)] * 3]
 
     run(tmp_path, scenario)
 
@@ -428,7 +432,7 @@ def test_few_answers_of_whole_blocks_are_made_at_a_time(tmp_path: Path, monkeypa
         begun -= 1
 
     monkeypatch.setattr(ReadingMethods, "read_txs", counted)
-    monkeypatch.setattr(block_methods, "TURN_ITEMS", 1)
+    monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
 
     async def scenario(node: RestNode) -> None:
         for nonce in range(3):
@@ -438,6 +442,6 @@ def test_few_answers_of_whole_blocks_are_made_at_a_time(tmp_path: Path, monkeypa
         calls = [call(node, method, "latest", *[True] * method.endswith("ByNumber")) for method in wanted * 4]
         blocks, receipts, *_ = await asyncio.gather(*calls)
         assert len(blocks["transactions"]) == len(receipts) == 3
-        assert most == LARGE_AT_ONCE
+        assert most == MOST_OF_A_CLIENT
 
     run(tmp_path, scenario)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from eth_account import Account as Wallet
 from eth_utils.crypto import keccak
 
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc import simulation_methods
+from cairn.api.rpc import fee_methods, simulation_methods
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.domain.types import Address
@@ -280,12 +281,12 @@ def test_over_a_socket_it_counts_as_much(tmp_path: Path) -> None:
 
 
 class PausedTurns:
-    """Like `in_turns`, but it pauses before the second item until `goes_on` is set."""
+    """Like `in_slices`, but it pauses before the second item until `goes_on` is set."""
 
     def __init__(self) -> None:
         self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, items: Iterable[Any], at_once: int) -> AsyncIterator[Any]:
+    async def __call__(self, items: Iterable[Any]) -> AsyncIterator[Any]:
         for number, item in enumerate(items):
             if number:
                 self.reached.set()
@@ -310,10 +311,24 @@ def test_a_revert_meanwhile_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: dict[str, Any], is_over: bool
 ) -> None:
     """Dave has coins only in the block that the revert removes."""
+    check_revert_meanwhile(tmp_path, monkeypatch, is_over, simulation_methods, "eth_simulateV1", tried)
 
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while files are moved", "when another chain is open"])
+@pytest.mark.parametrize("percentiles", [[], [50]])
+def test_a_revert_meanwhile_ends_a_fee_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, percentiles: list[int]
+) -> None:
+    asked = ("eth_feeHistory", "0x2", "latest", percentiles)
+    check_revert_meanwhile(tmp_path, monkeypatch, is_over, fee_methods, *asked)
+
+
+def check_revert_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool, module: ModuleType, *asked: Any
+) -> None:
     async def main() -> None:
         turns = PausedTurns()
-        monkeypatch.setattr(simulation_methods, "in_turns", turns)
+        monkeypatch.setattr(module, "in_slices", turns)
         view = ChainView(tmp_path / "scratch")
         async with opened_core(tmp_path / "data") as core:
             snapshot = await core.snapshot()
@@ -321,7 +336,7 @@ def test_a_revert_meanwhile_ends_it(
             view.on_info(core.info())
             view.on_phase("ready", "")
             node = RestNode(core, view, settings())
-            answering = asyncio.ensure_future(refusal(node, "eth_simulateV1", tried))
+            answering = asyncio.ensure_future(refusal(node, *asked))
             await turns.reached.wait()
             await core.revert(snapshot)
             view.on_info(core.info())

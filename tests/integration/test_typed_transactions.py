@@ -110,7 +110,7 @@ def test_what_libraries_are_shown(tmp_path: Path, terms: dict[str, int], price: 
         assert block["baseFeePerGas"] == hex(GWEI)
         assert geth_hash(block) == block["hash"] == (await node.read("/block/latest"))["hash"]
         history = await call(node, "eth_feeHistory", "0x1", "latest", [50])
-        assert (history["baseFeePerGas"], history["reward"]) == ([hex(GWEI)] * 2, [[hex(price - GWEI)]])
+        assert (history["baseFeePerGas"], history["reward"]) == ([hex(GWEI)] * 2, [["0x0"]])
 
     run_on_node(tmp_path, scenario)
 

@@ -14,6 +14,7 @@ from cairn.config import Settings
 from cairn.core.gateway import ChainInfo, Phase, Standing
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.types import Address, DropReason, Tx, TxHash
+from cairn.time_shares import TimeShares
 from tests.simulation.clients import Clients
 from tests.simulation.invariants import Invariants
 from tests.simulation.node import Node, Violation
@@ -71,7 +72,7 @@ class Worker:
 
     def _begin(self) -> None:
         self._view = ChainView(self._scratch, self._node.genesis.chain_id, self._damaged)
-        self._hub = EventHub(self._view, Settings())
+        self._hub = EventHub(self._view, Settings(), TimeShares(clock=lambda: 0.0))
         self._view.subscribe(self._hub)
         FollowStatus(self, self._hub)  # type: ignore[arg-type]
         self._socket: Socket | None = None

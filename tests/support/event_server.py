@@ -30,6 +30,8 @@ from cairn.core.calls import Method
 from cairn.core.gateway import Admission, CoreGateway, Standing
 from cairn.domain.errors import Fatal, StoreUnavailable
 from cairn.domain.types import BlockHash, Tx, TxHash
+from cairn.time_shares import TimeShares
+from tests.support.ticking_clock import TickingClock
 from tests.support.virtual_time import run_virtual
 
 _A = TypeVar("_A")
@@ -115,7 +117,8 @@ class EventServer:
         """Listens on a port, or on a unix socket at `path`."""
         self.chain = chain
         self.core = KnownStandings()
-        self.hub = EventHub(chain, settings)
+        # How much is written at once must not depend on how fast the machine is.
+        self.hub = EventHub(chain, settings, TimeShares(TickingClock()))
         if path is None:
             self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
         else:
@@ -126,7 +129,8 @@ class EventServer:
         router = Router([WebSocketRoute("/events", EventsEndpoint(self.core, self.hub, settings))])
         limiter = RateLimiter(settings, lambda: 0.0)
         intake, calls = Submitter(self.core, view), Dispatcher({}, view.fail)
-        lane = FastPath(view, intake, calls, HostList(settings), OriginList(settings), limiter, settings, router)
+        hosts, origins = HostList(settings), OriginList(settings)
+        lane = FastPath(view, intake, calls, hosts, origins, limiter, settings, router, self.hub.shares)
         self.server = Server(lane, asyncio.get_running_loop().time)
 
     @property

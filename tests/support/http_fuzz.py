@@ -28,6 +28,7 @@ from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError
 from cairn.domain.types import TxHash
+from cairn.time_shares import TimeShares
 
 SETTINGS = replace(Settings(), workers=1, allowed_hosts=("*",))
 HOSTS = HostList(SETTINGS)
@@ -351,7 +352,8 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     recorder = Recorder(conversation.delays)
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
-    lane = FastPath(view, recorder, recorder, HOSTS, OriginList(SETTINGS), limiter, SETTINGS, recorder)  # type: ignore[arg-type]
+    origins = OriginList(SETTINGS)
+    lane = FastPath(view, recorder, recorder, HOSTS, origins, limiter, SETTINGS, recorder, TimeShares())  # type: ignore[arg-type]
     config = uvicorn.Config(recorder, ws="none", lifespan="off", log_config=None, access_log=False)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)

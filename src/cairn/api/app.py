@@ -34,7 +34,7 @@ def make_app(
     gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
 ) -> Edge:
     limiter = RateLimiter(settings, time.monotonic)
-    calls = Dispatcher(make_methods(gateway, view), view.fail)
+    calls = Dispatcher(make_methods(gateway, view), view.fail, hub.shares)
     # A path with a slash too many names nothing: no redirect to a guess.
     router = Router(routes(gateway, view, hub, calls, limiter, settings), redirect_slashes=False)
     return Edge(
@@ -44,6 +44,7 @@ def make_app(
         hosts=HostList(settings),
         origins=OriginList(settings),
         limiter=limiter,
+        shares=hub.shares,
         server_adds_chain_id=server_adds_chain_id,
     )
 

@@ -1,16 +1,18 @@
 """Reads of the committed chain from a worker's own store, up to the height that it shows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.server.answer_cache import AnswerCache
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Unavailable
-from cairn.domain.merkle import tree_nodes
+from cairn.domain.merkle import grow_tree
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
+from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
@@ -79,13 +81,14 @@ class ChainReads(ABC):
         """The hashes of the block's transactions, 32 bytes each, in their order. Raises `BlockNotFound`."""
         return self._shown_reader_at(height).tx_hashes(height)
 
-    def tx_tree(self, height: int) -> bytes:
+    async def tx_tree(self, height: int) -> bytes:
         """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
-        block_hash = self.block_hash(height)
-        nodes = self._trees.find(block_hash)
+        block_hash, trees = self.block_hash(height), self._trees
+        nodes = trees.find(block_hash)
         if nodes is None:
-            nodes = tree_nodes(list(split_hashes(self.tx_hashes(height))))
-            self._trees.keep(block_hash, nodes)
+            hashes = list(split_hashes(self.tx_hashes(height)))
+            nodes = b"".join([piece async for piece in in_slices(grow_tree(hashes))])
+            trees.keep(block_hash, nodes)
         return nodes
 
     def find_location(self, tx_hash: TxHash) -> tuple[int, int] | None:
@@ -109,9 +112,9 @@ class ChainReads(ABC):
         """The account after the block at `height`. Raises `BlockNotFound` if that is no longer kept."""
         return self.reader_at(height).account_at(address, height)
 
-    def history(self, address: Address, before: tuple[int, int] | None, limit: int) -> list[tuple[int, int]]:
-        """Height and position of the account's transactions, newest first."""
-        return self._reader().history(address, before, limit)
+    def walk_history(self, address: Address, before: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
+        """Height and position of the account's transactions, newest first. Read as far as they are taken."""
+        return self._reader().walk_history(address, before)
 
     # Answers in JSON.
 

@@ -11,15 +11,12 @@ from cairn.api.chain_view import ChainView
 from cairn.api.errors import Internal, problem_of
 from cairn.api.rest.submission import Submission, parse_submission, split_batch
 from cairn.api.schemas import Problem, Submitted
-from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
 from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, InvalidSignature, NodeError
 from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
-
-TURN_ITEMS = 8
-"""Signatures of a batch that are checked before other requests are served."""
+from cairn.time_shares import in_slices
 
 log = structlog.get_logger("cairn.api")
 
@@ -55,7 +52,7 @@ class Submitter:
         """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         self._accepting_info()
         begun: list[asyncio.Future[Admission] | NodeError] = []
-        async for item in in_turns(split_batch(body), TURN_ITEMS):
+        async for item in in_slices(split_batch(body)):
             try:
                 begun.append(self.admit_complete(item) or await self._begin(item))
             except NodeError as refused:

@@ -1,6 +1,8 @@
 """Reads the chain, in the core and in the workers alike."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 
 from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt
@@ -78,18 +80,23 @@ class ChainReader:
         return EMPTY_ACCOUNT if version is None else version.account
 
     def history(self, address: Address, before: Location | None, limit: int) -> list[Location]:
-        """Where the account's transactions are, newest first: those before `before`, at most `limit`.
+        """The first of `walk_history`."""
+        return list(islice(self.walk_history(address, before), limit))
+
+    def walk_history(self, address: Address, before: Location | None) -> Iterator[Location]:
+        """Where the account's transactions are, newest first: those before `before`. Read as far as they are taken.
 
         Nothing below the base is known any more, though the account's last version from there may be kept.
         """
         top = (self.visible, NEVER) if before is None or before[0] > self.visible else before
-        found: list[Location] = []
         version = self._find_version(address, top[0])
-        while version is not None and version.height >= self.base and len(found) < limit:
-            height = version.height
-            found += [(height, position) for position in reversed(version.positions) if (height, position) < top]
+        while version is not None and version.height >= self.base:
+            positions = version.positions
+            # Those of one block may be thousands.
+            last = bisect_left(positions, top[1]) if version.height == top[0] else len(positions)
+            for index in range(last - 1, -1, -1):
+                yield version.height, positions[index]
             version = self._previous_version(address, version)
-        return found[:limit]
 
     def accounts_at(self, height: int) -> Iterator[tuple[Address, Version]]:
         """Every account as of `height`, in the order of addresses, as one consistent view of the time it starts."""

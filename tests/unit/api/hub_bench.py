@@ -8,8 +8,10 @@ from cairn.api.events.hub import EventHub
 from cairn.api.events.subscriber import Subscriber
 from cairn.config import Settings
 from cairn.domain.types import TxHash
+from cairn.time_shares import TimeShares
 from tests.support.event_server import MemoryChain, block_hash_of, hex_of
 from tests.support.recording_socket import RecordingSocket
+from tests.support.ticking_clock import TickingClock
 from tests.support.virtual_time import run_virtual
 
 
@@ -19,10 +21,12 @@ class Bench:
 
     chain: MemoryChain = field(default_factory=MemoryChain)
     settings: Settings = field(default_factory=Settings)
+    tick_s: float = 0.0
+    """How long each event takes."""
     hub: EventHub = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hub = EventHub(self.chain, self.settings)
+        self.hub = EventHub(self.chain, self.settings, TimeShares(TickingClock(self.tick_s)))
 
     def join(self, client: str = "") -> tuple[RecordingSocket, Subscriber]:
         connection = RecordingSocket()

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from cairn.api.chain_view import ChainView
 from cairn.core.gateway import Phase
 from cairn.core.service import Core
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
-from cairn.domain.merkle import tree_nodes
+from cairn.domain.merkle import grow_tree, tree_nodes
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
@@ -90,7 +90,7 @@ def test_reads_follow_the_notices(tmp_path: Path) -> None:
         assert list(split_hashes(view.tx_hashes(1))) == [tx.hash]
         assert view.find_block(view.block_hash(1)) == view.block_at(1)
         assert view.account(ACCOUNTS[0]).nonce == 1
-        assert view.history(ACCOUNTS[0], None, 5) == [(1, 0)]
+        assert list(view.walk_history(ACCOUNTS[0], None)) == [(1, 0)]
 
     run(tmp_path, scenario)
 
@@ -426,19 +426,19 @@ def test_files_in_motion_are_no_damage(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_tree_of_a_block_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
 
-    def counted(hashes: Sequence[bytes]) -> bytes:
+    def counted(hashes: Sequence[bytes]) -> Iterator[bytes]:
         built.append(len(hashes))
-        return tree_nodes(hashes)
+        return grow_tree(hashes)
 
     async def scenario(core: Core, view: ChainView) -> None:
-        monkeypatch.setattr("cairn.api.chain_reads.tree_nodes", counted)
+        monkeypatch.setattr("cairn.api.chain_reads.grow_tree", counted)
         for first in (0, 3):
             await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 3)])
             make_block(core)
         connect(core, view)
         for height in (1, 2, 1, 2):
             hashes = list(split_hashes(view.tx_hashes(height)))
-            assert view.tx_tree(height) == tree_nodes(hashes)
+            assert await view.tx_tree(height) == tree_nodes(hashes)
         assert built == [3, 3]
 
     run(tmp_path, scenario)

@@ -7,9 +7,8 @@ without waiting.
 
 import asyncio
 import heapq
-from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import structlog
@@ -22,11 +21,10 @@ from cairn.config import Settings
 from cairn.core.gateway import Phase
 from cairn.domain.errors import BlockNotKept, Fatal, ShuttingDown, Starting, Unavailable
 from cairn.domain.types import BlockHash, DropReason, TxHash
+from cairn.time_shares import SLICE_S, TimeShares
 
 CHUNK_FRAMES = 64
-"""Events that one socket gets in one write, before the next socket is served."""
-STEP_FRAMES = 256
-"""Events written in one turn of the event loop, some milliseconds of work, so that a long replay delays nobody."""
+"""Events that one socket gets in one write, before another is served. It gets fewer when its slice of time is over."""
 CACHED_BLOCKS = 1_024
 RETRY_S = 1.0
 NOT_IN_A_BLOCK = -1
@@ -63,14 +61,19 @@ class BlockSource(Protocol):
 class EventHub:
     """Everything runs in callbacks of one event loop, and no callback awaits, so no event can come in between."""
 
-    def __init__(self, source: BlockSource, settings: Settings) -> None:
+    def __init__(self, source: BlockSource, settings: Settings, shares: TimeShares | None = None) -> None:
         self._source = source
+        self.shares = shares or TimeShares()
+        """Of this worker; every socket's events take turns with all other work."""
         self._followed = FollowedTxs(settings.ws_max_followed)
         self._subscribers: set[Subscriber] = set()
         self._height = -1
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
         self._committed = -1
-        self._queue: deque[Subscriber] = deque()
+        self._stuck: list[Subscriber] = []
+        """Those that wait until the store can be read again."""
+        self._is_retry_due = False
+        self._has_failed = False
         self._block_frame = lru_cache(CACHED_BLOCKS)(lambda height: encode_new_block(height, source.block_hash(height)))
         """The newBlock frames of the newest blocks, encoded once for all sockets."""
         self._step_due = False
@@ -208,8 +211,7 @@ class EventHub:
         # A full socket is not queued: it comes back here when it resumes.
         if not subscriber.is_queued and not subscriber.connection.paused:
             subscriber.is_queued = True
-            self._queue.append(subscriber)
-        self._schedule_step()
+            self.shares.call(subscriber.client, partial(self._serve, subscriber))
 
     def _schedule_step(self) -> None:
         if not self._step_due:
@@ -217,74 +219,90 @@ class EventHub:
             asyncio.get_running_loop().call_soon(self._step)
 
     def _step(self) -> None:
-        try:
-            if self._height < self._committed:
-                self._pass_gap()
-                self._announce(self._height + 1)
-            self._serve_queue()
-        except Fatal as failure:
-            # No further step: nothing more is sent from a damaged store.
-            self.fail(failure)
-            return
-        except Unavailable as unavailable:
-            # Nothing is lost: every cursor is still before what could not be read.
-            log.warning("the store cannot be read, events wait", reason=unavailable.detail)
-            asyncio.get_running_loop().call_later(RETRY_S, self._step)
-            return
         self._step_due = False
-        if self._queue or self._height < self._committed:
+        if self._height < self._committed and self._attempt(self._advance) and self._height < self._committed:
             self._schedule_step()
 
-    def _pass_gap(self) -> None:
-        """Continue at the oldest block, if all blocks up to the sockets' height are gone."""
+    def _attempt(self, reading: Callable[[], None]) -> bool:
+        """Do what reads the store. False if that must wait until it can be read again; what failed is then retried."""
+        if self._has_failed:
+            # Nothing more is sent from a damaged store.
+            return False
+        try:
+            reading()
+        except Fatal as failure:
+            self._has_failed = True
+            self.fail(failure)
+        except Unavailable as unavailable:
+            # Nothing is lost: every cursor is still before what could not be read.
+            if not self._is_retry_due:
+                log.warning("the store cannot be read, events wait", reason=unavailable.detail)
+                self._is_retry_due = True
+                asyncio.get_running_loop().call_later(RETRY_S, self._retry)
+        else:
+            return True
+        return False
+
+    def _retry(self) -> None:
+        self._is_retry_due = False
+        stuck, self._stuck = self._stuck, []
+        for subscriber in stuck:
+            self._enqueue(subscriber)
+        self._schedule_step()
+
+    def _advance(self) -> None:
+        """Announce the next block."""
         base = self._source.base
         if self._height + 1 < base:
+            # All blocks up to the sockets' height are gone: continue at the oldest.
             self._height = base - 1
             for subscriber in self._subscribers:
                 self._enqueue(subscriber)
+        self._announce(self._height + 1)
 
     def _announce(self, height: int) -> None:
-        """Write the new block to every socket that has all earlier ones; queue the others."""
         if not self._subscribers:
             self._height = self._committed
             return
         # Read first, change afterwards: a failed read must change nothing.
-        frame = self._block_frame(height)
-        ended = self._followed.find_in(self._source.tx_hashes(height)) if self._followed else []
+        self._block_frame(height)
+        if self._followed and not self._end_followed(height):
+            # The rest in the next step. Who follows one of them meanwhile is found there.
+            return
         self._height = height
-        for position, tx_hash in ended:
+        for subscriber in self._subscribers:
+            if subscriber.next_height == height:
+                self._enqueue(subscriber)
+
+    def _end_followed(self, height: int) -> bool:
+        """Make the events of the block's followed transactions. False if the slice was too short for all."""
+        ends_at = self.shares.clock() + SLICE_S
+        for position, tx_hash in self._followed.find_in(self._source.tx_hashes(height)):
+            if self.shares.clock() > ends_at:
+                return False
             confirmed = encode_confirmed(tx_hash, height)
             for subscriber in self._followed.end(tx_hash):
                 self._settle(subscriber, height, position, tx_hash, confirmed)
-        for subscriber in self._subscribers:
-            if subscriber.next_height != height or subscriber.connection.paused:
-                continue
-            # A custom frame needs another read, which may fail: it must not interrupt this loop.
-            if subscriber.due or subscriber.replies or subscriber.block_frame is not None:
-                self._enqueue(subscriber)
-            else:
-                subscriber.next_height = height + 1
-                subscriber.connection.write(frame)
+        return True
 
-    def _serve_queue(self) -> None:
-        budget = STEP_FRAMES
-        while self._queue and budget > 0:
-            subscriber = self._queue.popleft()
-            subscriber.is_queued = False
-            if subscriber.connection.paused:
-                continue
-            frames, subscriber.replies = subscriber.replies, []
-            try:
-                has_more = self._collect(subscriber, frames)
-            except Unavailable:
-                self._enqueue(subscriber)
-                raise
-            finally:
-                if frames:
-                    subscriber.connection.write(b"".join(frames))
-            budget -= len(frames)
-            if has_more:
-                self._enqueue(subscriber)
+    def _serve(self, subscriber: Subscriber) -> None:
+        """Write the next events of a socket, in its client's turn."""
+        subscriber.is_queued = False
+        if subscriber.connection.paused:
+            return
+        frames, subscriber.replies = subscriber.replies, []
+        has_more = False
+
+        def collect() -> None:
+            nonlocal has_more
+            has_more = self._collect(subscriber, frames)
+
+        if not self._attempt(collect) and not self._has_failed:
+            self._stuck.append(subscriber)
+        if frames:
+            subscriber.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        if has_more:
+            self._enqueue(subscriber)
 
     def _collect(self, subscriber: Subscriber, frames: list[bytes]) -> bool:
         """Append the next events of the socket, at most a chunk. Returns whether there are more.
@@ -293,6 +311,8 @@ class EventHub:
         """
         due = subscriber.due
         for _ in range(CHUNK_FRAMES):
+            if frames and self.shares.is_slice_over:
+                return True
             height = subscriber.next_height
             if due and (height is None or due[0][0] < height):
                 _, _, tx_hash, frame = heapq.heappop(due)

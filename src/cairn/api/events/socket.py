@@ -1,6 +1,5 @@
 """WS /events: accepts connections, and handles each message."""
 
-import asyncio
 from itertools import count
 
 import structlog
@@ -41,9 +40,10 @@ from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import Fatal, NodeError, Rejected, Unavailable
+from cairn.time_shares import in_slices
 
 BURST = 64
-"""Messages of one client that are handled before the event loop serves others."""
+"""Messages of one client whose answers are written together."""
 
 log = structlog.get_logger("cairn.events")
 
@@ -91,7 +91,8 @@ class EventsEndpoint:
         return subscriptions
 
     async def _listen(self, subscriber: Subscriber, connection: EventsProtocol, receive: Receive) -> None:
-        for handled in count(1):
+        # However many messages there are, others have their turn.
+        async for handled in in_slices(count(1)):
             # A client that does not read gets no more answers until it does.
             await connection.writable.wait()
             message = await receive()
@@ -100,7 +101,6 @@ class EventsEndpoint:
             self._handle(subscriber, message.get("text"))
             if handled % BURST == 0:
                 subscriber.flush_replies()
-                await asyncio.sleep(0)
 
     def _handle(self, subscriber: Subscriber, text: str | None) -> None:
         request_id: RequestId | UnsetType = UNSET

@@ -5,7 +5,8 @@ watermark before it reads the latest state, and before it answers that a hash is
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
 from urllib.parse import urlencode
 
 import msgspec
@@ -39,7 +40,6 @@ from cairn.api.rest.parameters import (
     sender_of,
     wait_of,
 )
-from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import (
@@ -51,14 +51,12 @@ from cairn.domain.errors import (
 )
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
+from cairn.time_shares import in_slices
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
 PRESENCE_INTERVAL_S = 5.0
 """How often a waiting request checks that its client is still connected."""
-
-TURN_ITEMS = 50
-"""Records that are read before other requests are served."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -160,15 +158,16 @@ class Lookups:
         if is_pending or location is None:
             raise TxNotFound(f"{hex_text(tx_hash)} is pending: no block holds it yet")
         height, position = location
-        header = self._view.get_header(height)
+        header, tx = self._view.get_header(height), self._view.tx_at(height, position)
         count = header[1].gas_used // TRANSFER_GAS
+        nodes = await self._view.tx_tree(height)
         return encoded(
             schemas.Proof(
                 txHash=hex_text(tx_hash),
-                transaction=signed_view(self._view.tx_at(height, position)),
+                transaction=signed_view(tx),
                 transactionIndex=position,
                 transactionCount=count,
-                proof=[hex_text(node) for node in inclusion_proof(self._view.tx_tree(height), count, position)],
+                proof=[hex_text(node) for node in inclusion_proof(nodes, count, position)],
                 header=header_view(*header),
             ),
             form,
@@ -185,7 +184,8 @@ class Lookups:
         page = await self._gateway.list_pending(limit, query.get("after"), sender)
         headers = {"X-Total-Count": str(page.total)}
         headers |= next_link("/mempool", query, page.next)
-        return encoded([pending_item(item) for item in page.items], form, headers)
+        items = [form(_encode(pending_item(item))) async for item in in_slices(page.items)]
+        return json_response(array_of(items), headers)
 
     # Blocks.
 
@@ -244,9 +244,20 @@ class Lookups:
         base = self._view.base
         newest = head if after is None else min(head, after - 1)
         heights = range(newest, max(base - 1, newest - limit), -1)
+        cursor = str(heights[-1]) if heights and heights[-1] > base else None
+        reverts = self._view.reverts
+        items = []
+        async for height in in_slices(heights):
+            if self._view.reverts != reverts:
+                raise reverted_meanwhile()
+            # Other requests were served meanwhile, and the oldest blocks may have been removed.
+            if height < self._view.base:
+                cursor = None
+                break
+            items.append(form(_encode(block_summary(*self._view.get_header(height)))))
         headers = {"X-Total-Count": str(head - base + 1), "X-Block-Height": str(head)}
-        headers |= next_link("/blocks", query, str(heights[-1]) if heights and heights[-1] > base else None)
-        return encoded([block_summary(*self._view.get_header(height)) for height in heights], form, headers)
+        headers |= next_link("/blocks", query, cursor)
+        return json_response(array_of(items), headers)
 
     # Accounts and the chain.
 
@@ -295,21 +306,23 @@ class Lookups:
         self._view.get_info()
         await self._view.reach_head()
         reverts, head = self._view.reverts, self._view.height
-        found = self._view.history(address, after, limit + 1)
-        shown = found[:limit]
-        cursor = "{}-{}".format(*shown[-1]) if len(found) > limit else None
-        items = []
-        async for height, position in in_turns(shown, TURN_ITEMS):
+        items: list[bytes] = []
+        last: tuple[int, int] | None = None
+        cursor: str | None = None
+        async for height, position in in_slices(islice(self._view.walk_history(address, after), limit + 1)):
             if self._view.reverts != reverts:
                 raise reverted_meanwhile()
             # Other requests were served meanwhile, and the oldest blocks may have been removed.
             if height < self._view.base:
-                cursor = None
                 break
-            items.append(self._view.confirmed_at(height, position))
+            if last is not None and len(items) == limit:
+                cursor = "{}-{}".format(*last)
+                break
+            items.append(form(self._view.confirmed_at(height, position)))
+            last = (height, position)
         path = f"/account/{hex_text(address)}/txs"
         headers = {"X-Block-Height": str(head)} | next_link(path, query, cursor)
-        return json_response(form(b"[" + b",".join(items) + b"]"), headers)
+        return json_response(array_of(items), headers)
 
     @Operation(
         "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", schemas.ChainJson)
@@ -352,6 +365,11 @@ async def wait_until(ended: "asyncio.Future[None]", wait_s: float, is_gone: Call
 
 def json_response(body: bytes, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
     return Response(body, status, headers, JSON_MEDIA_TYPE)
+
+
+def array_of(items: Iterable[bytes]) -> bytes:
+    """The JSON array of encoded items."""
+    return b"[" + b",".join(items) + b"]"
 
 
 def encoded(

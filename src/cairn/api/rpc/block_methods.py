@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.objects import (
     BlockPlace,
     Json,
     block_object,
+    encoded,
     pending_block_object,
     receipt_object,
     transaction_object,
@@ -22,14 +25,12 @@ from cairn.api.rpc.values import (
     parse_quantity,
     quantity,
 )
-from cairn.api.server.yielding import in_turns
 from cairn.domain.codec import decode_record
 from cairn.domain.merkle import tx_root
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
+from cairn.time_shares import in_slices
 
-TURN_ITEMS = 200
-"""Transactions of a block that are written out before other requests are served."""
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
 
@@ -79,15 +80,18 @@ class ReadingMethods:
         block_hash, header = self._view.get_header(height)
         if named.tag == "pending":
             txs, now = await self._next_txs()
-            shown = [transaction_object(tx, header.chain_id, None) if full else data(tx.hash) for tx in txs]
+            shown = [
+                encoded(transaction_object(tx, header.chain_id, None)) if full else data(tx.hash)
+                async for tx in in_slices(txs)
+            ]
             return pending_block_object(block_hash, header, tx_root([tx.hash for tx in txs]), shown, now)
         if full:
             objects = [
-                transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position))
+                encoded(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
                 async for position, tx in self.read_txs(height)
             ]
             return block_object(block_hash, header, objects)
-        hashes = [data(tx_hash) for tx_hash in split_hashes(self._view.tx_hashes(height))]
+        hashes = [data(tx_hash) async for tx_hash in in_slices(split_hashes(self._view.tx_hashes(height)))]
         return block_object(block_hash, header, hashes)
 
     async def _next_txs(self) -> tuple[list[Tx], int]:
@@ -100,10 +104,10 @@ class ReadingMethods:
     async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
         # Read all before other requests are served: the block may be pruned meanwhile.
-        async for position, record in in_turns(enumerate(self._view.tx_records(height)), TURN_ITEMS):
+        async for position, record in in_slices(enumerate(self._view.tx_records(height))):
             yield position, decode_record(record)
 
-    async def get_block_receipts(self, block: object) -> list[Json] | None:
+    async def get_block_receipts(self, block: object) -> list[msgspec.Raw] | None:
         named = parse_block(block, "block")
         async with self._chain.large_answers.place():
             height = await self._chain.find_height(named)
@@ -111,7 +115,7 @@ class ReadingMethods:
                 return None
             block_hash, header = self._view.get_header(height)
             return [
-                receipt_object(tx, BlockPlace(block_hash, header, position))
+                encoded(receipt_object(tx, BlockPlace(block_hash, header, position)))
                 async for position, tx in self.read_txs(height)
             ]
 

@@ -12,7 +12,7 @@ class RpcChain:
     def __init__(self, gateway: CoreGateway, view: ChainView) -> None:
         self.gateway = gateway
         self.view = view
-        self.large_answers = LargeAnswers()
+        self.large_answers = LargeAnswers(kept_by_batches=True)
         """Held by a method while it makes one from the store; nothing in it may wait for a client or the core."""
 
     @property

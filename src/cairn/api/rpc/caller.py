@@ -1,8 +1,10 @@
-"""The client of the current call."""
+"""The client of the current call, and the batch that it is part of."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
+from cairn.api.rpc.errors import RESPONSE_TOO_LARGE, RpcError
 from cairn.api.server.access import RateLimiter, client_of
 
 
@@ -40,5 +42,37 @@ class Caller:
         return not self._limiter.limits(self._address) or self._limiter.take(self._address, requests)
 
 
+class Batch:
+    """The calls of one message. Their answers are in memory until the last one is made."""
+
+    def __init__(self, most_bytes: int, waits_for_block: bool) -> None:
+        self._most_bytes = most_bytes
+        self.size_bytes = 0
+        self.waits_for_block = waits_for_block
+        """One of the calls may wait for a minute, and the answers of the others with it."""
+        self.one_at_a_time = asyncio.Lock()
+        """For large answers."""
+        self._give_back: Callable[[], None] | None = None
+
+    @property
+    def has_place(self) -> bool:
+        return self._give_back is not None
+
+    def keep_place(self, give_back: Callable[[], None]) -> None:
+        """Keep a place for large answers until the batch ends."""
+        self._give_back = give_back
+
+    def end(self) -> None:
+        if self._give_back is not None:
+            self._give_back()
+
+    def check_size(self) -> None:
+        """Raises `RpcError` when the batch may have no further answer."""
+        if self.size_bytes > self._most_bytes:
+            raise RpcError(RESPONSE_TOO_LARGE, "response too large")
+
+
 current_caller: ContextVar[Caller] = ContextVar("current_caller")
 """Set by the dispatcher, for the methods that ask for it."""
+current_batch: ContextVar[Batch | None] = ContextVar("current_batch", default=None)
+"""None for a call that came alone."""

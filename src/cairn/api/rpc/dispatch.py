@@ -9,25 +9,31 @@ import msgspec
 import structlog
 from msgspec import UNSET, UnsetType
 
-from cairn.api.rpc.caller import Caller, current_caller
+from cairn.api.rpc.caller import Batch, Caller, current_batch, current_caller
 from cairn.api.rpc.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
     PARSE_ERROR,
-    RESPONSE_TOO_LARGE,
     InvalidParams,
     MethodNotFound,
     RpcError,
     rpc_error_of,
 )
 from cairn.domain.errors import Fatal, NodeError
+from cairn.time_shares import LaneName, TimeShares
 
 MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
 """The most bytes in the answers of a batch, as in geth; further calls are refused."""
+MAX_WAITING_BYTES = 1024 * 1024
+"""The same in a batch with a call that waits for a block: its answers are kept meanwhile."""
 AT_ONCE = 8
-"""Calls of a batch that run together before other requests are served. Submissions among them share a sync."""
+"""Calls of a batch that run together. Submissions among them share a sync."""
+WAITING_CALL = "eth_sendRawTransactionSync"
+"""The method that may wait for a block."""
+SUBMITTING = "eth_send"
+"""What the methods' names begin with that submit: such calls never wait for reads."""
 
 Params = Sequence[Any]
 """The arguments of a call, by position."""
@@ -70,13 +76,16 @@ _encode = msgspec.json.Encoder().encode
 class Dispatcher:
     """Calls the methods by name. It never raises, whatever a client sends."""
 
-    def __init__(self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None]) -> None:
+    def __init__(
+        self, methods: Mapping[str, Handler], on_fatal: Callable[[Fatal], None], shares: TimeShares | None = None
+    ) -> None:
         self._methods = methods
         self._on_fatal = on_fatal
+        self._shares = shares or TimeShares()
 
     def having(self, further: Mapping[str, Handler]) -> "Dispatcher":
         """One with these methods, too."""
-        return Dispatcher({**self._methods, **further}, self._on_fatal)
+        return Dispatcher({**self._methods, **further}, self._on_fatal, self._shares)
 
     async def answer(self, message: bytes | str, caller: Caller) -> bytes | None:
         """The answer to one message; None when it holds notifications only."""
@@ -95,17 +104,30 @@ class Dispatcher:
         return await self._answer_batch(content, caller)
 
     async def _answer_batch(self, calls: list[object], caller: Caller) -> bytes | None:
+        waits = any(map(may_wait, calls))
+        batch = Batch(MAX_WAITING_BYTES if waits else MAX_ANSWER_BYTES, waits)
+        outside = current_batch.set(batch)
         answers: list[bytes] = []
-        for start in range(0, len(calls), AT_ONCE):
-            together = calls[start : start + AT_ONCE]
-            if sum(map(len, answers)) > MAX_ANSWER_BYTES:
-                refusal = RpcError(RESPONSE_TOO_LARGE, "response too large")
-                answers += [_failure(id_of(call), refusal) for call in together if expects_answer(call)]
-                continue
-            # Each begins before the next, so that submissions keep their order.
-            found = await asyncio.gather(*(self._answer_one(call, caller) for call in together))
-            answers += [answer for answer in found if answer is not None]
+        try:
+            for start in range(0, len(calls), AT_ONCE):
+                # Each begins before the next, so that submissions keep their order.
+                together = (self._answer_part(call, caller, batch) for call in calls[start : start + AT_ONCE])
+                found = await asyncio.gather(*together)
+                answers += [answer for answer in found if answer is not None]
+        finally:
+            current_batch.reset(outside)
+            batch.end()
         return b"[" + b",".join(answers) + b"]" if answers else None
+
+    async def _answer_part(self, call: object, caller: Caller, batch: Batch) -> bytes | None:
+        """One call of a batch. Each takes its own turns, as a task of its own."""
+        try:
+            batch.check_size()
+        except RpcError as refused:
+            return _failure(id_of(call), refused) if expects_answer(call) else None
+        answer = await self._shares.run(caller.client, self._answer_one(call, caller), lane_of(call))
+        batch.size_bytes += len(answer or b"")
+        return answer
 
     async def _answer_one(self, content: object, caller: Caller) -> bytes | None:
         try:
@@ -165,6 +187,16 @@ def parse_request(content: object) -> Request:
     if params is not None and not isinstance(params, list):
         raise InvalidParams("non-array args")
     return Request(method, params or [], request_id)
+
+
+def lane_of(content: object) -> LaneName:
+    method = content.get("method") if isinstance(content, dict) else None
+    return "submissions" if isinstance(method, str) and method.startswith(SUBMITTING) else "reads"
+
+
+def may_wait(content: object) -> bool:
+    """Whether the call may wait for a block."""
+    return isinstance(content, dict) and content.get("method") == WAITING_CALL
 
 
 def expects_answer(content: Any) -> bool:

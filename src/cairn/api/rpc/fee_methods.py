@@ -1,27 +1,29 @@
 """What a transfer costs: the base fee, which is the same in every block, and its tip."""
 
-from collections.abc import Sequence
 from typing import Any
 
+from cairn.api.chain_view import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import MAX_SHOWN, BlockName, parse_block_number, parse_number, quantity
-from cairn.api.server.yielding import in_turns
-from cairn.domain.codec import decode_record
-from cairn.domain.types import TRANSFER_GAS
+from cairn.api.server.answer_cache import AnswerCache
+from cairn.domain.codec import price_in_record
+from cairn.domain.types import TRANSFER_GAS, BlockHash, Header
+from cairn.time_shares import in_slices
 
 MAX_BLOCKS = 1_024
 MAX_REWARDED_BLOCKS = 64
-"""The limit with reward percentiles, for which every transaction is read. The answer names its first block."""
+"""The limit with reward percentiles, for which full blocks are read. The answer names its first block."""
 MAX_PERCENTILES = 100
-TURN_ITEMS = 200
-"""Headers that are read before other requests are served."""
+LEAST_TIPS_BYTES = 256 * 1024
 
 
 class FeeMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
+        self._least_tips = AnswerCache(LEAST_TIPS_BYTES)
+        """Of full blocks, by block hash."""
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -47,17 +49,24 @@ class FeeMethods:
         count = min(count, MAX_REWARDED_BLOCKS if percentiles else MAX_BLOCKS, newest - self._chain.view.base + 1)
         if count == 0:
             return {"oldestBlock": "0x0", "gasUsedRatio": []}
-        heights = range(newest - count + 1, newest + 1)
+        reverts = self._chain.view.reverts
+        fullness: list[float] = []
+        rewards_shown: list[list[str]] = []
+        async for height in in_slices(range(newest - count + 1, newest + 1)):
+            if self._chain.view.reverts != reverts:
+                raise reverted_meanwhile()
+            block_hash, header = self._chain.view.get_header(height)
+            fullness.append(header.gas_used / header.gas_limit)
+            if percentiles:
+                rewards_shown.append([quantity(await self._least_tip(block_hash, header))] * len(percentiles))
         history: dict[str, Any] = {
-            "oldestBlock": quantity(heights[0]),
+            "oldestBlock": quantity(newest - count + 1),
             "baseFeePerGas": [quantity(self._chain.info.gas_price)] * (count + 1),
-            "gasUsedRatio": [self._fullness(height) async for height in in_turns(heights, TURN_ITEMS)],
+            "gasUsedRatio": fullness,
             "baseFeePerBlobGas": ["0x0"] * (count + 1),
             "blobGasUsedRatio": [0.0] * count,
         }
-        if percentiles:
-            history["reward"] = [self._rewards(height, percentiles) async for height in in_turns(heights, 1)]
-        return history
+        return history | {"reward": rewards_shown} if percentiles else history
 
     async def _find_newest(self, block: BlockName) -> int:
         """Raises `RpcError` or `BlockNotFound`."""
@@ -67,18 +76,20 @@ class FeeMethods:
             raise RpcError(SERVER_ERROR, f"request beyond head block: requested {block.height}, head {head}")
         return await self._chain.state_height(block)
 
-    def _fullness(self, height: int) -> float:
-        return self._chain.view.get_header(height)[1].gas_used / self._chain.info.block_gas_limit
+    async def _least_tip(self, block_hash: BlockHash, header: Header) -> int:
+        """The tip with which a transfer got into the block: 0 if it had room for more, else the least that it took.
 
-    def _rewards(self, height: int, percentiles: Sequence[float]) -> list[str]:
-        """The tip at each percentile of the block's gas: of the first transfer that, with those before, has used it."""
-        base_fee = self._chain.info.gas_price
-        tips = sorted(decode_record(record).gas_price - base_fee for record in self._chain.view.tx_records(height))
-        if not tips:
-            return ["0x0"] * len(percentiles)
-        gas_used = TRANSFER_GAS * len(tips)
-        thresholds = (int(gas_used * percentile / 100) for percentile in percentiles)
-        return [quantity(tips[max(0, -(-threshold // TRANSFER_GAS) - 1)]) for threshold in thresholds]
+        It is the same at every percentile. What others paid beyond it is no reason to pay as much.
+        """
+        if header.gas_limit - header.gas_used >= TRANSFER_GAS:
+            return 0
+        known = self._least_tips.find(block_hash)
+        if known is None:
+            records = self._chain.view.tx_records(header.height)
+            least = min([price_in_record(record) async for record in in_slices(records)]) - header.base_fee
+            known = least.to_bytes(32, "big")
+            self._least_tips.keep(block_hash, known)
+        return int.from_bytes(known, "big")
 
 
 def _parse_percentiles(value: object) -> list[float] | None:

@@ -8,13 +8,11 @@ from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import LIMIT_EXCEEDED, SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import data, parse_block_number, parse_hash
-from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import FilterChanges, FilterKind
+from cairn.time_shares import in_slices
 
 MAX_BLOCKS = 10_000
 """The most block hashes in one answer. If there are more, the oldest are left out."""
-TURN_ITEMS = 200
-"""Headers that are read before other requests are served."""
 
 
 class FilterMethods:
@@ -62,13 +60,13 @@ class FilterMethods:
         reverts = self._chain.view.reverts
         changes = await self._changes(name)
         if changes.kind == "transactions":
-            return [data(tx_hash) for tx_hash in changes.tx_hashes]
+            return [data(tx_hash) async for tx_hash in in_slices(changes.tx_hashes)]
         first = max(changes.first_height, changes.last_height - MAX_BLOCKS + 1)
         return await self._block_hashes(range(first, changes.last_height + 1), reverts)
 
     async def _block_hashes(self, heights: Sequence[int], reverts: int) -> list[str]:
         view, hashes = self._chain.view, []
-        async for height in in_turns(heights, TURN_ITEMS):
+        async for height in in_slices(heights):
             # Other requests were served: the chain may have been reverted, and the oldest blocks removed.
             if view.reverts != reverts:
                 raise reverted_meanwhile()

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from cairn.api.rpc.values import data, quantity
 from cairn.domain.crypto import keccak256
 from cairn.domain.headers import (
@@ -16,6 +18,8 @@ from cairn.domain.headers import (
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
 
 Json = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
 
 _EMPTY_BLOOM = data(EMPTY_BLOOM)
 _NO_UNCLES = data(NO_UNCLES)
@@ -39,6 +43,11 @@ class BlockPlace:
         self.height = quantity(header.height)
         self.timestamp = quantity(header.timestamp)
         self.position = position
+
+
+def encoded(shown: Json) -> msgspec.Raw:
+    """One of thousands in an answer: encoded as it is made, since all of them at once would take too long."""
+    return msgspec.Raw(_encode(shown))
 
 
 def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:

@@ -53,8 +53,8 @@ class SigningMethods:
 
     async def sign_typed_data(self, account: object, typed_data: object) -> str:
         # The first import takes seconds on a busy core. In a thread, so that other requests are served meanwhile.
-        await asyncio.to_thread(import_encoder)
-        return await self._sign(account, typed_data_digest(typed_data))
+        # So does the digest of the largest data that is allowed.
+        return await self._sign(account, await asyncio.to_thread(typed_data_digest, typed_data))
 
     async def sign_transaction(self, transfer: object) -> Json:
         """Fields that are left out get the same values as in `eth_sendTransaction`."""

@@ -19,7 +19,6 @@ from cairn.api.rpc.values import (
     parse_quantity,
     quantity,
 )
-from cairn.api.server.yielding import in_turns
 from cairn.domain import errors
 from cairn.domain.errors import NodeError, TxRejected
 from cairn.domain.headers import block_hash
@@ -39,12 +38,11 @@ from cairn.domain.types import (
     Rules,
     Tx,
 )
+from cairn.time_shares import in_slices
 
 MOST_BLOCKS = 16
 MOST_ITEMS = 250
 """Transfers and overridden accounts in all blocks of a simulation together."""
-TURN_ITEMS = 20
-"""Transfers that are tried before other requests are served."""
 FLAGS = ("validation", "traceTransfers", "returnFullTransactions")
 PARTS = ("blockOverrides", "stateOverrides", "calls")
 BLOCK_FIELDS = ("time", "gasLimit", "feeRecipient", "baseFeePerGas")
@@ -88,7 +86,7 @@ class SimulationMethods:
         # As in geth: without validation a transfer costs no fee, unless the caller names a base fee.
         base_fee = parent.base_fee if is_strict else 0
         shown: list[Json] = []
-        async for asked_block in in_turns(blocks, 1):
+        async for asked_block in in_slices(blocks):
             state.check_chain()
             state.override(asked_block)
             header = next_header(parent_hash, parent, asked_block, base_fee)
@@ -96,7 +94,7 @@ class SimulationMethods:
             root = tx_root([tx.hash for tx in txs])
             parent = msgspec.structs.replace(header, tx_root=root, gas_used=TRANSFER_GAS * len(txs))
             parent_hash = block_hash(parent)
-            shown.append(simulated_block(parent_hash, parent, txs, traces, full))
+            shown.append(await simulated_block(parent_hash, parent, txs, traces, full))
         return shown
 
 
@@ -156,7 +154,7 @@ class TriedState:
         """Try the block's transfers in order. Raises `RpcError` for one that the block could not include."""
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
-        async for call in in_turns(parse_list(block, "calls"), TURN_ITEMS):
+        async for call in in_slices(parse_list(block, "calls")):
             self.check_chain()
             if ledger.is_full:
                 raise RpcError(BLOCK_FULL, f"block gas limit reached: {header.gas_limit}")
@@ -180,9 +178,9 @@ def transfer_of(given: object, ledger: Ledger, header: Header, is_strict: bool) 
     return unsigned_tx(draft, header.chain_id)
 
 
-def simulated_block(own_hash: BlockHash, header: Header, txs: list[Tx], traces: bool, full: bool) -> Json:
+async def simulated_block(own_hash: BlockHash, header: Header, txs: list[Tx], traces: bool, full: bool) -> Json:
     calls, shown, logged = [], [], 0
-    for position, tx in enumerate(txs):
+    async for position, tx in in_slices(enumerate(txs)):
         place = BlockPlace(own_hash, header, position)
         logs = [transfer_log(tx, place, logged)] if traces and tx.value else []
         logged += len(logs)

@@ -3,22 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.large_answers import LargeAnswers
-from cairn.api.rpc.objects import transaction_object
+from cairn.api.rpc.objects import encoded, transaction_object
 from cairn.api.rpc.values import parse_account, quantity
-from cairn.api.server.yielding import in_turns
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Tx
+from cairn.time_shares import in_slices
 
 PAGE = 1_000
 MAX_SHOWN = 5_000
 """Transactions in one answer, the first in mining order: a full mempool would take some fifty megabytes."""
-
-TURN_ITEMS = 100
-"""Transactions that are written out before other requests are served."""
 
 Shown = dict[str, Any]
 
@@ -26,7 +25,7 @@ Shown = dict[str, Any]
 class TxpoolMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
-        self._listings = LargeAnswers()
+        self._listings = LargeAnswers(kept_by_batches=False)
         """Apart from those made from the store, which can be read while the core hangs."""
 
     def methods(self) -> dict[str, Method]:
@@ -72,15 +71,15 @@ class TxpoolMethods:
                 break
         return items
 
-    def _object(self, tx: Tx) -> Shown:
-        return transaction_object(tx, self._chain.info.chain_id, None)
+    def _object(self, tx: Tx) -> msgspec.Raw:
+        return encoded(transaction_object(tx, self._chain.info.chain_id, None))
 
     async def _sorted(self, items: list[PendingTx], show: Callable[[Tx], Any]) -> Shown:
         """By sender and nonce; what follows a missing nonce is queued."""
         shown: Shown = {"pending": {}, "queued": {}}
         next_nonces: dict[Address, int] = {}
         by_sender = sorted((item.tx for item in items), key=lambda tx: (tx.sender, tx.nonce))
-        async for tx in in_turns(by_sender, TURN_ITEMS):
+        async for tx in in_slices(by_sender):
             if tx.sender not in next_nonces:
                 next_nonces[tx.sender] = self._chain.view.account(tx.sender).nonce
             is_next = tx.nonce <= next_nonces[tx.sender]

@@ -1,6 +1,5 @@
 """WS /rpc: the same methods as POST /rpc, and subscriptions."""
 
-import asyncio
 from itertools import count
 
 import structlog
@@ -21,9 +20,7 @@ from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import NodeError
-
-BURST = 16
-"""Messages of one client that are handled before the event loop serves others."""
+from cairn.time_shares import in_slices
 
 log = structlog.get_logger("cairn.rpc")
 
@@ -69,7 +66,8 @@ class RpcSocketEndpoint:
         self, connection: EventsProtocol, subscriptions: Subscriptions, caller: Caller, receive: Receive
     ) -> None:
         dispatcher = self._calls.having(subscriptions.methods())
-        for handled in count(1):
+        # However many messages there are, others have their turn.
+        async for _ in in_slices(count()):
             # A client that does not read gets no more answers until it does.
             await connection.writable.wait()
             message = await receive()
@@ -79,5 +77,3 @@ class RpcSocketEndpoint:
             if answer is not None:
                 connection.write(text_frame(answer))
             subscriptions.begin()
-            if handled % BURST == 0:
-                await asyncio.sleep(0)

@@ -21,8 +21,8 @@ from uvicorn.server import ServerState
 from cairn.api.chain_view import ChainView
 from cairn.api.errors import Internal, encode_problem
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.rpc.dispatch import SUBMITTING, Dispatcher
+from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of
 from cairn.api.server.connection_slots import Occupancy, Place
 from cairn.api.server.plain_heads import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, PlainHeads
 from cairn.api.server.request_framing import Header
@@ -32,6 +32,7 @@ from cairn.config import Settings
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NodeError, ShuttingDown
 from cairn.domain.types import TxHash
+from cairn.time_shares import LaneName, TimeShares
 
 CLOSE: Header = (b"connection", b"close")
 
@@ -47,6 +48,8 @@ HEAD_END = b"\r\n\r\n"
 
 FULL_LANE = 0
 INCOMPLETE = -1
+NOT_YET = -2
+"""Why a request is not served: it is for the full lane, not all of it is there, or its client must wait for a turn."""
 
 _PENDING = b'{"status":"pending","txHash":"0x'
 _CONFIRMED = b'{"status":"confirmed","txHash":"0x'
@@ -74,7 +77,7 @@ class FastPath:
 
     def __init__(
         self, view: ChainView, intake: Submitter, calls: Dispatcher, hosts: HostList, origins: OriginList,
-        limiter: RateLimiter, settings: Settings, app: ASGIApp,
+        limiter: RateLimiter, settings: Settings, app: ASGIApp, shares: TimeShares,
     ) -> None:  # fmt: skip
         self._view = view
         self._intake = intake
@@ -86,6 +89,7 @@ class FastPath:
         self._rest_headers = origins.headers_for(None, "", for_wallets=False)
         self._rpc_headers = origins.headers_for(None, "", for_wallets=True)
         self.limiter = limiter
+        self.shares = shares
         self.header_timeout_s = settings.header_timeout_s
         self.idle_timeout_s = settings.idle_timeout_s
         self.first_byte_timeout_s = settings.first_byte_timeout_s
@@ -148,9 +152,14 @@ class FastPath:
         except NodeError as refused:
             return self.problem(refused, *self._rest_headers)
 
-    def call(self, body: bytes, caller: Caller) -> "asyncio.Task[bytes | None]":
+    def call(self, body: bytes, caller: Caller, is_gone: Callable[[], bool]) -> "asyncio.Task[bytes | None]":
         """Begin to answer a JSON-RPC message."""
-        calling = asyncio.get_running_loop().create_task(self._calls.answer(body, caller))
+        answering = self._calls.answer(body, caller)
+        if SUBMITTING.encode() in body:
+            answering = self.shares.run(caller.client, answering, "submissions")
+        else:
+            answering = self.shares.run(caller.client, answering, "reads", is_gone)
+        calling = asyncio.get_running_loop().create_task(answering)
         tasks = cast("set[asyncio.Task[bytes | None]]", self.tasks)
         tasks.add(calling)
         calling.add_done_callback(tasks.discard)
@@ -196,6 +205,7 @@ class AnswerQueue:
     ) -> None:
         self._lane = lane
         self._limiter = lane.limiter
+        self._shares = lane.shares
         self._peer = peer
         self._place = place
         self._is_proxy = lane.proxies.trusts(peer)
@@ -209,8 +219,8 @@ class AnswerQueue:
     def take(self, data: bytes) -> tuple[int, int]:
         """Serve what can be answered here, from the start of `data`.
 
-        Returns how many bytes that was, and why it stopped: `FULL_LANE` or `INCOMPLETE` for a request that was not
-        served.
+        Returns how many bytes that was, and why it stopped: `FULL_LANE`, `INCOMPLETE` or `NOT_YET` for a request that
+        was not served.
         """
         at = taken = 0
         size, due = len(data), self.due
@@ -224,7 +234,8 @@ class AnswerQueue:
         return at, taken
 
     def _take_one(self, data: bytes, at: int) -> int:
-        """How many bytes the request at `at` took; or `FULL_LANE`, or `INCOMPLETE`."""
+        """How many bytes the request at `at` took; or `FULL_LANE`, `INCOMPLETE` or `NOT_YET`."""
+        answer: Answering | bytes | None
         is_call = data.startswith(POST_RPC, at)
         if is_call or data.startswith(POST_TX, at):
             end = data.find(HEAD_END, at) + len(HEAD_END)
@@ -239,7 +250,14 @@ class AnswerQueue:
             body, end = data[end : end + length], end + length
             if not self._may_ask(self._lane.posts, head):
                 return FULL_LANE
-            answer = self._call(body) if is_call else self._lane.submit(body)
+            if is_call:
+                answer = self._call(body)
+            else:
+                began = self._shares.begin("submissions")
+                if began is None:
+                    return NOT_YET
+                answer = self._lane.submit(body)
+                self._shares.end(self.client, "submissions", began)
         elif data.startswith(GET_TX, at):
             end = data.find(HEAD_END, at) + len(HEAD_END)
             if end < len(HEAD_END):
@@ -247,7 +265,11 @@ class AnswerQueue:
             head = data[at + REST_OF_GET : end]
             if self._lane.gets[head] == NOT_PLAIN or not self._may_ask(self._lane.gets, head):
                 return FULL_LANE
+            began = self._shares.begin("reads")
+            if began is None:
+                return NOT_YET
             answer = self._lane.confirmed_tx(data[at + len(GET_TX) : at + REST_OF_GET])
+            self._shares.end(self.client, "reads", began)
         else:
             return FULL_LANE
         if answer is None:
@@ -259,6 +281,11 @@ class AnswerQueue:
             answer.add_done_callback(self._flush)
         return end - at
 
+    def call_in_turn(self, job: Callable[[], None], request: bytes) -> None:
+        """Run the job when this client has its turn for the request, which could not be served yet."""
+        lane: LaneName = "reads" if request.startswith(GET_TX) else "submissions"
+        self._shares.call(self.client, job, lane)
+
     @staticmethod
     def _cut_off(data: bytes, at: int) -> int:
         """The head is not complete; one that is already too long cannot be a plain one."""
@@ -266,7 +293,8 @@ class AnswerQueue:
 
     def _call(self, body: bytes) -> Answering:
         self.is_calling = True
-        return self._lane.call(body, Caller(self._address, self._limiter, self._is_gone, already_counted=1))
+        caller = Caller(self._address, self._limiter, self._is_gone, already_counted=1)
+        return self._lane.call(body, caller, self._transport.is_closing)
 
     async def _is_gone(self) -> bool:
         return self._transport.is_closing()
@@ -281,6 +309,8 @@ class AnswerQueue:
 
     def _ask_as(self, client: str) -> None:
         self._address = client
+        self.client = client_of(client)
+        """Whose time is used."""
         self._counted = client if client and self._limiter.limits(client) else None
         """Whose requests are counted, if they are."""
 

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from cairn.api.errors import MalformedRequest, RequestTimeout
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, AnswerQueue, FastPath
+from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, NOT_YET, AnswerQueue, FastPath
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.tls_listener import InPieces
@@ -268,7 +268,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._request.since = None
         # A call may take a minute: a client that leaves meanwhile must be noticed.
         self._flow.hold(rest, reads_on=self._answers.is_calling and len(rest) <= FEED_BYTES)
-        if not self._answers.due:
+        if taken == NOT_YET:
+            self._answers.call_in_turn(self._continue, rest)
+        elif not self._answers.due:
             # Serve other connections, and write the answers, before the next ones are made.
             asyncio.get_running_loop().call_soon(self._continue)
         return b""

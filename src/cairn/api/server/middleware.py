@@ -1,5 +1,8 @@
 """Around every request: access rules, headers of every answer, and errors as problems."""
 
+import asyncio
+from collections.abc import Callable
+
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -15,14 +18,17 @@ from cairn.api.errors import (
 )
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin
+from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of, find_origin
 from cairn.api.server.request_framing import Header
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, NodeError
+from cairn.time_shares import LaneName, TimeShares
 
 EVENTS_PATH = "/events"
 RPC_PATH = "/rpc"
 PREFLIGHT_LIFETIME_S = b"600"
+SUBMISSION_PATHS = frozenset({"/tx", "/txs", "/faucet"})
+"""A POST to one of them never waits for reads."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -32,7 +38,7 @@ class Edge:
 
     def __init__(
         self, app: ASGIApp, view: ChainView, calls: Dispatcher, hosts: HostList, origins: OriginList,
-        limiter: RateLimiter, server_adds_chain_id: bool,
+        limiter: RateLimiter, shares: TimeShares, server_adds_chain_id: bool,
     ) -> None:  # fmt: skip
         """`server_adds_chain_id`: our own server puts the header on every answer, also those that never come here."""
         self._app = app
@@ -41,6 +47,7 @@ class Edge:
         self.hosts = hosts
         self.origins = origins
         self.limiter = limiter
+        self.shares = shares
         self._adds_chain_id = not server_adds_chain_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +75,10 @@ class Edge:
                 raise PathNotFound("there is no such path; see /docs")
             # With this, Starlette's routes raise errors instead of sending their own text.
             scope["app"] = self._app
-            await self._app(scope, receive, answer)
+            if scope["path"] in PROBE_PATHS:
+                await self._app(scope, receive, answer)
+            else:
+                await self._take_turns(scope, receive, answer)
         except ClientDisconnect:
             pass
         except HTTPException as refused:
@@ -80,6 +90,17 @@ class Edge:
         except Exception as failure:
             log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=failure)
             await answer.send_problem(Internal(str(failure)))
+
+    async def _take_turns(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        is_gone = absence_in(receive)
+        try:
+            await self.shares.run(client_in(scope), self._serve(scope, receive, answer), lane_of(scope), is_gone)
+        except asyncio.CancelledError:
+            if not is_gone():
+                raise
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
     def _count(self, scope: Scope) -> None:
         """Count the request against the rate limit, even if it is refused for another reason."""
@@ -100,7 +121,7 @@ class Edge:
         except NodeError as error:
             scope["extensions"][EXTENSION]["connection"].refuse(error)
             return
-        await self._app(scope, receive, send)
+        await self.shares.run(client_in(scope), self._serve(scope, receive, send))
 
     def _chain_id_header(self) -> list[Header]:
         chain_id = self._view.chain_id
@@ -136,6 +157,20 @@ class _Answer:
         # Once the answer has begun, an error can only break the connection, which the server does.
         if not self._has_begun:
             await self.send_whole(*encode_problem(error))
+
+
+def client_in(scope: Scope) -> str:
+    return client_of(scope["client"][0]) if scope["client"] else ""
+
+
+def lane_of(scope: Scope) -> LaneName:
+    return "submissions" if scope["method"] == "POST" and scope["path"] in SUBMISSION_PATHS else "reads"
+
+
+def absence_in(receive: Receive) -> Callable[[], bool]:
+    """Tells whether the client of a request has disconnected, where the server shows that."""
+    cycle = getattr(receive, "__self__", None)
+    return lambda: bool(getattr(cycle, "disconnected", False))
 
 
 def _refusal(refused: HTTPException, method: str) -> NodeError:

@@ -97,7 +97,8 @@ def make_server(
     clock: Callable[[], float] = time.monotonic,
 ) -> "Server":
     app = make_app(link, view, hub, settings, server_adds_chain_id=True)
-    lane = FastPath(view, Submitter(link, view), app.calls, app.hosts, app.origins, app.limiter, settings, app)
+    intake = Submitter(link, view)
+    lane = FastPath(view, intake, app.calls, app.hosts, app.origins, app.limiter, settings, app, app.shares)
     return Server(lane, clock, _tls_context(settings))
 
 

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from cairn.api.errors import FollowLimit
 from cairn.api.events import followed_txs
 from cairn.api.events import hub as hub_module
-from cairn.api.events.hub import CHUNK_FRAMES, STEP_FRAMES, EventHub
+from cairn.api.events.hub import CHUNK_FRAMES, EventHub
 from cairn.config import Settings
 from cairn.domain.errors import Corrupt, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import TxHash
+from cairn.time_shares import ROUND_S, SLICE_S
 from tests.support.event_server import MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
 from tests.unit.api.hub_bench import Bench, confirmed, new_block, run, settle
+
+TICK_S = SLICE_S / 50
 
 
 def test_live_blocks_are_the_same_bytes_for_all() -> None:
@@ -46,32 +49,65 @@ def test_replay_then_live() -> None:
 
 def test_a_long_replay_lets_others_pass() -> None:
     async def scenario(bench: Bench) -> None:
-        slow, slow_subscriber = bench.join()
-        live, live_subscriber = bench.join()
+        slow, slow_subscriber = bench.join("slow")
+        live, live_subscriber = bench.join("live")
         bench.hub.subscribe_blocks(live_subscriber, None)
         bench.hub.subscribe_blocks(slow_subscriber, 0)
         await asyncio.sleep(0)
         # One turn of the loop does a bounded part of it, in bounded writes.
-        assert len(slow.heights) == STEP_FRAMES
-        assert len(slow.writes) == STEP_FRAMES // CHUNK_FRAMES
+        assert 0 < len(slow.heights) <= 2 * ROUND_S / TICK_S
+        assert len(slow.heights) / len(slow.writes) <= 2 * SLICE_S / TICK_S
         bench.commit()
-        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
         assert live.heights == [5000]
         await settle()
         assert slow.heights == list(range(5001))
 
-    run(scenario, Bench(MemoryChain(5000)))
+    run(scenario, Bench(MemoryChain(5000), tick_s=TICK_S))
 
 
-def test_two_replays_take_turns() -> None:
+def test_one_write_has_few_events_however_fast_they_are_made() -> None:
     async def scenario(bench: Bench) -> None:
-        sockets = [bench.join() for _ in range(4)]
-        for _, subscriber in sockets:
-            bench.hub.subscribe_blocks(subscriber, 0)
-        await asyncio.sleep(0)
-        assert [len(connection.heights) for connection, _ in sockets] == [CHUNK_FRAMES] * 4
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, 0)
+        await settle()
+        assert len(connection.writes) == -(-5000 // CHUNK_FRAMES)
 
     run(scenario, Bench(MemoryChain(5000)))
+
+
+def test_a_client_with_many_replays_gets_no_more_than_one_with_a_single_one() -> None:
+    async def scenario(bench: Bench) -> None:
+        many = [bench.join("many") for _ in range(9)]
+        single, subscriber = bench.join("single")
+        for _, each in (*many, (single, subscriber)):
+            bench.hub.subscribe_blocks(each, 0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        served = sum(len(connection.heights) for connection, _ in many)
+        assert 0 < served < 5000
+        assert abs(len(single.heights) - served) <= 2 * SLICE_S / TICK_S
+
+    run(scenario, Bench(MemoryChain(5000), tick_s=TICK_S))
+
+
+def test_a_block_in_which_thousands_are_followed_is_announced_in_steps() -> None:
+    async def scenario(bench: Bench) -> None:
+        txs = [tx_hash_of(number) for number in range(900)]
+        connection, subscriber = bench.join()
+        bench.hub.subscribe_blocks(subscriber, None)
+        for tx_hash in txs[:-1]:
+            bench.hub.follow(subscriber, tx_hash)
+        bench.commit(*txs)
+        await asyncio.sleep(0)
+        assert bench.hub.is_followed(txs[-2])
+        # Followed while the block is announced, and told once.
+        bench.hub.follow(subscriber, txs[-1])
+        await settle()
+        assert connection.messages == [new_block(1), *(confirmed(tx_hash, 1) for tx_hash in txs)]
+
+    run(scenario, Bench(tick_s=TICK_S))
 
 
 def test_confirmations_follow_their_block_in_one_write() -> None:
@@ -389,6 +425,7 @@ def test_a_store_that_cannot_be_read_only_delays() -> None:
         assert replaying.writes == live.writes == []
         bench.chain.broken = None
         await asyncio.sleep(hub_module.RETRY_S)
+        await settle()
         assert replaying.heights == [0, 1]
         assert live.messages == [new_block(1), confirmed(tx_hash_of(1), 1)]
 

@@ -3,22 +3,23 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from cairn.api import app
-from cairn.api.rpc.caller import current_caller
+from cairn.api.rpc.caller import Caller, current_caller
 from cairn.api.rpc.dispatch import handler_of
-from cairn.api.rpc.large_answers import LargeAnswers
+from cairn.api.rpc.large_answers import LARGE_AT_ONCE, LargeAnswers
 from cairn.api.server import access
 from cairn.api.server.http_protocol import HALF_CLOSED_S
 from cairn.api.server.middleware import Edge
 from cairn.config import Settings
 from cairn.domain.codec import encode_tx
 from cairn.domain.types import Tx
-from tests.support.callers import local_caller
+from tests.support.callers import UNLIMITED, stays
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
@@ -242,7 +243,7 @@ def test_whoever_leaves_is_noticed_and_takes_nothing_along(leave: Callable[[Clie
 
 
 def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, asked, made = LargeAnswers(), list[str](), list[str]()
+    answers, asked, made = LargeAnswers(kept_by_batches=True), list[str](), list[str]()
 
     async def large() -> None:
         asked.append("large")
@@ -250,8 +251,11 @@ def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPa
             made.append("large")
 
     async def scenario(server: RestServer) -> None:
-        current_caller.set(local_caller())
-        async with answers.place(), answers.place(), server.client() as client:
+        held = [answers.place() for _ in range(LARGE_AT_ONCE)]
+        async with AsyncExitStack() as places, server.client() as client:
+            for number, place in enumerate(held):
+                current_caller.set(Caller(f"192.0.2.{number}", UNLIMITED, stays))
+                await places.enter_async_context(place)
             await sent(server, client, call(message("large")), b"\r\n")
             await wait_until(lambda: bool(asked))
             client.reset()

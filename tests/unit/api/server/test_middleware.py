@@ -18,6 +18,7 @@ from cairn.api.server.middleware import Edge
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.domain.errors import Corrupt, Fatal, NodeError
+from cairn.time_shares import TimeShares
 from tests.support.rest_node import assert_problem
 from tests.support.scripted_gateway import ScriptedGateway
 
@@ -246,9 +247,15 @@ async def not_reached(scope: Scope, receive: Receive, send: Send) -> None:
 def edge_around(app: ASGIApp, on_fatal: Callable[[Fatal], None] | None = None) -> Edge:
     """Its limits never come back."""
     view = ChainView(Path("unused"), chain_id=1337, on_fatal=on_fatal)
-    limiter = RateLimiter(LISTED, lambda: 0.0)
     return Edge(
-        app, view, Dispatcher({}, view.fail), HostList(LISTED), OriginList(LISTED), limiter, server_adds_chain_id=False
+        app,
+        view,
+        Dispatcher({}, view.fail),
+        HostList(LISTED),
+        OriginList(LISTED),
+        RateLimiter(LISTED, lambda: 0.0),
+        TimeShares(),
+        server_adds_chain_id=False,
     )
 
 

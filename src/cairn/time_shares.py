@@ -1,0 +1,304 @@
+"""Shares of an event loop's time: clients take turns in short slices, and each is charged for the time that it used.
+
+Work is measured, not counted. Whoever has used least goes first, so a client that asks for a thousand things waits for
+itself, and nobody waits for it. What nobody else wants goes to whoever wants it.
+
+The loop is given back after each round of a few milliseconds. Sockets are read and written in between, and whatever
+takes no turn (the probes) waits for one round at most.
+"""
+
+import asyncio
+import heapq
+import math
+import time
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from contextvars import Context
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+SLICE_S = 0.001
+"""How long a handler of a long answer works before it gives way."""
+ROUND_S = 0.002
+"""Work of each lane in one round, that is between two looks at the sockets."""
+AT_ONCE_SHARE = 0.5
+"""The part of the time in which work may begin without a turn, as long as nobody waits for one."""
+MAX_ACCOUNTS = 10_000
+"""Clients of a lane whose use is remembered."""
+
+Job = Callable[[], object]
+LaneName = Literal["submissions", "reads"]
+"""Each lane has its own queue and its own part of a round, so neither waits for the other."""
+
+_T = TypeVar("_T")
+
+
+async def in_slices(items: Iterable[_T]) -> AsyncIterator[_T]:
+    """The items, one by one. After each slice of time, also of the caller's work on them, others have their turn."""
+    clock = time.perf_counter
+    ends_at = clock() + SLICE_S
+    for item in items:
+        yield item
+        if clock() > ends_at:
+            await give_way()
+            ends_at = clock() + SLICE_S
+
+
+async def give_way() -> None:
+    """End this step: others have their turn before the caller goes on."""
+    await asyncio.sleep(0)
+
+
+def never() -> bool:
+    return False
+
+
+class TimeShares:
+    """One per event loop. Work takes its turns in `run` or `call`; the shortest may use `begin` and `end`."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._lanes: dict[LaneName, _Lane] = {"submissions": _Lane(), "reads": _Lane()}
+        self._is_round_due = False
+        self._slice_ends_at: float | None = None
+        """Set while a job has its turn."""
+
+    def call(self, client: str, job: Job, lane: LaneName = "reads") -> None:
+        """Run the job when it is the client's turn; never before this returns."""
+        if self._slice_ends_at is None:
+            self._lanes[lane].put(client, job)
+            self._schedule_round()
+        else:
+            # In the next round: the loop does what else it has to do in between.
+            self._lanes[lane].put_late(client, job)
+
+    async def run(
+        self,
+        client: str,
+        work: Coroutine[Any, Any, _T],
+        lane: LaneName = "reads",
+        is_gone: Callable[[], bool] = never,
+    ) -> _T:
+        """Await `work`. Each of its steps takes a turn, and `give_way` in it ends a step.
+
+        Once the client `is_gone`, the work is cancelled when it would have its turn.
+        """
+        return await self._steps(client, work, lane, is_gone)
+
+    def begin(self, lane: LaneName) -> float | None:
+        """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned."""
+        now = self.clock()
+        if self._slice_ends_at is not None:
+            return now if now < self._slice_ends_at else None
+        return now if self._lanes[lane].may_begin(now) else None
+
+    def end(self, client: str, lane: LaneName, began: float) -> None:
+        # Within a turn the round charges for all of it.
+        if self._slice_ends_at is None:
+            self._lanes[lane].charge_at_once(client, self.clock() - began)
+
+    @property
+    def is_slice_over(self) -> bool:
+        """Whether the job that has its turn should end."""
+        return self._slice_ends_at is not None and self.clock() > self._slice_ends_at
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for their turn."""
+        return sum(len(lane) for lane in self._lanes.values())
+
+    @property
+    def known_clients(self) -> int:
+        return sum(lane.known_clients for lane in self._lanes.values())
+
+    # Rounds.
+
+    def _schedule_round(self) -> None:
+        if not self._is_round_due:
+            self._is_round_due = True
+            asyncio.get_running_loop().call_soon(self._run_round)
+
+    def _run_round(self) -> None:
+        self._is_round_due = False
+        for lane in self._lanes.values():
+            now = self.clock()
+            ends_at = now + ROUND_S
+            while now < ends_at and lane.has_next():
+                now = self._serve(lane, now)
+        # Each of them, and only now: a job of one lane may have put one into the other.
+        waiting = [lane.end_round() for lane in self._lanes.values()]
+        if any(waiting):
+            self._schedule_round()
+
+    def _serve(self, lane: "_Lane", began: float) -> float:
+        """Give the next client its turn. Returns the time after it."""
+        client, job = lane.pop()
+        self._slice_ends_at = began + SLICE_S
+        try:
+            job()
+        except Exception as failure:
+            asyncio.get_running_loop().call_exception_handler({"message": "a job failed", "exception": failure})
+        finally:
+            self._slice_ends_at = None
+            now = self.clock()
+            lane.charge(client, now - began)
+        return now
+
+    @types.coroutine
+    def _steps(
+        self, client: str, work: Coroutine[Any, Any, _T], lane: LaneName, is_gone: Callable[[], bool]
+    ) -> Generator[Any, None, _T]:
+        """Pass on what `work` waits for, and take a turn before each of its steps."""
+        raised: BaseException | None = None
+        gives_way = False
+        while True:
+            try:
+                began = None if gives_way else self.begin(lane)
+                if began is None:
+                    turn = _Turn()
+                    self.call(client, turn.begin, lane)
+                    yield turn
+                    began = self.clock()
+            except BaseException as interrupt:
+                raised, began = interrupt, self.clock()
+            if raised is None and is_gone():
+                raised = asyncio.CancelledError("the client has gone")
+            try:
+                awaited = work.send(None) if raised is None else work.throw(raised)
+            except StopIteration as returned:
+                result: _T = returned.value
+                return result
+            finally:
+                self.end(client, lane, began)
+            raised = None
+            gives_way = awaited is None
+            if not gives_way:
+                try:
+                    yield awaited
+                except BaseException as interrupt:
+                    raised = interrupt
+
+
+class _Turn:
+    """What a task awaits until it is its client's turn. The task's step then runs within `begin`, and is measured."""
+
+    # What a task asks of a future.
+    _asyncio_future_blocking = True
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._resume: Job = lambda: None
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, callback: "Callable[[_Turn], object]", *, context: Context) -> None:
+        self._resume = partial(context.run, callback, self)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Not before its turn: only then may the task clean up."""
+        return False
+
+    def result(self) -> None:
+        return None
+
+    def begin(self) -> None:
+        self._resume()
+
+
+class _Lane:
+    """Waiting work by client, and a virtual time: the least that a waiting client has used."""
+
+    def __init__(self) -> None:
+        self._used_s: dict[str, float] = {}
+        """In virtual time, by client."""
+        self._now_s = 0.0
+        self._waiting: dict[str, deque[Job]] = {}
+        self._order: list[tuple[float, int, str]] = []
+        """A heap of the waiting clients: what each has used, and the number of its arrival."""
+        self._arrivals = 0
+        self._late: list[tuple[str, Job]] = []
+        self._least_late_s = math.inf
+        """What a client has used at least that waits for the next round."""
+        self._spare_s = ROUND_S
+        """How long work may still begin at once; it grows with time."""
+        self._spare_at = 0.0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values())) + len(self._late)
+
+    @property
+    def known_clients(self) -> int:
+        return len(self._used_s)
+
+    def put(self, client: str, job: Job) -> None:
+        waiting = self._waiting.get(client)
+        if waiting is not None:
+            waiting.append(job)
+        else:
+            self._waiting[client] = deque((job,))
+            self._push(client)
+
+    def _push(self, client: str) -> None:
+        self._arrivals += 1
+        heapq.heappush(self._order, (self._use_of(client), self._arrivals, client))
+
+    def put_late(self, client: str, job: Job) -> None:
+        """Put it into the next round."""
+        self._late.append((client, job))
+
+    def has_next(self) -> bool:
+        """Whether somebody has its turn in this round: nobody before one that has used less and waits for the next."""
+        return bool(self._order) and self._order[0][0] <= self._least_late_s
+
+    def end_round(self) -> bool:
+        """Whether somebody waits for another."""
+        late, self._late, self._least_late_s = self._late, [], math.inf
+        for client, job in late:
+            self.put(client, job)
+        return bool(self._waiting)
+
+    def pop(self) -> tuple[str, Job]:
+        """The client that has used least, and its oldest job. `charge` follows."""
+        used_s, _, client = heapq.heappop(self._order)
+        self._now_s = max(self._now_s, used_s)
+        return client, self._waiting[client].popleft()
+
+    def charge(self, client: str, took_s: float) -> None:
+        """The client's job is done. If it has more, it waits for its next turn."""
+        self._add(client, took_s)
+        if self._late and self._late[-1][0] == client:
+            self._least_late_s = min(self._least_late_s, self._used_s[client])
+        if self._waiting[client]:
+            self._push(client)
+        else:
+            del self._waiting[client]
+
+    def may_begin(self, now: float) -> bool:
+        if self._waiting:
+            return False
+        self._spare_s = min(ROUND_S, self._spare_s + (now - self._spare_at) * AT_ONCE_SHARE)
+        self._spare_at = now
+        return self._spare_s > 0
+
+    def charge_at_once(self, client: str, took_s: float) -> None:
+        self._spare_s -= took_s
+        if not self._waiting:
+            self._now_s = max(self._now_s, self._use_of(client))
+        self._add(client, took_s)
+
+    def _use_of(self, client: str) -> float:
+        """Nobody is credited with time in which it asked for nothing."""
+        return max(self._used_s.get(client, 0.0), self._now_s)
+
+    def _add(self, client: str, took_s: float) -> None:
+        if client not in self._used_s and len(self._used_s) >= MAX_ACCOUNTS:
+            self._forget_rested()
+        self._used_s[client] = self._use_of(client) + took_s
+
+    def _forget_rested(self) -> None:
+        """Forget those that are not ahead of the others; if all are, all: then each begins like the others."""
+        self._used_s = {client: used_s for client, used_s in self._used_s.items() if used_s > self._now_s}
+        if len(self._used_s) >= MAX_ACCOUNTS:
+            self._used_s.clear()

@@ -1,0 +1,324 @@
+"""Shares of the loop's time, by a clock that only the work itself moves."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from cairn import time_shares
+from cairn.time_shares import ROUND_S, SLICE_S, LaneName, TimeShares, give_way, in_slices
+from tests.support.ticking_clock import TickingClock
+
+
+class Clients:
+    """Clients whose work takes as long as they say."""
+
+    def __init__(self) -> None:
+        self.clock = TickingClock()
+        self.shares = TimeShares(self.clock)
+        self.used_s: defaultdict[str, float] = defaultdict(float)
+        self.finished: list[str] = []
+
+    async def work(self, name: str, steps: int, step_s: float = SLICE_S) -> None:
+        for _ in range(steps):
+            self.spend(name, step_s)
+            await give_way()
+        self.finished.append(name)
+
+    def spend(self, name: str, time_s: float) -> None:
+        self.clock.now += time_s
+        self.used_s[name] += time_s
+
+    def begin(self, name: str, steps: int, step_s: float = SLICE_S, lane: LaneName = "reads") -> "asyncio.Task[None]":
+        return asyncio.create_task(self.shares.run(name, self.work(name, steps, step_s), lane))
+
+
+def run(scenario: Callable[[Clients], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await scenario(Clients())
+
+    asyncio.run(main())
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_a_client_with_a_hundred_requests_gets_no_more_time_than_one_with_a_single_one() -> None:
+    async def scenario(clients: Clients) -> None:
+        greedy = [clients.begin("greedy", 50) for _ in range(100)]
+        await turns(20)
+        clients.used_s.clear()
+        await clients.begin("modest", 50)
+        assert clients.used_s["modest"] == pytest.approx(50 * SLICE_S)
+        assert clients.used_s["greedy"] <= 50 * SLICE_S + 3 * ROUND_S
+        for each in greedy:
+            each.cancel()
+        await asyncio.wait(greedy)
+
+    run(scenario)
+
+
+def test_time_is_shared_and_not_the_number_of_steps() -> None:
+    async def scenario(clients: Clients) -> None:
+        heavy = [clients.begin("heavy", 100, 5 * SLICE_S) for _ in range(5)]
+        light = [clients.begin("light", 1_000, SLICE_S / 10) for _ in range(5)]
+        await until(lambda: sum(clients.used_s.values()) > 0.5)
+        assert clients.used_s["light"] == pytest.approx(clients.used_s["heavy"], rel=0.1)
+        for each in (*heavy, *light):
+            each.cancel()
+        await asyncio.wait((*heavy, *light))
+
+    run(scenario)
+
+
+def test_whoever_comes_new_waits_for_one_turn_only_and_owes_nothing() -> None:
+    async def scenario(clients: Clients) -> None:
+        clients.begin("old", 10_000)
+        await until(lambda: clients.used_s["old"] > 1)
+        before = clients.used_s["old"]
+        await clients.begin("new", 1)
+        # Its task begins, does its step and ends, with a round before each.
+        assert clients.used_s["old"] - before <= 4 * ROUND_S
+
+    run(scenario)
+
+
+def test_nobody_saves_up_time_by_asking_for_nothing() -> None:
+    async def scenario(clients: Clients) -> None:
+        await clients.begin("rested", 1)
+        busy = clients.begin("busy", 1_000)
+        await until(lambda: clients.used_s["busy"] > 0.5)
+        before = dict(clients.used_s)
+        await clients.begin("rested", 100)
+        assert clients.used_s["busy"] - before["busy"] >= 0.9 * 100 * SLICE_S
+        await busy
+
+    run(scenario)
+
+
+def test_what_nobody_else_wants_goes_to_whoever_wants_it() -> None:
+    async def scenario(clients: Clients) -> None:
+        began = clients.clock.now
+        await asyncio.gather(*(clients.begin("alone", 100) for _ in range(5)))
+        # The clock moved by the work alone: nothing waited for somebody who was not there.
+        assert clients.clock.now - began == pytest.approx(500 * SLICE_S)
+
+    run(scenario)
+
+
+def test_nobody_starves_among_a_thousand_clients() -> None:
+    async def scenario(clients: Clients) -> None:
+        tasks = [clients.begin(f"client {number}", 5) for number in range(1_000)]
+        await asyncio.gather(*tasks)
+        assert all(used_s == pytest.approx(5 * SLICE_S) for used_s in clients.used_s.values())
+        assert len(clients.finished) == 1_000
+
+    run(scenario)
+
+
+def test_the_loop_is_given_back_after_each_round() -> None:
+    async def scenario(clients: Clients) -> None:
+        tasks = [clients.begin(f"client {number}", 50) for number in range(100)]
+        longest, before = 0.0, clients.clock.now
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            longest, before = max(longest, clients.clock.now - before), clients.clock.now
+        # What may begin at once, then a round.
+        assert longest <= 2 * (ROUND_S + SLICE_S)
+
+    run(scenario)
+
+
+def test_submissions_do_not_wait_for_reads() -> None:
+    async def scenario(clients: Clients) -> None:
+        reads = [clients.begin(f"reader {number}", 20) for number in range(200)]
+        await turns(5)
+        began = clients.clock.now
+        await clients.begin("payer", 1, lane="submissions")
+        # Its task begins, does its step and ends, with a round of reads before each.
+        assert clients.clock.now - began <= 3 * ROUND_S + SLICE_S
+        await asyncio.gather(*reads)
+
+    run(scenario)
+
+
+def test_work_that_begins_at_once_is_charged_and_bounded() -> None:
+    async def scenario(clients: Clients) -> None:
+        served = 0
+        while (began := clients.shares.begin("submissions")) is not None:
+            clients.spend("greedy", SLICE_S / 10)
+            clients.shares.end("greedy", "submissions", began)
+            served += 1
+        assert ROUND_S <= served * SLICE_S / 10 <= 3 * ROUND_S
+        # As time passes, more may.
+        clients.clock.now += ROUND_S
+        assert clients.shares.begin("submissions") is not None
+
+    run(scenario)
+
+
+def test_nothing_begins_at_once_while_somebody_waits() -> None:
+    async def scenario(clients: Clients) -> None:
+        order: list[str] = []
+        clients.shares.call("first", lambda: order.append("first"))
+        assert clients.shares.begin("reads") is None
+        assert clients.shares.begin("submissions") is not None
+        await turns(2)
+        assert order == ["first"]
+
+    run(scenario)
+
+
+def test_the_requests_of_one_client_keep_their_order() -> None:
+    async def scenario(clients: Clients) -> None:
+        order: list[int] = []
+
+        async def submit(number: int) -> None:
+            order.append(number)
+            clients.spend("payer", SLICE_S)
+
+        await asyncio.gather(*(clients.shares.run("payer", submit(number), "submissions") for number in range(50)))
+        assert order == list(range(50))
+
+    run(scenario)
+
+
+def test_work_for_a_client_that_has_gone_is_not_done() -> None:
+    async def scenario(clients: Clients) -> None:
+        is_gone = False
+        busy = clients.begin("other", 100)
+        task = asyncio.create_task(
+            clients.shares.run("gone", clients.work("gone", 100), "reads", lambda: is_gone),
+        )
+        await until(lambda: clients.used_s["gone"] > 10 * SLICE_S)
+        is_gone, used_s = True, clients.used_s["gone"]
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert clients.used_s["gone"] == used_s
+        await busy
+        assert clients.shares.waiting == 0
+
+    run(scenario)
+
+
+def test_a_cancelled_task_cleans_up_in_its_turn() -> None:
+    async def scenario(clients: Clients) -> None:
+        cleaned: list[str] = []
+
+        async def work() -> None:
+            try:
+                await clients.work("cancelled", 100)
+            finally:
+                cleaned.append("cancelled")
+
+        busy = [clients.begin("other", 100) for _ in range(3)]
+        task = asyncio.create_task(clients.shares.run("cancelled", work()))
+        await turns(5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert cleaned == ["cancelled"]
+        await asyncio.gather(*busy)
+        assert clients.shares.waiting == 0
+
+    run(scenario)
+
+
+def test_a_task_that_waits_for_something_else_can_be_cancelled_and_timed_out() -> None:
+    async def scenario(clients: Clients) -> None:
+        async def wait() -> str:
+            try:
+                async with asyncio.timeout(0.001):
+                    await asyncio.Event().wait()
+            except TimeoutError:
+                await give_way()
+                return "timed out"
+            raise AssertionError
+
+        assert await clients.shares.run("waiting", wait()) == "timed out"
+        task = asyncio.create_task(clients.shares.run("waiting", asyncio.Event().wait()))
+        await turns(3)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    run(scenario)
+
+
+def test_results_and_errors_are_those_of_the_work() -> None:
+    async def scenario(clients: Clients) -> None:
+        async def fail() -> None:
+            await give_way()
+            raise ValueError("no")
+
+        async def answer() -> int:
+            await asyncio.sleep(0)
+            return 42
+
+        assert await clients.shares.run("client", answer()) == 42
+        with pytest.raises(ValueError, match="no"):
+            await clients.shares.run("client", fail())
+
+    run(scenario)
+
+
+def test_a_job_that_fails_stops_no_other() -> None:
+    async def scenario(clients: Clients) -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        done: list[str] = []
+
+        def fail() -> None:
+            raise ValueError("no")
+
+        clients.shares.call("a", fail)
+        clients.shares.call("a", lambda: done.append("a"))
+        clients.shares.call("b", lambda: done.append("b"))
+        await turns(3)
+        assert sorted(done) == ["a", "b"]
+        assert [str(failure["exception"]) for failure in failures] == ["no"]
+
+    run(scenario)
+
+
+def test_only_so_many_clients_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_shares, "MAX_ACCOUNTS", 50)
+
+    async def scenario(clients: Clients) -> None:
+        for number in range(500):
+            await clients.begin(f"client {number}", 2)
+            assert clients.shares.known_clients <= 50
+        assert clients.shares.waiting == 0
+
+    run(scenario)
+
+
+def test_the_work_on_each_item_counts_and_ends_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = TickingClock()
+    monkeypatch.setattr("cairn.time_shares.time.perf_counter", clock)
+
+    async def main() -> list[object]:
+        seen: list[object] = []
+
+        async def other() -> None:
+            for _ in range(3):
+                seen.append("other")
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(other())
+        async for item in in_slices(range(6)):
+            seen.append(item)
+            clock.now += 0.6 * SLICE_S
+        await waiting
+        return seen
+
+    assert asyncio.run(main()) == [0, 1, "other", 2, 3, "other", 4, 5, "other"]
