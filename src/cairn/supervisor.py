@@ -1,9 +1,10 @@
-"""Runs the node's processes: starts them, restarts the ones that die, stops them all in order.
+"""Runs the node's processes: starts them, restarts those that die or hang, stops them all in order.
 
 Plain and single-threaded on purpose: it forks, so it must never hold a thread or an event loop, and it must outlive
 every mistake of the processes below it. All waiting happens in one `select` over signals and the next timer.
 """
 
+import faulthandler
 import heapq
 import itertools
 import os
@@ -12,8 +13,9 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +23,9 @@ import structlog
 
 from cairn import early_stop
 from cairn.config import EXIT_FATAL
+from cairn.heartbeat import Page, Slot, Work, begin
 from cairn.temporary import STOP_SIGNALS
+from cairn.watchdog import LOOK_S, STOPPED, Finding, Watch, look_at
 
 EXIT_OK = 0
 EXIT_FORCED = 130
@@ -38,6 +42,10 @@ ENGINE_STOP_LIMIT_S = 2.0
 ENGINE_POLL_S = 0.05
 NAP_S = 0.2
 """While a timer runs, the supervisor sleeps no longer than this at a time."""
+TRACE_SIGNAL = signal.SIGUSR2
+"""Has a process print where each of its threads is."""
+TRACE_S = 0.3
+"""What a hung process gets to print that, before it is killed."""
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that already got it from the terminal; within this time it counts once."""
 
@@ -53,9 +61,14 @@ class Child:
     name: str
     entry: Callable[[int], int]
     """Runs in the forked process, with the lifeline to watch, and gives the exit code."""
+    slot: Slot | None = None
+    """Where it shows that it is alive; None for a program that does not."""
     pid: int | None = None
     started_at: float = 0.0
     early_deaths: int = 0
+    watch: Watch | None = None
+    """None once it was found to hang."""
+    patience: int = 1
 
     def back_off_s(self, now: float) -> float:
         """How long to wait before the next start, after an end at `now`."""
@@ -112,8 +125,13 @@ class Supervisor:
     ) -> None:
         """With `parent_pipe`, the node also stops when the program that holds the other end of it is gone."""
         self._engines = [] if engine is None else [engine]
-        self._core = Child("cairn-core", core)
-        self._workers = [Child(f"cairn-api-{index}", entry) for index, entry in enumerate(workers)]
+        self._page = Page(1 + len(workers))
+        core_slot, *slots = self._page.slots
+        self._core = Child("cairn-core", core, core_slot)
+        self._workers = [
+            Child(f"cairn-api-{index}", entry, slot)
+            for index, (entry, slot) in enumerate(zip(workers, slots, strict=True))
+        ]
         self._children = [*self._engines, self._core, *self._workers]
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
@@ -141,6 +159,7 @@ class Supervisor:
                     self._start(child)
                 for engine in self._engines:
                     self._tend(engine)
+                self._watch()
                 while self._stopped_at is None or any(child.pid for child in self._children):
                     self._signals_received(self._timers.wait(self._signals.wait))
                     self._timers.run_due()
@@ -153,6 +172,8 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         flush_output()
+        if child.slot is not None:
+            child.slot.work = Work.STARTING
         # Until the child has its own handlers, a signal to it would be written into our pipe as if it were ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         try:
@@ -163,9 +184,39 @@ class Supervisor:
             # The machine is out of processes or memory for now; what already runs goes on.
             log.error("cannot start a process, trying again", process=child.name, reason=error.strerror)
             self._timers.add(LONGEST_BACKOFF_S, lambda: self._start(child))
+            return
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         child.started_at = self._timers.now()
+        child.watch = Watch(child.started_at, look_at(child.pid, child.slot), child.patience)
+
+    def _watch(self) -> None:
+        """Look whether every process still runs, again and again."""
+        self._timers.add(LOOK_S, self._watch)
+        now = self._timers.now()
+        for child in self._children:
+            if child.pid is not None and child.watch is not None:
+                finding = child.watch.take(now, look_at(child.pid, child.slot))
+                if finding is not None:
+                    self._found(child, child.watch, finding)
+
+    def _found(self, child: Child, watch: Watch, finding: Finding) -> None:
+        facts = {"process": child.name, "how": finding.described, "for_s": round(finding.silent_s, 1)}
+        if not finding.is_hung:
+            log.warning("a process takes long", **facts)
+            return
+        child.patience, child.watch = watch.next_patience(), None
+        if finding.state == STOPPED or child.slot is None:
+            self._end_hung(child, child.pid, facts)
+        else:
+            send(TRACE_SIGNAL, [child])
+            self._timers.add(TRACE_S, partial(self._end_hung, child, child.pid, facts))
+
+    def _end_hung(self, child: Child, pid: int | None, facts: Mapping[str, object]) -> None:
+        if child.pid == pid:
+            send(signal.SIGKILL, [child])
+        # Only now: if nobody reads what is logged, this may take for ever.
+        log.error("a process hangs, it is killed and started again", **facts)
 
     def _tend(self, engine: EngineChild) -> None:
         """Start the engine once the core listens; kill one that has not ended with its core."""
@@ -193,6 +244,9 @@ class Supervisor:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             name_process(child.name)
+            if child.slot is not None:
+                begin(self._page, child.slot)
+                faulthandler.register(TRACE_SIGNAL, file=2)
             code = child.entry(self._lifeline)
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1

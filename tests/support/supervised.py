@@ -15,13 +15,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cairn import supervisor
+from cairn import supervisor, watchdog
 from cairn.config import EXIT_FATAL
+from cairn.heartbeat import keep_beating
 from cairn.log import configure_logging
 from cairn.supervisor import EngineChild, SignalPipe, Supervisor
 from tests.support.pace import PATIENCE_S
 
 NEVER_S = 1e6
+HANG_NOW = 0
+"""Standard input: a process that is to hang does so once there is something to read."""
 
 
 def say(text: str) -> None:
@@ -50,6 +53,44 @@ def ignore_everything(name: str, lifeline: int) -> int:
     say_started(name)
     while True:
         time.sleep(60)
+
+
+def beat(name: str, reader: int, lifeline: int) -> None:
+    """Beat until the supervisor ends, or until something can be read."""
+    keep_beating(lambda delay_s, again: None)
+    say_started(name)
+    while not select.select([reader, lifeline], [], [], 0.02)[0]:
+        keep_beating(lambda delay_s, again: None)
+    if lifeline in select.select([lifeline], [], [], 0)[0]:
+        os._exit(1)
+    # The next life does not hang.
+    os.read(reader, 1)
+
+
+def hang_asleep(name: str, lifeline: int) -> int:
+    """As in a lock that nobody gives back."""
+    beat(name, HANG_NOW, lifeline)
+    say(f"{name} hangs")
+    sleep_for_ever()
+    return 0
+
+
+def sleep_for_ever() -> None:
+    while True:
+        time.sleep(60)
+
+
+def hang_busy(name: str, lifeline: int) -> int:
+    """As in a loop without an end."""
+    beat(name, HANG_NOW, lifeline)
+    say(f"{name} hangs")
+    count_for_ever()
+    return 0
+
+
+def count_for_ever() -> None:
+    while True:
+        pass
 
 
 def end_at_once(name: str, code: int, lifeline: int) -> int:
@@ -94,6 +135,16 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
             workers[0] = partial(end_at_once, "worker-0", EXIT_FATAL)
         case "failing worker":
             workers[0] = partial(fail, "worker-0")
+        case "core that hangs asleep":
+            watchdog.HANG_LIMIT_S = 1.0
+            core = partial(hang_asleep, "core")
+        case "worker that hangs busy":
+            watchdog.HANG_LIMIT_S = 1.0
+            workers[1] = partial(hang_busy, "worker-1")
+        case "stopped processes are replaced":
+            watchdog.HANG_LIMIT_S = 1.0
+            # Those that start are given time, but not when they are stopped.
+            workers[0] = partial(hang_asleep, "worker-0")
         case "stubborn":
             supervisor.STOP_LIMIT_S = 0.3
             core = partial(ignore_everything, "core")

@@ -113,12 +113,13 @@ def test_the_end_of_the_parents_pipe_is_a_stop_and_what_comes_before_it_is_not(
     start: Callable[[str], Supervised],
 ) -> None:
     node = start_steady(start, "with a parent")
-    node.wait_said("waiting for a signal")
+    node.wait_said("waiting for")
     assert node.process.stdin is not None
     node.process.stdin.write(b"not the end")
     node.process.stdin.flush()
     # It wakes up for that, and waits again.
-    node.wait_said("waiting for a signal", times=2)
+    node.wait_said("waiting for", times=node.said().count("waiting for") + 2)
+    assert node.process.poll() is None
     node.process.stdin.close()
     code, errors = node.wait()
     assert code == 0, errors
@@ -236,12 +237,76 @@ def test_without_the_supervisor_nobody_stays(start: Callable[[str], Supervised])
     assert node.said().count("ended by lifeline") == 3
 
 
-def test_it_sleeps_while_nothing_happens(start: Callable[[str], Supervised]) -> None:
+def test_it_sleeps_between_its_looks(start: Callable[[str], Supervised]) -> None:
     node = start_steady(start)
-    node.wait_said("waiting for a signal")
-    said = node.said()
-    assert said.index("timer ran") < said.index("waiting for a signal")
-    assert said.rindex("waiting for") == said.index("waiting for a signal")
+    node.wait_said("timer ran")
+    began, waits = time.monotonic(), node.said().count("waiting for")
+    node.wait_said("waiting for", times=waits + 20)
+    assert time.monotonic() - began > 20 * NAP_S / 2
+    assert "waiting for a signal" not in node.said()
+
+
+# Processes that hang
+
+
+def hung_process(errors: str) -> tuple[str, str]:
+    """The name of the process that the log says hangs, and how."""
+    ((name, how),) = re.findall(
+        r'"process": "([^"]+)", "how": "([^"]+)", "for_s": [\d.]+, "event": "a process hangs', errors
+    )
+    return name, how
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name", "found", "where"),
+    [
+        ("core that hangs asleep", "core", ("cairn-core", "blocked"), "in sleep_for_ever"),
+        ("worker that hangs busy", "worker-1", ("cairn-api-1", "busy"), "in count_for_ever"),
+    ],
+)
+def test_a_process_that_hangs_says_where_it_is_and_is_replaced(
+    start: Callable[[str], Supervised], scenario: str, name: str, found: tuple[str, str], where: str
+) -> None:
+    node = start_steady(start, scenario)
+    hung = node.pids(name)[0]
+    others = {other: node.pids(other) for other in ("core", "worker-0", "worker-1") if other != name}
+    assert node.process.stdin is not None
+    node.process.stdin.write(b"!")
+    node.process.stdin.flush()
+    node.wait_started(name, lives=2)
+    assert not is_alive(hung)
+    assert {other: node.pids(other) for other in others} == others
+    node.process.kill()
+    errors = node.wait()[1]
+    assert hung_process(errors.partition("restarting")[0]) == found
+    assert where in errors
+
+
+@pytest.mark.parametrize("name", ["core", "worker-0"])
+def test_a_stopped_process_is_replaced_whether_it_beats_or_starts(
+    start: Callable[[str], Supervised], name: str
+) -> None:
+    node = start_steady(start, "stopped processes are replaced")
+    stopped = node.pids(name)[0]
+    os.kill(stopped, signal.SIGSTOP)
+    node.wait_started(name, lives=2)
+    assert not is_alive(stopped)
+    node.process.kill()
+    errors = node.wait()[1]
+    assert hung_process(errors)[1] == "stopped" + " while starting" * (name == "core")
+
+
+def test_a_pause_of_all_processes_ends_none(start: Callable[[str], Supervised]) -> None:
+    node = start_steady(start, "stopped processes are replaced")
+    for _ in range(3):
+        os.killpg(node.process.pid, signal.SIGSTOP)
+        # Longer than the limit of this scenario.
+        time.sleep(1.5)
+        os.killpg(node.process.pid, signal.SIGCONT)
+        looks = node.said().count("waiting for")
+        node.wait_said("waiting for", times=looks + 5)
+    assert all(len(node.pids(name)) == 1 for name in ("core", "worker-0", "worker-1"))
+    assert all(is_alive(node.pids(name)[0]) for name in ("core", "worker-0", "worker-1"))
 
 
 def test_back_off_grows_to_its_bound_and_a_stable_life_resets_it() -> None:
@@ -388,6 +453,14 @@ class TestEngine:
         assert node.wait()[0] == 0
         said = node.said()
         assert said.index("engine ended by SIGTERM") < said.index("listener closed") < said.index("worker-0 ended")
+
+    def test_one_that_is_stopped_is_replaced(self, start_with: Callable[[str], Supervised]) -> None:
+        node = start_with("stopped processes are replaced")
+        os.kill(node.pids("engine")[0], signal.SIGSTOP)
+        node.wait_started("engine", lives=2)
+        assert len(node.pids("core")) == 1
+        node.process.kill()
+        assert hung_process(node.wait()[1]) == ("engine", "stopped")
 
     def test_it_comes_back_after_any_death(self, start_with: Callable[[str], Supervised]) -> None:
         node = start_with("steady")

@@ -33,6 +33,7 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
 from cairn.engine.pace import Pace
 from cairn.feed.onlooker import UNWATCHED, Onlooker, Watch
+from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
 from cairn.store.known_chain import SeenChain
 
@@ -114,6 +115,7 @@ class CoreProcess(Answering):
         loop.add_signal_handler(signal.SIGTERM, self._drain)
         # The supervisor holds the other end while it lives. Without a supervisor nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
+        keep_beating(loop.call_later)
         listener = await self._server.listen(str(core_socket))
         try:
             while not self._stopping.is_set():
@@ -126,7 +128,8 @@ class CoreProcess(Answering):
         """Run one opened chain, until the stop or a failed write."""
         try:
             # Only the first opening after the node's start may start a new chain.
-            core = self._open(seen=self._seen.last())
+            with doing(Work.OPENING):
+                core = self._open(seen=self._seen.last())
         except StoreUnavailable as failure:
             self._end_revert(failure)
             await self._unavailable(failure)

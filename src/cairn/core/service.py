@@ -45,6 +45,7 @@ from cairn.engine.port import OK, Engine
 from cairn.engine.upkeep import Pruning
 from cairn.feed.feed import Feed
 from cairn.feed.onlooker import Onlooker
+from cairn.heartbeat import Work, doing
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from cairn.mempool.unheld import UnheldTx
@@ -184,6 +185,7 @@ class Core(CoreGateway):
         self.admissions.finish()
         self.close()
 
+    @doing(Work.DISK)
     def close(self) -> None:
         self.admissions.close()
         self._arrivals.close()

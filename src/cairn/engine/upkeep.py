@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.heartbeat import Work, doing
 from cairn.store.chain import ChainStore
 
 REST = 1.0
@@ -62,6 +63,7 @@ class Upkeep:
         with self._work:
             self._work.notify()
 
+    @doing(Work.DISK)
     def close(self) -> None:
         """Return once the thread is done with the store."""
         with self._work:

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
+from cairn.heartbeat import Work, doing
 
 FORMAT_VERSION = 3
 LEAST_FREE_BYTES = 16 << 20
@@ -189,6 +190,7 @@ def write_at(file: int, content: bytes, offset: int) -> None:
         offset += written
 
 
+@doing(Work.DISK)
 def sync_file(file: int) -> None:
     """Sync the file's content to the disk. Raises `OSError`."""
     if sys.platform == "darwin":
@@ -205,6 +207,7 @@ def check_linked(file: int) -> None:
         raise FileNotFoundError(errno.ENOENT, "the file was removed")
 
 
+@doing(Work.DISK)
 def sync_directory(path: Path) -> None:
     """Sync the directory's entries: a synced file whose name is not on disk is lost."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

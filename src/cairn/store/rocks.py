@@ -27,6 +27,7 @@ from rocksdict import (
 )
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
+from cairn.heartbeat import Work, doing
 from cairn.store.keys import ACCOUNTS, ADDRESS_SIZE, FAMILIES
 
 WRITE_BUFFER_BYTES = 8 << 20
@@ -107,6 +108,7 @@ class Entries(NamedTuple):
 class Database:
     """One opened RocksDB. After a failed write it refuses every further one: it must be opened again."""
 
+    @doing(Work.OPENING)
     def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
         self._path = path
         self._failure: StoreUnavailable | Fatal | None = None
@@ -180,6 +182,7 @@ class Database:
         self._cursors.add(cursor)
         return cursor
 
+    @doing(Work.DISK)
     def write(self, batch: Batch, *, sync: bool = True) -> None:
         """Write and sync; unsynced, a crash may undo it, though never without all that was written later.
 
@@ -193,6 +196,7 @@ class Database:
             self._failure = _failure(self._path, error)
             raise self._failure from error
 
+    @doing(Work.DISK)
     def catch_up(self) -> None:
         """Take in what the primary has written since; on a secondary only."""
         try:
@@ -200,6 +204,7 @@ class Database:
         except Exception as error:
             raise _failure(self._path, error) from error
 
+    @doing(Work.DISK)
     def checkpoint(self, path: Path) -> None:
         """Make a copy as of now; files that never change again are hard links."""
         try:
@@ -254,6 +259,7 @@ class Database:
                     part.flush()
                 self._rocks.cancel_all_background(False)
 
+    @doing(Work.DISK)
     def close(self) -> None:
         """Flush the memtables, if the disk still accepts writes, and close all files."""
         # RocksDB releases its lock with the last reference; a forgotten one would block the next opening.

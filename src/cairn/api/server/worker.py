@@ -26,6 +26,7 @@ from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
 from cairn.core.link import LinkClient
 from cairn.domain.errors import Fatal
+from cairn.heartbeat import keep_beating
 
 BACKLOG = 2_048
 """Connections that the system keeps until they are accepted."""
@@ -65,6 +66,7 @@ class Worker:
         self._server = make_server(link, self._view, self._hub, self._settings)
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(lifeline, self._orphaned, lifeline)
+        keep_beating(loop.call_later)
         linking = loop.create_task(link.run())
         try:
             await self._server.serve(sock)

@@ -1,0 +1,136 @@
+"""A page of memory that all processes of a node share: each shows there that it is alive, and what it is doing.
+
+Every process writes its own slot only, the supervisor its own, so nothing needs a lock. The page is made before the
+first fork. A slot is as long as a line of the processor's cache, and has room for more numbers.
+"""
+
+import mmap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+BEAT_S = 0.5
+"""How often a process shows that its event loop turns."""
+
+_WORDS = 8
+_WORD_BYTES = 8
+_BEATS, _WORK = 0, 1
+_RELOADS = 0
+
+
+class Work(IntEnum):
+    """What a process is doing between two turns of its event loop."""
+
+    STARTING = 0
+    RUNNING = 1
+    OPENING = 2
+    DISK = 3
+
+    @property
+    def described(self) -> str:
+        return _DESCRIBED[self]
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether it takes as long as the disk takes, or as there is data."""
+        return self is not Work.RUNNING
+
+
+_DESCRIBED = {
+    Work.STARTING: "starting",
+    Work.RUNNING: "running",
+    Work.OPENING: "opening the chain",
+    Work.DISK: "using the disk",
+}
+
+
+class Slot:
+    """What one process shows of itself, over all its restarts."""
+
+    def __init__(self, words: "memoryview[int]") -> None:
+        self._words = words
+
+    @property
+    def beats(self) -> int:
+        return self._words[_BEATS]
+
+    @property
+    def work(self) -> Work:
+        return Work(self._words[_WORK])
+
+    @work.setter
+    def work(self, work: Work) -> None:
+        self._words[_WORK] = work
+
+    def beat(self) -> None:
+        self._words[_BEATS] += 1
+
+
+class Page:
+    """One slot for each process, and what the supervisor tells them all."""
+
+    def __init__(self, processes: int) -> None:
+        memory = mmap.mmap(-1, (1 + processes) * _WORDS * _WORD_BYTES)
+        words = memoryview(memory).cast("Q")
+        self._common, *slots = (words[at : at + _WORDS] for at in range(0, len(words), _WORDS))
+        self.slots = [Slot(each) for each in slots]
+
+    @property
+    def reloads(self) -> int:
+        """How often the settings were to be read again."""
+        return self._common[_RELOADS]
+
+    def ask_to_reload(self) -> None:
+        self._common[_RELOADS] += 1
+
+
+class Heart:
+    """A process's own end of the page. It belongs to the thread that made it: only that one shows the event loop."""
+
+    def __init__(self, page: Page, slot: Slot) -> None:
+        self.slot = slot
+        self.thread = threading.get_ident()
+        self._page = page
+        self._reloads = page.reloads
+
+    def beat(self, call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], None]) -> None:
+        """Beat from now on, in the event loop of `call_later`. `on_reload` is called when settings are to be reread."""
+        self.slot.work = Work.RUNNING
+        self.slot.beat()
+        call_later(BEAT_S, lambda: self.beat(call_later, on_reload))
+        if self._reloads != self._page.reloads:
+            self._reloads = self._page.reloads
+            on_reload()
+
+
+_own: Heart | None = None
+"""A process has one. There is none where nobody watches, as in tests."""
+
+
+def begin(page: Page, slot: Slot) -> None:
+    """Let this process, a fork, show its life in `slot`."""
+    global _own
+    _own = Heart(page, slot)
+
+
+def keep_beating(
+    call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], None] = lambda: None
+) -> None:
+    """Beat in the event loop of `call_later`, if this process is watched."""
+    if _own is not None:
+        _own.beat(call_later, on_reload)
+
+
+@contextmanager
+def doing(work: Work) -> Iterator[None]:
+    """Within it, this process does `work`. Other threads show nothing: the event loop is not in them."""
+    if _own is None or _own.thread != threading.get_ident():
+        yield
+        return
+    slot = _own.slot
+    before, slot.work = slot.work, work
+    try:
+        yield
+    finally:
+        slot.work = before

@@ -1,0 +1,124 @@
+"""Processes of a node that hang: the supervisor says which, and replaces it."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from cairn.domain.crypto import checksum_address
+from cairn.domain.genesis import DEV_KEYS
+from tests.support.node_process import NodeProcess, is_alive, is_stopped, wait_until
+from tests.support.pace import PATIENCE_S, Pace
+from tests.support.public import get_anew, post_anew
+
+FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
+REPLACED_WITHIN_S = 15
+BUSY_LOOPS = 6
+STARVED_S = 12.0
+"""Longer than a process may be silent."""
+
+
+@pytest.fixture
+def node() -> Iterator[NodeProcess]:
+    with NodeProcess.start_dev("--workers", "2", "--block-time", "1") as node:
+        yield node
+
+
+def submit(node: NodeProcess, value: int) -> str | None:
+    """The hash of a transfer that was answered 200; None if it was not accepted."""
+    transfer = {"from": FIRST, "to": SECOND, "value": value, "gas": 21_000}
+    try:
+        answer = httpx.post(f"{node.url}/tx", json=transfer, timeout=1.0)
+    except httpx.TimeoutException:
+        return None
+    return str(answer.json()["txHash"]) if answer.status_code == 200 else None
+
+
+def await_confirmed(node: NodeProcess, tx_hash: str) -> None:
+    url = f"{node.url}/tx/{tx_hash}"
+    wait_until(lambda: get_anew(url, wait=10).json().get("status") == "confirmed", PATIENCE_S, f"{tx_hash} confirmed")
+
+
+def time_to_replace(node: NodeProcess, pid: int, is_replaced: Callable[[], bool]) -> None:
+    """Stop the process, and wait until it is replaced, within the time that is promised."""
+    others = [other for other in node.pids() if other != pid]
+    with Pace(lambda: any(is_stopped(other) for other in others)) as pace:
+        began = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(is_replaced, PATIENCE_S, f"another process in its place: {node.stderr}")
+        assert time.monotonic() - began < pace.stretch(REPLACED_WITHIN_S)
+    assert not is_alive(pid)
+
+
+def test_a_core_that_stands_still_is_replaced_and_nothing_accepted_is_lost(node: NodeProcess) -> None:
+    accepted = [submit(node, value) for value in range(1, 11)]
+    assert None not in accepted
+    core, workers = node.core_pid(), node.worker_pids()
+
+    def is_replaced() -> bool:
+        # Clients go on meanwhile: whatever is answered 200 counts.
+        accepted.append(submit(node, 100 + len(accepted)))
+        return accepted[-1] is not None and core not in node.children()
+
+    time_to_replace(node, core, is_replaced)
+    for tx_hash in accepted:
+        if tx_hash is not None:
+            await_confirmed(node, tx_hash)
+    assert node.worker_pids() == workers
+    assert "a process hangs, it is killed and started again" in node.stderr
+    assert "process=cairn-core" in node.stderr
+    assert "how=stopped" in node.stderr
+
+
+def test_a_worker_that_stands_still_is_replaced_while_others_serve(node: NodeProcess) -> None:
+    stopped, _ = node.worker_pids()
+    asked: list[int] = []
+
+    def is_replaced() -> bool:
+        asked.append(httpx.get(f"{node.url}/health", timeout=PATIENCE_S).status_code)
+        return stopped not in node.children() and len(node.worker_pids()) == 2
+
+    time_to_replace(node, stopped, is_replaced)
+    # One socket for all workers: a connection is never given to one that does not ask for it.
+    assert len(asked) > 20
+    assert set(asked) == {200}
+    assert "process=cairn-api-" in node.stderr
+
+
+@contextmanager
+def starved_machine() -> Iterator[None]:
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(BUSY_LOOPS)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def test_on_a_starved_machine_nobody_is_suspected(node: NodeProcess) -> None:
+    processes = node.pids()
+    with starved_machine():
+        until = time.monotonic() + STARVED_S
+        while time.monotonic() < until:
+            transfer = {"from": FIRST, "to": SECOND, "value": 1, "gas": 21_000}
+            assert post_anew(f"{node.url}/tx", transfer).status_code == 200
+    assert node.pids() == processes
+    assert node.stderr == ""
+
+
+def test_a_pause_of_the_whole_node_ends_no_process(node: NodeProcess) -> None:
+    processes = node.pids()
+    node.signal_group(signal.SIGSTOP)
+    time.sleep(REPLACED_WITHIN_S)
+    node.signal_group(signal.SIGCONT)
+    tx_hash = submit(node, 1)
+    assert tx_hash is not None
+    await_confirmed(node, tx_hash)
+    assert node.pids() == processes
+    assert node.stderr == ""

@@ -1,0 +1,96 @@
+"""The page that the processes of a node share."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from cairn import heartbeat
+from cairn.heartbeat import BEAT_S, Page, Work, begin, doing, keep_beating
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """This process has the second slot."""
+    page = Page(3)
+    begin(page, page.slots[1])
+    yield page
+    heartbeat._own = None
+
+
+class Loop:
+    """Keeps what is to be called later, and when."""
+
+    def __init__(self) -> None:
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        self.later.append((delay_s, call))
+
+
+def test_a_process_that_beats_does_so_again_after_each_interval(page: Page) -> None:
+    loop = Loop()
+    assert (page.slots[1].beats, page.slots[1].work) == (0, Work.STARTING)
+    keep_beating(loop.call_later)
+    assert (page.slots[1].beats, page.slots[1].work) == (1, Work.RUNNING)
+    ((delay_s, beat_again),) = loop.later
+    assert delay_s == BEAT_S
+    beat_again()
+    assert [slot.beats for slot in page.slots] == [0, 2, 0]
+    assert len(loop.later) == 2
+
+
+def test_a_reload_is_told_once_at_the_next_beat_and_one_from_before_the_start_is_not(page: Page) -> None:
+    page.ask_to_reload()
+    begin(page, page.slots[1])
+    loop, told = Loop(), list[str]()
+    keep_beating(loop.call_later, lambda: told.append("reload"))
+    loop.later[-1][1]()
+    assert told == []
+    page.ask_to_reload()
+    page.ask_to_reload()
+    loop.later[-1][1]()
+    loop.later[-1][1]()
+    assert told == ["reload"]
+
+
+def test_a_forked_process_shows_its_beats_to_its_parent(page: Page) -> None:
+    child = os.fork()
+    if child == 0:
+        begin(page, page.slots[2])
+        keep_beating(Loop().call_later)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [slot.beats for slot in page.slots] == [0, 0, 1]
+
+
+def test_what_a_process_does_is_shown_while_it_does_it_and_then_what_it_did_before(page: Page) -> None:
+    seen = []
+    with doing(Work.OPENING):
+        with suppress(FileNotFoundError), doing(Work.DISK):
+            seen.append(page.slots[1].work)
+            raise FileNotFoundError
+        seen.append(page.slots[1].work)
+    assert [*seen, page.slots[1].work] == [Work.DISK, Work.OPENING, Work.STARTING]
+
+
+def test_what_another_thread_does_is_not_shown(page: Page) -> None:
+    seen: list[Work] = []
+
+    def work() -> None:
+        with doing(Work.DISK):
+            seen.append(page.slots[1].work)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [Work.STARTING]
+
+
+def test_a_process_that_nobody_watches_beats_nowhere() -> None:
+    loop = Loop()
+    keep_beating(loop.call_later)
+    with doing(Work.DISK):
+        assert loop.later == []
