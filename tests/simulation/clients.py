@@ -196,6 +196,9 @@ class Clients:
             return any(other.nonce == tx.nonce and self.transfers[other.hash].may_replace(own) for other in rivals)
         if reason == "expired":
             return tx.nonce != nonce or self._cost(tx) > balance
+        if reason == "cannot be applied":
+            # Only a defect brings that about.
+            return False
         wanted = self._cost(tx) + sum(self._cost(other) for other in rivals if other.nonce >= nonce)
         return self.setup.is_small_pool or wanted > balance
 

@@ -118,7 +118,7 @@ class ApiError(ClientError):
         self.field = field
         """The field that caused INVALID_FIELD."""
         self.reason = reason
-        """Why TX_DROPPED: replaced, evicted, expired or nonce used."""
+        """Why TX_DROPPED: replaced, evicted, expired, nonce used or cannot be applied."""
         self.retry_after_s = retry_after_s
         """Seconds after which the node suggests to try again."""
         self.was_repeated = False

@@ -29,7 +29,8 @@ from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.journal import JournalEntry
 
 HIGHEST_BALANCE = 2**128 - 1
-"""However often it is set, the sum of all balances stays below 2^256, so every balance fits into 32 bytes."""
+"""However often it is set, the sum of all balances stays below 2^256, so every balance fits into 32 bytes: a dev chain
+starts with half of that at most."""
 
 _A = TypeVar("_A")
 

@@ -32,12 +32,13 @@ from cairn.core.gateway import (
 )
 from cairn.core.questions import Questions
 from cairn.core.validator_updates import submit_update, validator_set
-from cairn.domain.errors import Corrupt, MempoolFull, StoreUnavailable, TxRejected
+from cairn.domain.errors import Corrupt, MempoolFull, NodeError, StoreUnavailable, TxRejected
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, Tx
+from cairn.domain.types import Address, DropReason, Tx
 from cairn.engine.application import Application
+from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.pace import Pace
@@ -52,7 +53,7 @@ from cairn.mempool.unheld import UnheldTx
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
 from cairn.store.directory import journal_path
-from cairn.store.journal import Journal
+from cairn.store.journal import Journal, JournalEntry
 from cairn.store.known_chain import SeenHead
 
 HOUSEKEEPING_INTERVAL_S = 5.0
@@ -114,9 +115,12 @@ class Core(CoreGateway):
                 application,
                 self._pool,
                 on_committed,
+                on_dropped,
                 pace=self._pace,
                 proposer=settings.proposer,
                 clock=self._dev_clock or time.time,
+                # A developer may move the clock anywhere.
+                clock_watch=ClockWatch() if self._dev_clock is None else None,
                 pruning=Pruning(self._chain, settings.retain_blocks) if settings.retain_blocks else None,
             )
         assert abci_socket is not None, "CometBFT must be able to reach this node"
@@ -318,8 +322,13 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             admitted = pool.restore(tx, entry.received_at, entry.waits_since)
         except (TxRejected, MempoolFull) as refused:
             # The limits may be lower now: report what is dropped.
-            log.warning("a journaled transaction no longer fits", tx="0x" + tx.hash.hex(), reason=refused.detail)
-            note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, "evicted"))])
+            _let_go(pool, journal, entry, "evicted", refused.detail)
+            continue
+        except NodeError:
+            raise
+        except Exception as failure:
+            # A defect of ours. The start must not fail by it, now and each time after.
+            _let_go(pool, journal, entry, "cannot be applied", repr(failure))
             continue
         restored += admitted.added
         note_left(journal, pool, admitted.dropped)
@@ -329,3 +338,8 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
     journal.recovered_drops.clear()
     if restored:
         log.info("mempool restored", transactions=restored)
+
+
+def _let_go(pool: Mempool, journal: Journal, entry: JournalEntry, reason: DropReason, why: str) -> None:
+    log.warning("a journaled transaction no longer fits", tx="0x" + entry.tx.hash.hex(), reason=why)
+    note_left(journal, pool, [pool.leave(UnheldTx(entry.tx, entry.received_at, True, reason))])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import Address, Rules, Tx
+from cairn.domain.types import Address, Header, Rules, Tx
 from cairn.feed.feed import Feed
 from cairn.store.chain import ChainStore
 
@@ -14,6 +14,11 @@ class Application:
         self._feed = feed
         self._finalized: BlockOutcome | None = None
         self.rules: Rules = chain.genesis.rules
+
+    @property
+    def head(self) -> Header:
+        """The header of the latest block on disk."""
+        return self._chain.head_header
 
     def build(
         self,

@@ -2,16 +2,31 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import structlog
+
+from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError
 from cairn.domain.governance import ValidatorUpdate
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, TxHash
+from cairn.domain.types import Address, DropReason, Tx, TxHash
 from cairn.engine.application import Application
+from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.pace import Pace, Ticks
 from cairn.engine.port import OK
 from cairn.engine.upkeep import Pruning
 from cairn.mempool.pool import Mempool
+
+MOST_SET_ASIDE = 16
+"""Transactions that may be set aside for one block; with more of them, the block is empty."""
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+
+log = structlog.get_logger("cairn.engine")
+
+
+class _NotApplied(Exception):
+    """A block could not be made, and nothing of it is on disk."""
 
 
 class EmbeddedEngine:
@@ -29,19 +44,26 @@ class EmbeddedEngine:
         application: Application,
         pool: Mempool,
         on_committed: Callable[[BlockOutcome], None],
+        on_dropped: Callable[[Sequence[tuple[TxHash, DropReason]]], None],
         *,
         pace: Pace,
         proposer: Address,
         clock: Callable[[], float],
+        clock_watch: ClockWatch | None = None,
         pruning: Pruning | None = None,
     ) -> None:
-        """`on_committed` must remove the block's transactions from the pool. `clock` gives Unix time."""
+        """`on_committed` must remove the block's transactions from the pool; `on_dropped` is called with what was
+        dropped. `clock` gives Unix time; without a watch, it may give any.
+        """
         self._application = application
         self._pool = pool
         self._on_committed = on_committed
+        self._on_dropped = on_dropped
         self._pace = pace
         self._proposer = proposer
         self._clock = clock
+        self._clock_watch = clock_watch
+        self._condition = OK
         self._pruning = pruning
         self._automine, self._interval = Ticks(), Ticks()
         self._woken = asyncio.Event()
@@ -65,7 +87,12 @@ class EmbeddedEngine:
                 pruning.close()
 
     async def _make_blocks(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, retry_s = asyncio.get_running_loop(), FIRST_RETRY_S
+        try:
+            self._look_at_clock()
+        except EngineUnavailable as failure:
+            # Not a condition yet: there is nothing to put into a block.
+            log.error("no block can be made", reason=failure.detail)
         while not self._is_stopped:
             if self._pruning is not None:
                 self._pruning.check()
@@ -84,9 +111,16 @@ class EmbeddedEngine:
                 if told <= due:
                     ticks.use()
             if due == in_any_case or self._pool.pending_count:
-                self.produce()
-                # Let the event loop serve others between two blocks.
-                await asyncio.sleep(0)
+                try:
+                    self.produce()
+                except EngineUnavailable:
+                    # Told by `produce`. It may pass by itself, as a wrong clock does.
+                    await self._sleep_until(loop.time() + retry_s, self._interrupted)
+                    retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+                else:
+                    retry_s = FIRST_RETRY_S
+                    # Let the event loop serve others between two blocks.
+                    await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Let `run` return. A block is never left half made."""
@@ -98,8 +132,8 @@ class EmbeddedEngine:
         self._woken.set()
 
     def condition(self) -> str:
-        """Always `ok`: a failure ends `run`."""
-        return OK
+        """`ok`, or why the last block could not be made. A failure of the store ends `run`."""
+        return self._condition
 
     def adopt(self, tx_hash: TxHash) -> bool:
         """Nothing to do: there are no other nodes."""
@@ -109,22 +143,98 @@ class EmbeddedEngine:
         """Nothing to do: there are no peers."""
 
     def produce(self) -> BlockOutcome:
-        """Make one block now, from the pool."""
-        txs = self._pool.select(self._application.rules.block_gas_limit)
-        self._application.finalize(txs, int(self._clock()), self._proposer)
-        return self._commit()
+        """Make one block now, from the pool. Raises `EngineUnavailable` when none can be made."""
+        try:
+            self._look_at_clock()
+            outcome = self._write_some(int(self._clock()))
+        except EngineUnavailable as failure:
+            if self._condition != failure.detail:
+                log.error("no block can be made", reason=failure.detail, exc_info=failure.__cause__)
+            self._condition = failure.detail
+            raise
+        self._condition = OK
+        self._committed(outcome)
+        return outcome
+
+    def _look_at_clock(self) -> None:
+        """Raises `EngineUnavailable`."""
+        if self._clock_watch is not None:
+            self._clock_watch.check(self._application.head, self._clock())
+
+    def _write_some(self, timestamp: int) -> BlockOutcome:
+        """Write a block of the pool's transactions, without those that the chain cannot apply."""
+        for _ in range(MOST_SET_ASIDE):
+            outcome = self._write_first(self._select(), timestamp)
+            if outcome is not None:
+                return outcome
+        return self._write_empty(timestamp)
+
+    def _select(self) -> Sequence[Tx]:
+        try:
+            return self._pool.select(self._application.rules.block_gas_limit)
+        except NodeError:
+            raise
+        except Exception as failure:
+            raise EngineUnavailable(f"the mempool cannot be read: {failure!r}") from failure
+
+    def _write_first(self, txs: Sequence[Tx], timestamp: int) -> BlockOutcome | None:
+        """Write a block of as many of `txs` as can be applied, from the first on; halved until it can be made.
+
+        None if it is the first that cannot be applied; it is dropped then. Each was valid when it was accepted, so
+        there is a defect here, or in a balance. It must not stop the others, now or after a restart.
+        """
+        while txs:
+            try:
+                return self._write(txs, timestamp)
+            except _NotApplied as failure:
+                if len(txs) > 1:
+                    txs = txs[: len(txs) // 2]
+                    continue
+                self._set_aside(txs[0], failure, timestamp)
+                return None
+        return self._write_empty(timestamp)
+
+    def _set_aside(self, tx: Tx, failure: _NotApplied, timestamp: int) -> None:
+        try:
+            self._application.build((), timestamp, self._proposer)
+        except NodeError:
+            raise
+        except Exception as cause:
+            # The transaction is not at fault.
+            raise _no_block(cause) from cause
+        tx_hash, reason = "0x" + tx.hash.hex(), repr(failure.__cause__)
+        log.error("dropped a transaction that cannot be applied", tx=tx_hash, reason=reason, exc_info=failure.__cause__)
+        self._on_dropped(self._pool.remove(tx.hash, "cannot be applied"))
+
+    def _write_empty(self, timestamp: int) -> BlockOutcome:
+        try:
+            return self._write((), timestamp)
+        except _NotApplied as failure:
+            raise _no_block(failure.__cause__) from failure.__cause__
+
+    def _write(self, txs: Sequence[Tx], timestamp: int) -> BlockOutcome:
+        """Raises `_NotApplied` if the block cannot be made of these transactions, and what the store raises."""
+        before = self._application.head
+        try:
+            self._application.finalize(txs, timestamp, self._proposer)
+            return self._application.commit()
+        except Exception as failure:
+            is_of_store = isinstance(failure, NodeError) and not isinstance(failure, InvalidBlock)
+            if is_of_store or self._application.head is not before:
+                raise
+            raise _NotApplied from failure
 
     def set_balances(self, balances: Mapping[Address, int], timestamp: int) -> BlockOutcome:
         """Make one block now that sets balances and holds no transactions. On dev chains only."""
         self._application.hold(self._application.build((), timestamp, self._proposer, balances=balances))
-        return self._commit()
-
-    def _commit(self) -> BlockOutcome:
         outcome = self._application.commit()
+        self._committed(outcome)
+        return outcome
+
+    def _committed(self, outcome: BlockOutcome) -> None:
         self._on_committed(outcome)
         if self._pruning is not None:
             self._pruning.after_commit()
-        return outcome
 
     async def _sleep_until(self, due: float, ended: asyncio.Event) -> None:
         """Wait until the event, or until the loop's time is `due`."""
@@ -134,3 +244,7 @@ class EmbeddedEngine:
                 await asyncio.wait_for(ended.wait(), None if delay_s == math.inf else delay_s)
             except TimeoutError:
                 continue
+
+
+def _no_block(cause: BaseException | None) -> EngineUnavailable:
+    return EngineUnavailable(f"not even an empty block can be made: {cause!r}")

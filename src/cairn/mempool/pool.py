@@ -282,10 +282,10 @@ class Mempool:
             dropped.append(self._drop(entry, "evicted"))
         return dropped
 
-    def remove(self, tx_hash: TxHash) -> list[Drop]:
+    def remove(self, tx_hash: TxHash, reason: DropReason = "evicted") -> list[Drop]:
         """Drop one that no block can include."""
         entry = self.find(tx_hash)
-        return [] if entry is None else [self._drop(entry, "evicted")]
+        return [] if entry is None else [self._drop(entry, reason)]
 
     def forget(self, tx_hash: TxHash) -> None:
         """Remove one that must no longer be shown."""

@@ -8,8 +8,9 @@ import pytest
 
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Tx
+from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.application import Application
+from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
 from cairn.feed.feed import Feed
@@ -33,6 +34,7 @@ class Rig:
         block_time_s: float = 1.0,
         empty_blocks: bool = False,
         clock: Callable[[], float] | None = None,
+        clock_watch: ClockWatch | None = None,
         work_s: float = 0.0,
     ) -> None:
         loop = virtual_loop()
@@ -40,14 +42,17 @@ class Rig:
         self.pool = Mempool(chain.genesis.rules, PoolLimits(), chain)
         self.made: list[tuple[float, list[Tx]]] = []
         self.timestamps: list[int] = []
+        self.dropped: list[tuple[TxHash, DropReason]] = []
         self.pace = Pace(block_time_s, empty_blocks)
         self.engine = EmbeddedEngine(
             Application(chain, Feed()),
             self.pool,
             self._committed,
+            self.dropped.extend,
             pace=self.pace,
             proposer=PROPOSER,
             clock=clock or (lambda: GENESIS_TIME + loop.now),
+            clock_watch=clock_watch,
         )
         self._work_s = work_s
 

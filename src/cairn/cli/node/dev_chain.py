@@ -9,6 +9,8 @@ from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, Genesis, dev_genesis, e
 from cairn.domain.types import Address
 
 MOST_ACCOUNTS = 100
+MOST_SUPPLY = 2**255 - 1
+"""Of all accounts together: balances that are set later need room, too, and no balance may exceed 2^256-1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ def build_dev_chain(chain_id: int, accounts: int, balance: str, mnemonic: str, g
     keys = dict(_derive_keys(words, accounts))
     # Plain numbers are coins here, as on other dev chains.
     wei = parse_amount(balance, "--balance", plain_unit="coins")
+    if len(keys) * wei > MOST_SUPPLY:
+        raise InvalidConfig(f"--balance: {balance} for each of {len(keys)} accounts is more than 2^255-1 wei in all")
     genesis = dev_genesis(keys, chain_id=chain_id, balance=wei, gas_price=gas_price)
     try:
         return DevChain(parse_genesis(encode_genesis(genesis)), words, keys)

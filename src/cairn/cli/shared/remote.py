@@ -35,6 +35,7 @@ _AFTER_DROP = {
     "replaced": ": another transaction with the same nonce took its place",
     "nonce used": ": a block holds another transaction with the same nonce; sign a new one with the next nonce",
     "evicted": " unless it is sent again",
+    "cannot be applied": ": no block can hold it; the node's log says why",
     "expired": " unless it is sent again, with the earlier nonces that were missing",
 }
 """By reason. What has lost its nonce is never valid again."""

@@ -61,5 +61,12 @@ def test_what_cannot_be_is_refused() -> None:
         chain_with(mnemonic=DEV_MNEMONIC.replace("junk", "test"))
     with pytest.raises(InvalidConfig, match="gasPrice"):
         chain_with(gas_price=-1)
-    with pytest.raises(InvalidConfig, match="alloc"):
-        chain_with(balance=f"{2**256 - 1}wei", accounts=2)
+
+
+@pytest.mark.parametrize(("wei", "accounts"), [(2**256 - 1, 10), (2**256 - 1, 1), (2**255, 1), (2**252, 8)])
+def test_balances_that_later_ones_could_overflow_are_refused(wei: int, accounts: int) -> None:
+    with pytest.raises(
+        InvalidConfig, match=rf"--balance: {wei}wei for each of {accounts} accounts is more than 2\^255"
+    ):
+        chain_with(balance=f"{wei}wei", accounts=accounts)
+    assert sum(chain_with(balance=f"{(2**255 - 1) // accounts}wei", accounts=accounts).genesis.alloc.values()) < 2**255

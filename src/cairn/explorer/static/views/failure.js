@@ -26,6 +26,7 @@ const DROPPED = {
     replaced: "Another transaction with the same nonce took its place.",
     "nonce used": "A block holds another transaction with the same nonce. The sender can sign a new one with the next nonce.",
     evicted: "The sender can submit it again.",
+    "cannot be applied": "No block can hold it, though it was accepted. The node's log says why.",
     expired: "Earlier nonces of the sender were missing for too long. The sender can submit it again, after those.",
 };
 
