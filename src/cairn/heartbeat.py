@@ -94,7 +94,7 @@ class Heart:
         self._page = page
         self._reloads = page.reloads
 
-    def beat(self, call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], None]) -> None:
+    def beat(self, call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], object]) -> None:
         """Beat from now on, in the event loop of `call_later`. `on_reload` is called when settings are to be reread."""
         self.slot.work = Work.RUNNING
         self.slot.beat()
@@ -115,7 +115,7 @@ def begin(page: Page, slot: Slot) -> None:
 
 
 def keep_beating(
-    call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], None] = lambda: None
+    call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], object] = lambda: None
 ) -> None:
     """Beat in the event loop of `call_later`, if this process is watched."""
     if _own is not None:

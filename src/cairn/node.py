@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from cairn.api.server.certificates import Pair
 from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog
@@ -25,6 +26,7 @@ from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
 from cairn.feed.onlooker import UNWATCHED, Watch
+from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
 from cairn.store.known_chain import SeenChain
@@ -50,8 +52,11 @@ PROBE_TIMEOUT_S = 0.5
 
 log = structlog.get_logger("cairn.node")
 
-CoreEntry = Callable[[Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Watch], int]
-WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int], None]
+Reread = Callable[[], Settings]
+CoreEntry = Callable[
+    [Genesis, Path, Settings, Path, Mapping[Address, bytes], int, Path | None, SeenChain, Watch, Reread], int
+]
+WorkerEntry = Callable[[int, Settings, socket.socket, Path, Path, int, int, Reread], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class Node:
     """Who is told of blocks and transactions."""
     parent_pipe: int | None = None
     """The file at whose end the node stops: a pipe that the program which started the node holds open."""
+    read_settings: Reread | None = None
+    """Reads the settings from where they came from, once more; some may change while the node runs."""
     core: CoreEntry = run_core
     worker: WorkerEntry = run_worker
 
@@ -78,17 +85,19 @@ class Node:
         Raises `InvalidConfig` when the address cannot be listened on, before any process is started.
         """
         check_tls(self.settings)
-        configure_logging(self.settings.log_level, self.settings.log_format)
-        raise_file_limit(self.settings.max_connections)
+        apply_to_process(self.settings)
+        live = LiveSettings(self.settings, self.read_settings, check_tls)
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
-                core=partial(self._run_core, listener, runtime_dir, SeenChain()),
+                core=partial(self._run_core, listener, runtime_dir, live, SeenChain()),
                 workers=[
-                    partial(self._run_worker, index, listener, runtime_dir) for index in range(self.settings.workers)
+                    partial(self._run_worker, index, listener, runtime_dir, live)
+                    for index in range(self.settings.workers)
                 ],
                 drain_delay_s=self.settings.drain_delay_s,
                 # While any process holds the socket, new clients would queue in it and never be answered.
                 on_stop=listener.close,
+                on_reload=partial(reload, live),
                 engine=self._engine(runtime_dir),
                 parent_pipe=self.parent_pipe,
             )
@@ -103,18 +112,21 @@ class Node:
             map_large_blocks()
             return supervisor.run()
 
-    def _run_core(self, listener: socket.socket, runtime_dir: Path, seen: SeenChain, lifeline: int) -> int:
+    def _run_core(
+        self, listener: socket.socket, runtime_dir: Path, live: LiveSettings, seen: SeenChain, lifeline: int
+    ) -> int:
         listener.close()
         return self.core(
             self.genesis,
             self.data_dir,
-            self.settings,
+            live.current,
             core_socket_in(runtime_dir),
             self.dev_keys,
             lifeline,
             abci_socket_of(self.settings, runtime_dir),
             seen,
             self.watch,
+            partial(reread, live),
         )
 
     def _engine(self, runtime_dir: Path) -> EngineChild | None:
@@ -131,14 +143,25 @@ class Node:
             log.error("cannot start CometBFT", program=str(cometbft.binary), reason=str(error))
         return EXIT_OK
 
-    def _run_worker(self, index: int, listener: socket.socket, runtime_dir: Path, lifeline: int) -> int:
+    def _run_worker(
+        self, index: int, listener: socket.socket, runtime_dir: Path, live: LiveSettings, lifeline: int
+    ) -> int:
         scratch_dir = runtime_dir / f"worker-{index}"
         # A worker that was killed leaves its files behind; the next one starts clean.
         shutil.rmtree(scratch_dir, ignore_errors=True)
         scratch_dir.mkdir(mode=0o700)
         core_socket = core_socket_in(runtime_dir)
         try:
-            self.worker(index, self.settings, listener, core_socket, scratch_dir, lifeline, self.genesis.chain_id)
+            self.worker(
+                index,
+                live.current,
+                listener,
+                core_socket,
+                scratch_dir,
+                lifeline,
+                self.genesis.chain_id,
+                partial(reread, live),
+            )
         except Fatal as failure:
             print_fatal(failure)
             return EXIT_FATAL
@@ -238,16 +261,37 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 def check_tls(settings: Settings) -> None:
     """Raise `InvalidConfig` for a certificate that no worker could serve with."""
-    if not settings.tls_cert:
-        return
+    if settings.tls_cert:
+        Pair(settings.tls_cert, settings.tls_key).load()
+
+
+def reload(live: LiveSettings) -> bool:
+    """In the supervisor: take over the settings, and say so. Returns whether the other processes are to do so, too."""
     try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # A password, or OpenSSL would ask for one at the terminal; a node starts unattended.
-        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
-    except OSError as error:
-        raise InvalidConfig(
-            f"cannot use tls_cert {settings.tls_cert} with tls_key {settings.tls_key}: {error.strerror or error}"
-        ) from None
+        changes = live.reread()
+    except InvalidConfig as error:
+        log.error("the settings are left as they were", reason=error.detail)
+        return False
+    apply_to_process(live.current)
+    log.info("the settings were read again", changed=list(changes.taken))
+    if changes.need_restart:
+        log.warning("some settings change only when the node is started again", settings=list(changes.need_restart))
+    return True
+
+
+def reread(live: LiveSettings) -> Settings:
+    """In any other process: the settings after a change."""
+    try:
+        live.reread()
+    except InvalidConfig as error:
+        log.error("the settings are left as they were", reason=error.detail)
+    apply_to_process(live.current)
+    return live.current
+
+
+def apply_to_process(settings: Settings) -> None:
+    configure_logging(settings.log_level, settings.log_format)
+    raise_file_limit(settings.max_connections)
 
 
 def raise_file_limit(max_connections: int) -> None:

@@ -25,6 +25,7 @@ from cairn import early_stop
 from cairn.config import EXIT_FATAL
 from cairn.heartbeat import Page, Slot, Work, begin
 from cairn.temporary import STOP_SIGNALS
+from cairn.terminal import Terminal
 from cairn.watchdog import LOOK_S, STOPPED, Finding, Watch, look_at
 
 EXIT_OK = 0
@@ -46,6 +47,8 @@ TRACE_SIGNAL = signal.SIGUSR2
 """Has a process print where each of its threads is."""
 TRACE_S = 0.3
 """What a hung process gets to print that, before it is killed."""
+HANG_UP_S = 1.0
+"""How long after a SIGHUP it is seen whether the terminal was closed."""
 SAME_KEYPRESS_S = 0.5
 """Wrappers pass Ctrl-C on to a child that already got it from the terminal; within this time it counts once."""
 
@@ -120,10 +123,14 @@ class Supervisor:
         workers: Sequence[Callable[[int], int]],
         drain_delay_s: float,
         on_stop: Callable[[], None],
+        on_reload: Callable[[], bool] = lambda: False,
         engine: EngineChild | None = None,
         parent_pipe: int | None = None,
     ) -> None:
-        """With `parent_pipe`, the node also stops when the program that holds the other end of it is gone."""
+        """`on_reload` reads the settings again, and says whether the other processes are to do so, too.
+
+        With `parent_pipe`, the node also stops when the program that holds the other end of it is gone.
+        """
         self._engines = [] if engine is None else [engine]
         self._page = Page(1 + len(workers))
         core_slot, *slots = self._page.slots
@@ -135,6 +142,8 @@ class Supervisor:
         self._children = [*self._engines, self._core, *self._workers]
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
+        self._on_reload = on_reload
+        self._terminal = Terminal()
         self._timers = Timers()
         self._signals = SignalPipe(parent_pipe)
         # Only this process holds the write end: however it ends, its children see the end of file and leave too.
@@ -142,7 +151,7 @@ class Supervisor:
         self._stopped_at: float | None = None
         self._exit_code = EXIT_OK
 
-    def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+    def call_later(self, delay_s: float, action: Callable[[], object]) -> None:
         """Run `action` between two signals, unless the stop has begun."""
         self._timers.add(delay_s, action)
 
@@ -260,8 +269,24 @@ class Supervisor:
         if signal.SIGCHLD in numbers:
             self._reap()
         for number in numbers:
-            if number in STOP_SIGNALS:
+            if number == signal.SIGHUP:
+                self._hung_up()
+            elif number in STOP_SIGNALS:
                 self._stop_asked(number)
+
+    def _hung_up(self) -> None:
+        """The terminal was closed, so stop; or else the operator wants settings and certificates to be read again."""
+        if self._stop_if_hung_up():
+            return
+        if self._on_reload():
+            self._page.ask_to_reload()
+        # Some shells tell their programs a moment before they end.
+        self._timers.add(HANG_UP_S, self._stop_if_hung_up)
+
+    def _stop_if_hung_up(self) -> bool:
+        if self._stopped_at is None and self._terminal.is_gone():
+            self._stop_asked(signal.SIGHUP)
+        return self._stopped_at is not None
 
     def _reap(self) -> None:
         for child in self._children:
@@ -387,13 +412,13 @@ class Timers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lost_s = 0.0
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
 
     def now(self) -> float:
         return self._clock() - self._lost_s
 
-    def add(self, delay_s: float, action: Callable[[], None]) -> None:
+    def add(self, delay_s: float, action: Callable[[], object]) -> None:
         heapq.heappush(self._heap, (self.now() + delay_s, next(self._order), action))
 
     def clear(self) -> None:
@@ -426,7 +451,7 @@ class SignalPipe:
     """Signals as bytes in a pipe, in the order in which they came, so that one call waits for them and for a time."""
 
     def __init__(self, parent_pipe: int | None = None) -> None:
-        """The end of `parent_pipe` counts as a hang-up."""
+        """The end of `parent_pipe` counts as SIGTERM."""
         self._parent_pipe = parent_pipe
 
     def __enter__(self) -> "SignalPipe":
@@ -456,7 +481,7 @@ class SignalPipe:
         if pipe is not None and pipe in ready and has_ended(pipe):
             log.info("the pipe of the parent process has ended")
             self._parent_pipe = None
-            return bytes([signal.SIGHUP])
+            return bytes([signal.SIGTERM])
         return b""
 
     def forget(self) -> None:

@@ -18,14 +18,14 @@ from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.feed.onlooker import Watch
-from cairn.node import Node
+from cairn.node import Node, Reread
 from cairn.store.known_chain import SeenChain
 from tests.support.pace import PATIENCE_S
 
 
 def run_core(
     genesis: Genesis, data_dir: Path, settings: Settings, core_socket: Path, dev_keys: Mapping[Address, bytes],
-    lifeline: int, abci_socket: Path | None, seen: SeenChain, watch: Watch,
+    lifeline: int, abci_socket: Path | None, seen: SeenChain, watch: Watch, reread: Reread,
 ) -> int:  # fmt: skip
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(core_socket))
@@ -38,7 +38,7 @@ def run_core(
 
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
-    chain_id: int,
+    chain_id: int, reread: Reread,
 ) -> None:  # fmt: skip
     (scratch_dir / f"life-{os.getpid()}").touch()
     lives = len(list(scratch_dir.iterdir()))

@@ -67,6 +67,22 @@ def beat(name: str, reader: int, lifeline: int) -> None:
     os.read(reader, 1)
 
 
+def reload(name: str, lifeline: int) -> int:
+    """Say when the settings are to be read again."""
+    beats: list[Callable[[], None]] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: _say_and_exit(f"{name} ended by SIGTERM"))
+    keep_beating(lambda delay_s, again: beats.append(again), lambda: say(f"{name} reloads"))
+    say_started(name)
+    while not select.select([lifeline], [], [], 0.02)[0]:
+        beats.pop()()
+    return 0
+
+
+def _say_and_exit(text: str) -> None:
+    say(text)
+    os._exit(0)
+
+
 def hang_asleep(name: str, lifeline: int) -> int:
     """As in a lock that nobody gives back."""
     beat(name, HANG_NOW, lifeline)
@@ -135,6 +151,8 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
             workers[0] = partial(end_at_once, "worker-0", EXIT_FATAL)
         case "failing worker":
             workers[0] = partial(fail, "worker-0")
+        case "reloading" | "refusing to reload":
+            workers[0] = partial(reload, "worker-0")
         case "core that hangs asleep":
             watchdog.HANG_LIMIT_S = 1.0
             core = partial(hang_asleep, "core")
@@ -172,9 +190,15 @@ def build(scenario: str, socket: Path | None) -> Supervisor:
         workers,
         drain_delay_s,
         on_stop=lambda: say(f"listener closed {time.monotonic()}"),
+        on_reload=lambda: say_reload() == (scenario == "reloading"),
         engine=child,
         parent_pipe=parent_pipe,
     )
+
+
+def say_reload() -> bool:
+    say("the supervisor reloads")
+    return True
 
 
 class SayingPipe(SignalPipe):

@@ -72,6 +72,11 @@ class Terminal:
         await_sleep(self.process.pid)
         self.enter(CTRL_C)
 
+    def hang_up(self) -> None:
+        """Close the terminal, as somebody does with its window."""
+        os.close(self._leader)
+        self._leader = -1
+
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code, once all that it printed is read."""
         deadline = time.monotonic() + timeout_s
@@ -98,4 +103,5 @@ class Terminal:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        os.close(self._leader)
+        if self._leader >= 0:
+            os.close(self._leader)

@@ -17,6 +17,7 @@ import pytest
 from cairn.supervisor import NAP_S, Child, SignalPipe, Timers, describe_exit, has_ended
 from tests.support.node_process import is_alive, wait_until
 from tests.support.pace import PATIENCE_S
+from tests.support.terminal import Terminal
 
 
 class Supervised:
@@ -94,7 +95,7 @@ def start_steady(start: Callable[[str], Supervised], scenario: str = "steady") -
     return node
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_every_process_in_order_and_exits_0(
     start: Callable[[str], Supervised], number: signal.Signals
 ) -> None:
@@ -246,6 +247,56 @@ def test_it_sleeps_between_its_looks(start: Callable[[str], Supervised]) -> None
     assert "waiting for a signal" not in node.said()
 
 
+# SIGHUP
+
+
+def test_a_hang_up_without_a_terminal_is_a_reload_and_stops_nothing(start: Callable[[str], Supervised]) -> None:
+    node = start_steady(start, "reloading")
+    for times in (1, 2):
+        node.process.send_signal(signal.SIGHUP)
+        node.wait_said("worker-0 reloads", times)
+    assert node.said().count("the supervisor reloads") == 2
+    assert node.process.poll() is None
+    node.process.terminate()
+    assert node.wait()[0] == 0
+
+
+def test_a_reload_that_the_supervisor_refuses_reaches_nobody_else(start: Callable[[str], Supervised]) -> None:
+    node = start_steady(start, "refusing to reload")
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_said("the supervisor reloads")
+    node.wait_said("waiting for", times=node.said().count("waiting for") + 10)
+    assert "worker-0 reloads" not in node.said()
+    assert node.process.poll() is None
+
+
+SUPERVISED = [sys.executable, "-m", "tests.support.supervised"]
+
+
+def test_in_a_terminal_a_signal_is_a_reload_and_the_end_of_the_terminal_is_a_stop(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    with Terminal(["sh", "-c", f'exec "$@" >{said} 2>&1', "sh", *SUPERVISED, "reloading"], os.environ) as terminal:
+        wait_until(lambda: said.exists() and "started worker-1" in said.read_text(), PATIENCE_S, "the start")
+        terminal.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "worker-0 reloads" in said.read_text(), PATIENCE_S, "the reload")
+        assert terminal.process.poll() is None
+        terminal.hang_up()
+        assert terminal.process.wait(PATIENCE_S) == 0
+    assert "SIGHUP" in said.read_text()
+    assert said.read_text().count("ended by SIGTERM") == 3
+
+
+def test_a_hang_up_just_before_the_terminal_ends_is_a_stop(tmp_path: Path) -> None:
+    """As some shells do it: they tell their programs, which have groups of their own, and then end."""
+    said = tmp_path / "said"
+    shell = f'set -m; "$@" >{said} 2>&1 & while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; kill -HUP $!'
+    with Terminal(["sh", "-c", shell, "sh", *SUPERVISED, "reloading"], os.environ) as terminal:
+        wait_until(lambda: said.exists() and "started worker-1" in said.read_text(), PATIENCE_S, "the start")
+        (tmp_path / "end").touch()
+        terminal.process.wait(PATIENCE_S)
+        wait_until(lambda: said.read_text().count("ended by SIGTERM") == 3, PATIENCE_S, "the stop")
+
+
 # Processes that hang
 
 
@@ -383,7 +434,7 @@ def test_signals_come_out_of_the_pipe_and_the_old_handlers_come_back() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_the_end_of_the_parents_pipe_is_told_once_as_a_hang_up() -> None:
+def test_the_end_of_the_parents_pipe_is_told_once_as_a_stop() -> None:
     reader, writer = os.pipe()
     try:
         with SignalPipe(reader) as signals:
@@ -391,7 +442,7 @@ def test_the_end_of_the_parents_pipe_is_told_once_as_a_hang_up() -> None:
             os.write(writer, b"dropped")
             assert signals.wait(PATIENCE_S) == b""
             os.close(writer)
-            assert signals.wait(PATIENCE_S) == bytes([signal.SIGHUP])
+            assert signals.wait(PATIENCE_S) == bytes([signal.SIGTERM])
             assert signals.wait(0.0) == b""
     finally:
         os.close(reader)

@@ -202,8 +202,11 @@ def run(
     with reported_errors():
         place = Home(home)
         genesis = place.read_genesis()
-        settings = load_settings(place.read_config(), os.environ, flags_given(flags))
-        settings, cometbft = settle_engine(place, genesis, settings)
+
+        def read_settings() -> Settings:
+            return load_settings(place.read_config(), os.environ, flags_given(flags))
+
+        settings, cometbft = settle_engine(place, genesis, read_settings())
         if cometbft is None:
             # Elsewhere the fees go where the chain's validators say.
             warn_of_lost_fees(settings.proposer)
@@ -213,7 +216,7 @@ def run(
         # Loaded here, as for a dev chain.
         from cairn.node import Node  # noqa: PLC0415
 
-        code = Node(genesis, place.data_dir, settings, {}, cometbft).run(banner)
+        code = Node(genesis, place.data_dir, settings, {}, cometbft, read_settings=read_settings).run(banner)
     raise typer.Exit(code)
 
 

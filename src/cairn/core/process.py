@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,17 +53,19 @@ def run_core(
     abci_socket: Path | None,
     seen: SeenChain,
     watch: Watch = UNWATCHED,
+    reread: Callable[[], Settings] | None = None,
 ) -> int:
     """Run until the stop. Returns the exit code; the reason is printed on standard error.
 
     `abci_socket` is where to listen for CometBFT; None on a node that makes its blocks alone. `seen` is what earlier
-    cores of this node have had on disk. `watch` is entered here, for as long as the core lives.
+    cores of this node have had on disk. `watch` is entered here, for as long as the core lives. `reread` is called when
+    the settings may have changed; of those that can change, only the log level concerns the core.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with watch as onlooker:
             core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, onlooker)
-            uvloop.run(core.run(core_socket, lifeline))
+            uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:
         print_fatal(failure)
         return EXIT_FATAL
@@ -109,13 +111,13 @@ class CoreProcess(Answering):
             onlooker=onlooker,
         )
 
-    async def run(self, core_socket: Path, lifeline: int) -> None:
+    async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_failed)
         loop.add_signal_handler(signal.SIGTERM, self._drain)
         # The supervisor holds the other end while it lives. Without a supervisor nobody would stop this process.
         loop.add_reader(lifeline, os._exit, EXIT_FATAL)
-        keep_beating(loop.call_later)
+        keep_beating(loop.call_later, reread or (lambda: None))
         listener = await self._server.listen(str(core_socket))
         try:
             while not self._stopping.is_set():

@@ -55,14 +55,18 @@ class Occupancy:
 
     def __init__(self, settings: Settings) -> None:
         self._proxies = TrustedProxies(settings)
-        workers = max(1, settings.workers)
-        self._most = -(-settings.max_connections // workers)
-        self._most_per_client = -(-settings.max_connections_per_client // workers)
+        self.adjust(settings)
         self._places: dict[str, dict[Place, None]] = {}
         """By client, each one's in the order of arrival."""
         self._taken = 0
         self._room: dict[Place, None] = {}
         self._searched_at = float("-inf")
+
+    def adjust(self, settings: Settings) -> None:
+        """Give new connections places by these limits; those that have one keep it."""
+        workers = max(1, settings.workers)
+        self._most = -(-settings.max_connections // workers)
+        self._most_per_client = -(-settings.max_connections_per_client // workers)
 
     def admit(self, client: str, guest: Guest, now: float) -> Place:
         """A place for the connection, or else one for a probe."""

@@ -90,13 +90,9 @@ class FastPath:
         self._rpc_headers = origins.headers_for(None, "", for_wallets=True)
         self.limiter = limiter
         self.shares = shares
-        self.header_timeout_s = settings.header_timeout_s
-        self.idle_timeout_s = settings.idle_timeout_s
-        self.first_byte_timeout_s = settings.first_byte_timeout_s
-        shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
-        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
         self.max_message_bytes = settings.ws_max_message_bytes
         self.occupancy = Occupancy(settings)
+        self.adjust(settings)
         self.app = app
         self.server_state = ServerState()
         """What uvicorn's protocols share: the connections, the tasks that answer, and what every answer carries."""
@@ -107,6 +103,16 @@ class FastPath:
         """As of the last refresh: exact enough for time-outs, and free to read."""
         self._refreshed_at = 0.0
         self.refresh(0.0)
+
+    def adjust(self, settings: Settings) -> None:
+        """Apply the limits and time-outs of these settings from now on."""
+        self.header_timeout_s = settings.header_timeout_s
+        self.idle_timeout_s = settings.idle_timeout_s
+        self.first_byte_timeout_s = settings.first_byte_timeout_s
+        shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
+        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
+        self.limiter.adjust(settings)
+        self.occupancy.adjust(settings)
 
     def refresh(self, time: float) -> None:
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from cairn.api.server.certificates import Certificates
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
 
@@ -44,9 +45,11 @@ class InPieces:
 class TlsListener:
     """Accepts connections on a socket until it is closed."""
 
-    def __init__(self, lane: FastPath, tls: ssl.SSLContext, sock: socket.socket, make_protocol: MakeProtocol) -> None:
+    def __init__(
+        self, lane: FastPath, certificates: Certificates, sock: socket.socket, make_protocol: MakeProtocol
+    ) -> None:
         self._lane = lane
-        self._tls = tls
+        self._certificates = certificates
         self._sock = sock
         self._make_protocol = make_protocol
         self._loop = asyncio.get_running_loop()
@@ -74,7 +77,7 @@ class TlsListener:
                 self._retry = self._loop.call_later(RETRY_S, self._listen)
                 return
             accepted.setblocking(False)
-            _Handshake(self._lane, self._tls, accepted, peer[0], self._make_protocol)
+            _Handshake(self._lane, self._certificates.context, accepted, peer[0], self._make_protocol)
 
 
 class _Handshake:

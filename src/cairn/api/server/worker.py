@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from websockets.frames import CloseCode
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
+from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.fast_path import FastPath, Held
 from cairn.api.server.http_protocol import HttpProtocol
 from cairn.api.server.tls_listener import TlsListener
@@ -41,20 +41,29 @@ log = structlog.get_logger("cairn.api")
 
 def run_worker(
     index: int, settings: Settings, sock: socket.socket, core_socket: Path, scratch_dir: Path, lifeline: int,
-    chain_id: int | None = None,
+    chain_id: int | None = None, reread: Callable[[], Settings] | None = None,
 ) -> None:  # fmt: skip
     """Run until SIGTERM, or until `lifeline` ends because the supervisor died. Raises `Fatal` for a damaged store.
 
-    `chain_id` is for answers before the core has announced it.
+    `chain_id` is for answers before the core has announced it. `reread` gives the settings when they may have changed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uvloop.run(Worker(settings, scratch_dir, chain_id).run(sock, core_socket, lifeline))
+    uvloop.run(Worker(settings, scratch_dir, chain_id, index, reread).run(sock, core_socket, lifeline))
     log.debug("worker stopped", worker=index)
 
 
 class Worker:
-    def __init__(self, settings: Settings, scratch_dir: Path, chain_id: int | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scratch_dir: Path,
+        chain_id: int | None,
+        index: int = 0,
+        reread: Callable[[], Settings] | None = None,
+    ) -> None:
+        self._index = index
         self._settings = settings
+        self._reread = reread
         self._failure: Fatal | None = None
         self._view = ChainView(scratch_dir, chain_id, self._fail)
         self._hub = EventHub(self._view, settings)
@@ -63,18 +72,33 @@ class Worker:
     async def run(self, sock: socket.socket, core_socket: Path, lifeline: int) -> None:
         loop = asyncio.get_running_loop()
         link = LinkClient(core_socket, self._view)
-        self._server = make_server(link, self._view, self._hub, self._settings)
+        # All workers have the same certificate: the first one speaks of it.
+        self._certificates = make_certificates(self._settings, speaks=self._index == 0)
+        self._server = make_server(link, self._view, self._hub, self._settings, certificates=self._certificates)
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(lifeline, self._orphaned, lifeline)
-        keep_beating(loop.call_later)
+        keep_beating(loop.call_later, self._reload)
         linking = loop.create_task(link.run())
+        renewing = loop.create_task(self._certificates.watch()) if self._certificates is not None else None
         try:
             await self._server.serve(sock)
         finally:
             linking.cancel()
+            if renewing is not None:
+                renewing.cancel()
             self._view.close()
         if self._failure is not None:
             raise self._failure
+
+    def _reload(self) -> None:
+        """The operator asks: apply what may change, and read the certificate again."""
+        if self._reread is None:
+            return
+        settings = self._reread()
+        self._server.adjust(settings)
+        if self._certificates is not None:
+            pair = Pair(settings.tls_cert, settings.tls_key)
+            self._renewing = asyncio.get_running_loop().create_task(self._certificates.renew(pair, asked=True))
 
     def _stop(self) -> None:
         """Accept nothing new; finish the current answers."""
@@ -97,28 +121,25 @@ def make_server(
     hub: EventHub,
     settings: Settings,
     clock: Callable[[], float] = time.monotonic,
+    certificates: Certificates | None = None,
 ) -> "Server":
     app = make_app(link, view, hub, settings, server_adds_chain_id=True)
     intake = Submitter(link, view)
     lane = FastPath(view, intake, app.calls, app.hosts, app.origins, app.limiter, settings, app, app.shares)
-    return Server(lane, clock, _tls_context(settings))
+    return Server(lane, clock, certificates or make_certificates(settings))
 
 
-def _tls_context(settings: Settings) -> ssl.SSLContext | None:
-    if not settings.tls_cert:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
-    return context
+def make_certificates(settings: Settings, speaks: bool = True) -> Certificates | None:
+    return Certificates(Pair(settings.tls_cert, settings.tls_key), speaks) if settings.tls_cert else None
 
 
 class Server:
     """Accepts connections on a socket, and ends slow ones, until the stop."""
 
-    def __init__(self, lane: FastPath, clock: Callable[[], float], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, lane: FastPath, clock: Callable[[], float], certificates: Certificates | None = None) -> None:
         self._lane = lane
         self._clock = clock
-        self._tls = tls
+        self._certificates = certificates
         self._stopping = asyncio.Event()
         self._config = uvicorn.Config(
             lane.app,
@@ -143,6 +164,9 @@ class Server:
     def stop(self) -> None:
         self._stopping.set()
 
+    def adjust(self, settings: Settings) -> None:
+        self._lane.adjust(settings)
+
     async def serve(self, sock: socket.socket) -> None:
         accepting = await self._accept_on(sock)
         while not self._stopping.is_set():
@@ -155,8 +179,8 @@ class Server:
 
     async def _accept_on(self, sock: socket.socket) -> asyncio.Server | TlsListener:
         make_protocol = partial(HttpProtocol, self._lane, self._config)
-        if self._tls is not None:
-            return TlsListener(self._lane, self._tls, sock, make_protocol)
+        if self._certificates is not None:
+            return TlsListener(self._lane, self._certificates, sock, make_protocol)
         return await asyncio.get_running_loop().create_server(make_protocol, sock=sock, backlog=BACKLOG)
 
     async def _end_connections(self) -> None:

@@ -24,6 +24,7 @@ from cairn.cli.shared.asking import NoAnswer, ask
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, die_with_parent
 from cairn.config import load_settings
 from cairn.domain.errors import InvalidConfig
+from cairn.terminal import Terminal
 
 POLL_S = 0.5
 ASK_TIMEOUT_S = 1.0
@@ -96,6 +97,10 @@ class RunningNode:
         if self.is_running:
             self._process.terminate()
 
+    def reload(self) -> None:
+        if self.is_running:
+            self._process.send_signal(signal.SIGHUP)
+
     def wait(self, timeout_s: float) -> None:
         """Until it has ended; all of it is killed when that takes too long."""
         try:
@@ -133,15 +138,26 @@ def run_network(directory: Path, cometbft_binary: str) -> int:
 
 
 class Told:
-    """Whether a signal has asked for the end. Nothing is interrupted by it, so nothing is left half done."""
+    """What signals have asked for. Nothing is interrupted by them, so nothing is left half done."""
 
     def __init__(self) -> None:
-        self.to_stop = False
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        self.to_stop = self.to_reload = False
+        self._terminal = Terminal()
+        for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        # With nohup the nodes must outlive the terminal; they inherit that a hang-up is ignored.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._hung_up)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.to_stop = True
+
+    def _hung_up(self, number: int, frame: FrameType | None) -> None:
+        """Without a terminal it is an order to the nodes, to read their settings again."""
+        if self._terminal.was_there:
+            self.to_stop = True
+        else:
+            self.to_reload = True
 
 
 def watch(nodes: Sequence[RunningNode], told: Told) -> None:
@@ -156,6 +172,10 @@ def watch(nodes: Sequence[RunningNode], told: Told) -> None:
                 for node, report in zip(nodes, reports, strict=True):
                     print(f"{node.name} {node.url} height {report.height}: {report.status}", flush=True)
             said = reports
+            if told.to_reload:
+                told.to_reload = False
+                for node in nodes:
+                    node.reload()
             pause(POLL_S, told)
 
 
