@@ -185,3 +185,16 @@ def test_buckets_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(8):
             limited.take(f"10.0.1.{number}")
     assert len(limited._buckets) <= 10
+
+
+def test_a_changed_rate_holds_for_clients_that_are_known() -> None:
+    limits, clock = limiter(rate=10, burst=3)
+    assert limits.take("192.0.2.1", 3)
+    limits.adjust(replace(Settings(), rate_limit_per_s=1, rate_limit_burst=2))
+    assert not limits.has_left("192.0.2.1")
+    clock.now += 1
+    assert limits.take("192.0.2.1")
+    clock.now += 100
+    assert not limits.take("192.0.2.1", 3)
+    limits.adjust(replace(Settings(), rate_limit_per_s=0))
+    assert not limits.limits("192.0.2.1")

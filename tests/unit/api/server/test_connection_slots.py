@@ -50,6 +50,17 @@ def test_a_client_has_its_share_and_others_have_theirs() -> None:
     assert places.take("192.0.2.1", Sitting(), 0) is None, "and only once"
 
 
+def test_changed_limits_hold_for_new_connections_and_end_no_old_one() -> None:
+    places = Occupancy(replace(ONE_WORKER, max_connections_per_client=3))
+    sitting = [Sitting() for _ in range(3)]
+    assert all(places.take("192.0.2.1", each, 0) for each in sitting)
+    places.adjust(replace(ONE_WORKER, max_connections_per_client=1))
+    assert places.take("192.0.2.1", Sitting(), 0) is None
+    assert not any(each.has_left for each in sitting)
+    places.adjust(replace(ONE_WORKER, max_connections_per_client=4))
+    assert places.take("192.0.2.1", Sitting(), 0) is not None
+
+
 def test_an_ipv6_client_is_a_network_and_loopback_is_never_limited() -> None:
     places = Occupancy(replace(ONE_WORKER, max_connections_per_client=1))
     assert places.take("2001:db8::1", Sitting(), 0) is not None
