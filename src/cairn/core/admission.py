@@ -66,6 +66,7 @@ class Admissions(SubmissionCalls):
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
         self._drops: list[tuple[TxHash, DropReason]] = []
+        self._flushed = asyncio.Event()
         self._due_flush: asyncio.Handle | None = None
         self._last_batch = 0
         self.failed: asyncio.Future[None] = self._loop.create_future()
@@ -162,9 +163,18 @@ class Admissions(SubmissionCalls):
             self._listener.on_dropped(tx_hash, reason)
             if self._onlooker is not None:
                 self._onlooker.saw_drop(tx_hash, reason)
+        self._flushed.set()
         if self._arrivals.listeners:
             self._arrivals.tell()
         self.engine.wake()
+
+    async def await_drops(self) -> bool:
+        """Return once all drops so far are on disk, or this core has ended. False if they were before."""
+        if not self._drops or self.failed.done():
+            return False
+        self._flushed.clear()
+        await self._flushed.wait()
+        return True
 
     def _answer_waiting(self, failure: NodeError | None) -> None:
         waiting, self._waiting = self._waiting, []
@@ -217,6 +227,7 @@ class Admissions(SubmissionCalls):
         """End this core: nothing more is admitted, and what waits for its sync is refused."""
         if not self.failed.done():
             self.failed.set_exception(failure)
+        self._flushed.set()
         for _, admission in self._waiting:
             # It may not be shown as pending, because it is not known whether it is on disk.
             self._pool.forget(admission.tx_hash)
@@ -231,6 +242,7 @@ class Admissions(SubmissionCalls):
 
     def close(self) -> None:
         self._cancel_flush()
+        self._flushed.set()
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )

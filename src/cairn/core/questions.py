@@ -1,7 +1,7 @@
 """Questions about transactions: answered by the mempool, and by the chain while it is open."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from cairn.core.gateway import ConfirmedTx, DroppedTx, MempoolCalls, PendingPage, PendingTx, Standing
 from cairn.domain.errors import NodeError
@@ -11,11 +11,20 @@ from cairn.store.chain import ChainStore
 
 
 class Questions(MempoolCalls):
-    def __init__(self, chain: ChainStore, pool: Mempool, check_alive: Callable[[], None]) -> None:
-        """`check_alive` raises `StoreUnavailable` when this core has ended."""
+    def __init__(
+        self,
+        chain: ChainStore,
+        pool: Mempool,
+        check_alive: Callable[[], None],
+        await_drops: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """`check_alive` raises `StoreUnavailable` when this core has ended. `await_drops` returns once all drops are on
+        disk, or this core has ended, and tells whether it had to wait.
+        """
         self._chain = chain
         self._pool = pool
         self._check_alive = check_alive
+        self._await_drops = await_drops
         self._closed = False
 
     def close(self) -> None:
@@ -35,6 +44,12 @@ class Questions(MempoolCalls):
         Raises `StoreUnavailable` if this core has ended and does not have it, or has dropped it: it may still be on
         disk.
         """
+        # Nobody may be told of a drop that is not on disk: after a kill it would not have happened.
+        while isinstance(found := self._find_now(tx_hash), DroppedTx) and await self._await_drops():
+            continue
+        return found
+
+    def _find_now(self, tx_hash: TxHash) -> Standing | None:
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)

@@ -98,7 +98,7 @@ class Core(CoreGateway):
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
-        self._questions = Questions(chain, pool, self.admissions.check_alive)
+        self._questions = Questions(chain, pool, self.admissions.check_alive, self.admissions.await_drops)
         filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
         parts: tuple[Calls, ...] = (self.admissions, self._questions, filters, self._build_controls())
         self._answering = {method.name: part for part in parts for method in methods_of(type(part))}

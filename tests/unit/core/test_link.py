@@ -3,7 +3,9 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,21 @@ import pytest
 from cairn.core import link
 from cairn.core import link_frames as wire
 from cairn.core import link_server as server
-from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx, Phase
 from cairn.core.link import LinkClient
-from cairn.domain.errors import InvalidField, InvalidQuery, NonceTooLow, ShuttingDown, Starting, StoreUnavailable
+from cairn.domain.errors import (
+    InvalidField,
+    InvalidQuery,
+    NodeError,
+    NonceTooLow,
+    ShuttingDown,
+    Starting,
+    StoreUnavailable,
+)
 from cairn.domain.types import Address, Draft, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.linked_core import Heard, linked
+from tests.support.pace import PATIENCE_S
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 
@@ -336,5 +347,58 @@ def test_a_worker_that_goes_away_holds_no_revert_up(tmp_path: Path) -> None:
             writer.close()
             async with asyncio.timeout(server.SETTLE_TIMEOUT_S / 2):
                 assert await reverting
+
+    run_virtual(run())
+
+
+class Bare(server.Answering):
+    """A core that only notes whether it must announce arrivals."""
+
+    def __init__(self) -> None:
+        self.watched: list[bool] = []
+
+    def why_not(self) -> Starting:
+        return Starting("it never starts")
+
+    def watch_arrivals(self, on: bool) -> None:
+        self.watched.append(on)
+
+    def answered_with(self, error: NodeError) -> None:
+        raise AssertionError(error)
+
+    def greeting(self) -> tuple[Phase, str, ChainInfo | None, int]:
+        return "starting", "", None, 0
+
+
+def test_the_last_worker_that_watched_ends_the_announcements_by_leaving(tmp_path: Path) -> None:
+    def is_count(connections: Collection[object], count: int) -> bool:
+        return len(connections) == count
+
+    async def until(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        core = Bare()
+        workers = server.LinkServer(core)
+        listening = await workers.listen(str(tmp_path / "core.sock"))
+        writers = []
+        for count in range(1, 3):
+            reader, writer = await asyncio.open_unix_connection(tmp_path / "core.sock")
+            writer.write(wire.frame(0, wire.WATCH, b"\1"))
+            await reader.read(1)
+            await until(partial(is_count, workers._watching, count))
+            writers.append(writer)
+        assert core.watched == [True]
+        for left, writer in enumerate(writers, 1):
+            assert not workers.idle.is_set()
+            assert core.watched == [True]
+            writer.close()
+            await until(partial(is_count, workers._connections, 2 - left))
+        assert core.watched == [True, False]
+        assert workers.idle.is_set()
+        assert workers._watching == set()
+        listening.close()
 
     run_virtual(run())

@@ -10,9 +10,10 @@ from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
 from cairn.core.service import Core
-from cairn.domain.codec import decode_record
+from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import (
     InvalidField,
+    JournalUnavailable,
     NonceTooLow,
     ReplacementUnderpriced,
     StoreUnavailable,
@@ -176,7 +177,137 @@ def test_the_same_again_is_the_same_answer_pending_and_confirmed(tmp_path: Path)
     asyncio.run(run())
 
 
-def test_a_replacement_tells_of_the_drop_after_it_is_on_disk(tmp_path: Path) -> None:
+def test_a_known_one_is_answered_after_the_sync_of_its_first_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    note_syncs(order, monkeypatch)
+
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            order.clear()
+            record = encode_record(signed(0))
+            core.admissions.enqueue(signed(0), record, lambda _: order.append("first"))
+            core.admissions.enqueue(signed(0), record, lambda _: order.append("again"))
+            assert order == []
+            await asyncio.sleep(0.01)
+            assert order == ["synced", "first", "again"]
+
+    asyncio.run(run())
+
+
+def test_a_failed_sync_refuses_a_known_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def run() -> None:
+        core = open_core(tmp_path)
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        answers = await asyncio.gather(core.submit(signed(0)), core.submit(signed(0)), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [JournalUnavailable] * 2
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+        monkeypatch.undo()
+        await core.stop()
+
+    asyncio.run(run())
+
+
+def note_syncs(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fdatasync
+
+    def synced(file: int) -> None:
+        real(file)
+        order.append("synced")
+
+    monkeypatch.setattr(os, "fdatasync", synced)
+
+
+class Ordered(Told, Watcher):
+    """Notes in the given list when it is told of a drop, as a worker and as an onlooker."""
+
+    def __init__(self, order: list[str]) -> None:
+        Told.__init__(self)
+        Watcher.__init__(self)
+        self.order = order
+
+    def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.order.append("told")
+
+    def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:
+        self.order.append("seen")
+
+
+def test_every_drop_is_told_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever drops it: a replacement, a mempool without room, or time."""
+    order: list[str] = []
+    note_syncs(order, monkeypatch)
+
+    async def run() -> None:
+        ordered = Ordered(order)
+        limits = settings(mempool_size=2, mempool_lifetime_s=10)
+        core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, onlooker=ordered)
+        await core.submit(signed(0))
+        await core.submit(signed(5))
+        for better in (signed(0, gas_price=2 * GWEI), signed(0, sender=1)):
+            order.clear()
+            await core.submit(better)
+            await asyncio.sleep(0)
+            assert order == ["synced", "told", "seen"]
+        core._pool.remove(signed(0, sender=1).hash)
+        await core.submit(signed(5))
+        await asyncio.sleep(11)
+        order.clear()
+        core.admissions.expire()
+        assert order == []
+        await asyncio.sleep(0.01)
+        assert order == ["synced", "told", "seen"]
+        await core.stop()
+
+    run_virtual(run())
+
+
+def test_nobody_is_told_of_a_drop_that_the_disk_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither followers nor readers: after a kill the old one would be pending again, and mined."""
+    told = Told()
+
+    def refuse(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def run() -> None:
+        core = open_core(tmp_path, listener=told)
+        await core.submit(signed(0))
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        replacing = core.submit(signed(0, gas_price=2 * GWEI))
+        # Before the sync, and after it failed.
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await core.find_tx(signed(0).hash)
+        with pytest.raises(StoreUnavailable):
+            await replacing
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+        monkeypatch.undo()
+        await core.stop()
+        assert told.dropped == []
+
+    asyncio.run(run())
+
+
+def test_a_reader_is_told_of_a_drop_after_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    note_syncs(order, monkeypatch)
+
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await core.submit(signed(0))
+            order.clear()
+            core.submit(signed(0, gas_price=2 * GWEI))
+            assert await core.find_tx(signed(0).hash) == DroppedTx("replaced")
+            assert order == ["synced"]
+
+    asyncio.run(run())
+
+
+def test_a_replacement_and_the_drop_that_it_caused_are_known_after_a_restart(tmp_path: Path) -> None:
     told = Told()
 
     async def run() -> None:

@@ -167,6 +167,27 @@ def test_the_original_sent_again_while_it_is_replaced_is_answered_and_changes_no
     asyncio.run(run())
 
 
+def test_the_original_sent_again_is_answered_after_the_sync_of_its_first_submission(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def run() -> None:
+        core = open_member(data)
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        submitted = [core.submit(tx) for tx in (ORIGINAL, REPLACEMENT, ORIGINAL)]
+        answers = await asyncio.gather(*submitted, return_exceptions=True)
+        assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True] * 3
+        with pytest.raises(StoreUnavailable):
+            await core.find_tx(ORIGINAL.hash)
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+        monkeypatch.undo()
+        await core.stop()
+
+    asyncio.run(run())
+
+
 def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(data: Path) -> None:
     async def run() -> None:
         async with opened_member(data) as core:

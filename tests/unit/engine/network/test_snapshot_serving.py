@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -320,6 +320,44 @@ def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
     assert node.commit() == 4
     node.snapshots.close()
     assert audit(chain) <= 4
+
+
+def test_blocks_stay_for_a_snapshot_that_is_finished_while_the_oldest_is_looked_for(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the looks at what is planned and at what there is, the first one moves from one to the other."""
+    rest, begun, goes_on = Snapshots._pause, threading.Event(), threading.Event()
+
+    def pause(snapshots: Snapshots) -> None:
+        if begun.is_set():
+            assert goes_on.wait(PATIENCE_S)
+        begun.set()
+        rest(snapshots)
+
+    monkeypatch.setattr(Snapshots, "_pause", pause)
+    node = Taking(chain, interval=4, retain_blocks=1)
+    node.commit(4)
+    node.wait_for_draft(4)
+    # The next one is due, and the first one is not finished.
+    node.commit(4)
+    snapshots = node.snapshots
+    shelf, planned = snapshots._shelf.heights, snapshots._planned
+    looks = 0
+
+    def look(heights: Callable[[], list[int]]) -> list[int]:
+        nonlocal looks
+        found = heights()
+        looks += 1
+        if looks == 1:
+            goes_on.set()
+            node.wait_for([4, 8])
+        return found
+
+    monkeypatch.setattr(snapshots._shelf, "heights", lambda: look(shelf))
+    monkeypatch.setattr(snapshots, "_planned", lambda: look(planned))
+    assert snapshots._oldest_needed() == 4
+    monkeypatch.undo()
+    snapshots.close()
 
 
 def test_what_the_thread_cannot_go_on_with_ends_the_next_commit(
