@@ -35,6 +35,8 @@ class Clients:
     transfers: dict[bytes, Transfer] = field(default_factory=dict)
     """The same by their hashes, as the ledger knows them: what they pay is not taken from the node's code."""
     next_nonce: dict[Address, int] = field(default_factory=dict)
+    dropped: dict[bytes, str] = field(default_factory=dict)
+    """Who told it of which transfer, by event or to a reader."""
     _checked: dict[int, int] = field(default_factory=dict)
     """Up to which height each node was looked at."""
 
@@ -97,6 +99,9 @@ class Clients:
     # Submitting.
 
     def submit(self, node: Node, tx: Tx) -> None:
+        if node.settings.engine == "embedded":
+            # Where nobody else makes blocks, a drop is an end unless the transfer is sent again.
+            self.dropped.pop(tx.hash, None)
         process, life = node.process, node.life
         if process is None or node.disk.is_dead:
             return
@@ -145,6 +150,18 @@ class Clients:
             if key[0] == node.number and self._is_kept(node, promise, since, visible):
                 del self.promises[key]
         self._checked[node.number] = visible
+        unsynced = {tx_hash for tx_hash, _ in core.admissions._drops}
+        for tx_hash, reason in core._pool.drops.items():
+            if tx_hash not in unsynced:
+                self.told_dropped(node, tx_hash, reason)
+        self._check_endings()
+
+    def told_dropped(self, node: Node, tx_hash: bytes, reason: str) -> None:
+        self.dropped.setdefault(tx_hash, f"{node.name} told that 0x{tx_hash[:6].hex()} is dropped: {reason}")
+
+    def _check_endings(self) -> None:
+        for tx_hash in self.dropped.keys() & self.ledger.confirmed.keys():
+            raise Violation("ending", f"{self.dropped[tx_hash]}; it is in block {self.ledger.confirmed[tx_hash]}")
 
     def _is_kept(self, node: Node, promise: Promise, since: int, visible: int) -> bool:
         """Whether the promise has come to its end. Raises `Violation` when it was broken."""

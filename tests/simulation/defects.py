@@ -7,12 +7,15 @@ from unittest import mock
 
 import cairn.store.prune
 from cairn.domain.types import Address
+from cairn.mempool.drops import Drop
+from cairn.mempool.pool import Mempool
+from cairn.mempool.unheld import UnheldTx
 from cairn.store import keys
 from cairn.store.rocks import Batch, Database
 from tests.simulation.machinery import SmallJournal
 from tests.simulation.world import World
 
-NAMES = ("prune", "journal", "hang")
+NAMES = ("prune", "journal", "hang", "dropped")
 
 
 def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
@@ -29,6 +32,11 @@ async def _wait_for_ever(world: World, rng: random.Random) -> None:
     await asyncio.get_running_loop().create_future()
 
 
+def _end(pool: Mempool, left: UnheldTx) -> Drop:
+    """Takes it for granted that nobody else holds what leaves this mempool."""
+    return pool.drops.note(left.tx.hash, left.reason)
+
+
 def put_back(name: str) -> None:
     """For the rest of this process."""
     if name == "prune":
@@ -36,6 +44,8 @@ def put_back(name: str) -> None:
     elif name == "journal":
         # A journal that nobody knows the ends of passes as whole without them.
         SmallJournal.is_bounded = False
+    elif name == "dropped":
+        mock.patch.object(Mempool, "leave", _end).start()
     elif name == "hang":
         mock.patch.object(World, "_submit", _wait_for_ever).start()
     else:

@@ -176,6 +176,7 @@ class EmbeddedWorld(World):
         self._node.told = min(self._node.told, kept.height)
         self.clients.promises = kept.promises.copy()
         self.clients.next_nonce.clear()
+        self.clients.dropped.clear()
         self._wanted.clear()
         self.tally.count("reverts of a dev chain")
 

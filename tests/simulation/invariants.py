@@ -17,8 +17,6 @@ class Invariants:
         self._checked: dict[int, int] = {}
         self._looked_at: dict[int, tuple[int, int, int, int]] = {}
         self._bases: dict[int, int] = {}
-        self._told_dropped: dict[bytes, str] = {}
-        """On a network: who told it of which transfer, by event or to a reader."""
 
     def forget(self, node: Node) -> None:
         self._checked.pop(node.number, None)
@@ -45,19 +43,6 @@ class Invariants:
         if self._looked_at.get(node.number) != now:
             self._looked_at[node.number] = now
             self._check_accounts(node, rng)
-        for tx_hash, reason in core._pool.drops.items():
-            self.told_dropped(node, tx_hash, reason)
-        self._check_endings()
-
-    def told_dropped(self, node: Node, tx_hash: bytes, reason: str) -> None:
-        """Where others make blocks too, dropped is an ending. A node alone may be sent the transfer again."""
-        if node.settings.engine != "embedded":
-            self._told_dropped.setdefault(tx_hash, f"{node.name} told that 0x{tx_hash[:6].hex()} is dropped: {reason}")
-
-    def _check_endings(self) -> None:
-        for tx_hash in self._told_dropped.keys() & self._ledger.confirmed.keys():
-            height = self._ledger.confirmed[tx_hash]
-            raise Violation("ending", f"{self._told_dropped[tx_hash]}; it is in block {height}")
 
     def reverted(self, node: Node, height: int) -> None:
         """A dev chain went back: what was above is void."""

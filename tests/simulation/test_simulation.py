@@ -5,7 +5,12 @@ import pytest
 from tests.simulation.__main__ import known_seeds
 from tests.simulation.command import run
 
-SHOWN_BY = {"prune": ("account", "audit", "agreement", "exit"), "journal": ("damage",), "hang": ("hang",)}
+SHOWN_BY = {
+    "prune": ("account", "audit", "agreement", "exit"),
+    "journal": ("damage",),
+    "hang": ("hang",),
+    "dropped": ("ending",),
+}
 """How each defect comes to light."""
 
 

@@ -57,7 +57,7 @@ class World:
         self.workers: dict[int, Worker] = {}
         for node in self.nodes:
             node.on_exit = self._exited
-            node.on_dropped = self.invariants.told_dropped
+            node.on_dropped = self.clients.told_dropped
             if node.number in setup.workers:
                 scratch = root / f"worker{node.number}"
                 self.workers[node.number] = Worker(node, scratch, self.invariants, self.clients, self.violations)

@@ -1,6 +1,7 @@
 """Filters and arrivals: each thing once, nothing for nobody, and bounds on what is remembered."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cairn.core import filters as filters_module
 from cairn.core.arrivals import Arrivals
 from cairn.core.filters import IDLE_S, LIFETIME_S, Filters
 from cairn.core.gateway import FilterChanges, FilterKind
+from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
@@ -238,3 +240,33 @@ def test_a_worker_is_told_over_the_link_while_it_wants_to_be(tmp_path: Path) -> 
             assert await client.find_changes(name, 0) is None
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("loss", ["the store", "the link"])
+def test_a_worker_that_watches_is_told_again_once_core_and_link_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    def refuse(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def main() -> None:
+        async with linked(tmp_path) as (client, heard, _):
+            client.watch_arrivals(True)
+            await client.status()
+            if loss == "the store":
+                monkeypatch.setattr(os, "fdatasync", refuse)
+                with pytest.raises(StoreUnavailable):
+                    await client.submit(signed(0))
+                monkeypatch.undo()
+            else:
+                assert client._connection is not None
+                client._connection.close()
+            await heard.until("phase", "unavailable")
+            heard.notices.clear()
+            await heard.until("phase", "ready")
+            await client.submit(signed(1))
+            # Announced before this is answered, if at all.
+            await client.status()
+            assert ("arrived", signed(1).hash) in heard.notices
+
+    run_virtual(main())
