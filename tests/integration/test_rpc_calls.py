@@ -47,6 +47,11 @@ def test_an_estimate_is_for_a_sender_who_can_pay(tmp_path: Path) -> None:
             _, message = await refusal(node, method, transfer | {"from": NOBODY, "value": "0x0"})
             assert message.startswith("gas required exceeds allowance (0)")
         assert await call(node, "eth_estimateGas", {"from": SENDER, "to": RECIPIENT, "value": hex(FULL)}) == "0x5208"
+        # Of type 2, the highest price counts, whatever it would pay.
+        capped = {"from": SENDER, "to": RECIPIENT, "maxFeePerGas": hex(3 * GWEI), "maxPriorityFeePerGas": "0x0"}
+        await call(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE)})
+        _, message = await refusal(node, "eth_estimateGas", capped | {"value": hex(FULL - 3 * FEE + 1)})
+        assert message.startswith("gas required exceeds allowance (20999)")
 
     run_on_node(tmp_path, scenario, settings())
 

@@ -94,7 +94,7 @@ class Clients:
         return self.transfers[tx.hash].price(self.ledger.rules.price)
 
     def _cost(self, tx: Tx) -> int:
-        return self.transfers[tx.hash].cost(self.ledger.rules.price)
+        return self.transfers[tx.hash].cost()
 
     # Submitting.
 

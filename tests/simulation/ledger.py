@@ -30,8 +30,13 @@ class Transfer(NamedTuple):
         tip = min(self.tip_cap, self.fee_cap - base_fee)
         return base_fee + tip
 
-    def cost(self, base_fee: int) -> int:
+    def debit(self, base_fee: int) -> int:
+        """What its sender pays in a block."""
         return self.value + GAS * self.price(base_fee)
+
+    def cost(self) -> int:
+        """What its sender must own for a node to accept it."""
+        return self.value + self.gas * self.fee_cap
 
     def may_replace(self, old: "Transfer") -> bool:
         """Whether it offers enough more, of both, to take the place of `old`."""
@@ -206,10 +211,10 @@ class _Making:
             or not GAS <= transfer.gas <= rules.block_gas
             or transfer.fee_cap < rules.price
             or transfer.nonce != self._nonces.get(sender, 0)
-            or transfer.cost(rules.price) > self._balances.get(sender, 0)
+            or transfer.debit(rules.price) > self._balances.get(sender, 0)
         ):
             return False
-        self._balances[sender] = self._balances.get(sender, 0) - transfer.cost(rules.price)
+        self._balances[sender] = self._balances.get(sender, 0) - transfer.debit(rules.price)
         self._balances[transfer.to] = self._balances.get(transfer.to, 0) + transfer.value
         self._nonces[sender] = transfer.nonce + 1
         self._fees += GAS * transfer.price(rules.price)

@@ -41,6 +41,6 @@ class Accounts:
 
     def apply(self, tx: Tx) -> None:
         sender = self.account(tx.sender)
-        self.put(tx.sender, sender.balance - tx.cost, tx.nonce + 1)
+        self.put(tx.sender, sender.balance - tx.debit, tx.nonce + 1)
         recipient = self.account(tx.to)
         self.put(tx.to, recipient.balance + tx.value, recipient.nonce)

@@ -57,7 +57,10 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
     next_nonce: int
     """The nonce that the next one must have."""
     cost: int = 0
-    """The cost of all in the queue and after a gap. While the balance covers it, each can be paid for."""
+    """The cost of all in the queue and after a gap. While the balance covers it, each can be paid for.
+
+    In a block it is what they pay: a block may hold what no mempool would accept.
+    """
 
     # Whether one fits.
 
@@ -78,8 +81,8 @@ class SenderQueue(msgspec.Struct, gc=False, eq=False):
         account = self.account
         if tx.nonce < account.nonce:
             return NonceTooLow(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
-        if tx.cost > account.balance:
-            return InsufficientFunds(f"the transfer costs {tx.cost} with its fee; the account holds {account.balance}")
+        if tx.debit > account.balance:
+            return InsufficientFunds(f"the transfer costs {tx.debit} with its fee; the account holds {account.balance}")
         return NonceTooHigh(f"nonce is {tx.nonce}; the account's next one is {account.nonce}")
 
     def check_place(self, tx: Tx, old: Tx | None, nonce_gap: int = 0) -> None:

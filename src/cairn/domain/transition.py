@@ -52,6 +52,15 @@ class _BlockQueue(SenderQueue, kw_only=True):
 
     before: Account
 
+    def take(self, tx: Tx) -> bool:
+        """As for a mempool, but what counts is what it pays, not what it may pay."""
+        cost = self.cost + tx.debit
+        if tx.nonce != self.next_nonce or cost > self.balance:
+            return False
+        self.next_nonce += 1
+        self.cost = cost
+        return True
+
 
 class Ledger:
     """The accounts during the making of a block. The proposer gets the fees only after the block."""

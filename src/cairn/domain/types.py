@@ -62,9 +62,14 @@ class Tx(msgspec.Struct, frozen=True, gc=False):
         return TRANSFER_GAS * self.gas_price
 
     @property
-    def cost(self) -> int:
+    def debit(self) -> int:
         """All that the sender pays: the value and the fee."""
         return self.value + TRANSFER_GAS * self.gas_price
+
+    @property
+    def cost(self) -> int:
+        """The most that the signed fields let it pay. The sender must own as much when it is accepted, as in geth."""
+        return self.value + self.gas * (self.max_fee if self.kind == DYNAMIC_FEE else self.gas_price)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

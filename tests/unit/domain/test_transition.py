@@ -12,6 +12,7 @@ from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, Ledger, build_block
 from cairn.domain.types import (
+    DYNAMIC_FEE,
     EMPTY_ACCOUNT,
     MAX_UINT256,
     TRANSFER_GAS,
@@ -301,3 +302,11 @@ def test_a_balance_that_is_set_to_what_it_was_changes_no_account() -> None:
 def test_a_block_that_sets_balances_holds_no_transactions() -> None:
     with pytest.raises(InvalidBlock, match="must not hold transactions"):
         set_balances({ALICE: 5}, [transfer(BOB, CAROL, 1)])
+
+
+def test_a_block_may_hold_what_its_sender_can_pay_though_not_at_the_highest_price() -> None:
+    """No mempool accepts it, but what it pays is decided, and the rule of a chain's blocks never changes."""
+    plain = transfer(ALICE, BOB, FUNDS - FEE)
+    lean = msgspec.structs.replace(plain, gas=90_000, kind=DYNAMIC_FEE, max_fee=50, max_tip=0)
+    assert lean.cost > FUNDS
+    assert build([lean]).accounts[ALICE] == Account(0, 1)

@@ -34,7 +34,19 @@ def test_the_numbers_that_everything_is_counted_in() -> None:
 def test_a_transfer_pays_for_21_000_gas_whatever_it_allows() -> None:
     tx = Tx(TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS, 0, 90_000, 3, 5, bytes(65))
     assert tx.fee == 63_000
-    assert tx.cost == 63_005
+    assert tx.debit == 63_005
+
+
+@pytest.mark.parametrize(
+    ("kind", "gas_price", "max_fee", "cost"),
+    [(LEGACY, 3, 0, 270_005), (ACCESS_LIST, 3, 0, 270_005), (DYNAMIC_FEE, 3, 7, 630_005)],
+)
+def test_a_transfer_costs_its_value_and_all_of_its_gas_at_its_highest_price(
+    kind: int, gas_price: int, max_fee: int, cost: int
+) -> None:
+    """What geth wants the sender to own."""
+    places = (TxHash(bytes(32)), ZERO_ADDRESS, ZERO_ADDRESS)
+    assert Tx(*places, 0, 90_000, gas_price, 5, bytes(65), kind, max_fee, 1).cost == cost
 
 
 def test_caps_are_named_by_type_2_alone() -> None:

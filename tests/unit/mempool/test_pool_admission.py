@@ -15,7 +15,7 @@ from cairn.domain.errors import (
 from cairn.domain.types import MAX_UINT64, Rules, Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Admitted, Mempool
-from tests.support.transfers import RULES, address, transfer
+from tests.support.transfers import RULES, address, dynamic, transfer
 from tests.unit.mempool.pools import NOW, RICH, PoolWithState
 
 
@@ -115,6 +115,29 @@ def test_exactly_the_balance_is_enough() -> None:
         pools.pool.admit(tx, NOW)
     pools.state.put(address(1), tx.cost, 0)
     pools.admit(tx)
+
+
+@pytest.mark.parametrize(
+    "tx",
+    [
+        dynamic(1, 0, max_fee=1_000, max_tip=1, value=500),
+        dynamic(1, 0, max_fee=1_000, max_tip=1_000, value=500),
+        transfer(1, 0, value=500, gas=90_000),
+    ],
+)
+def test_funds_must_cover_all_gas_at_the_highest_price_as_in_geth(tx: Tx) -> None:
+    pools = PoolWithState()
+    assert tx.cost == 500 + (21_000 * 1_000 if tx.max_fee else 90_000 * 10)
+    pools.state.put(address(1), tx.cost - 1, 0)
+    with pytest.raises(InsufficientFunds, match=f"the account holds {tx.cost - 1}; .* this one cost {tx.cost}"):
+        pools.pool.admit(tx, NOW)
+    pools.state.put(address(1), tx.cost, 0)
+    pools.admit(tx)
+    assert pools.pool.reserved(address(1)) == tx.cost
+    # Once it is in a block the rest is free again.
+    pools.state.apply(tx)
+    assert pools.pool.confirm([tx]) == []
+    pools.admit(transfer(1, 1, value=tx.cost - tx.debit - 210_000))
 
 
 def test_funds_must_cover_all_that_is_pending_with_gaps_too() -> None:

@@ -149,7 +149,8 @@ async def check_call(chain: RpcChain, given: object, block: BlockName) -> None:
     base_fee = chain.info.gas_price
     terms = _terms_of(call, type_to_sign(given), base_fee)
     # Without a price only the value is checked, as in geth: wallets ask before they know a price.
-    price = terms.gas_price if call.gas_price or call.max_fee or call.max_tip else 0
+    cap = terms.max_fee if terms.kind == DYNAMIC_FEE else terms.gas_price
+    price = cap if call.gas_price or call.max_fee or call.max_tip else 0
     if 0 < price < base_fee:
         message = f"max fee per gas less than block base fee: maxFeePerGas: {price}, baseFee: {base_fee}"
         raise refusal(message, GasPriceTooLow.code)
