@@ -5,7 +5,7 @@ state outlive its process; its mempool does not. After every commit it checks ag
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.simulation.disk import Crash
 from tests.simulation.node import Node, Violation
 
 CACHED = 1_000
+VOTED_BLOCKS = 100
 START_DELAY_S = 0.05
 
 
@@ -33,16 +34,23 @@ class Decided:
     raws: tuple[bytes, ...]
     time_ns: int
     proposer: bytes
+    misbehavior: tuple[m.Misbehavior, ...] = ()
+    absent: tuple[bytes, ...] = ()
+    """Who did not vote on the block before, by address in CometBFT."""
     app_hash: bytes | None = None
     results: tuple[tuple[int, int, int], ...] | None = None
     """As the first node answered; every other one must answer the same."""
 
     def request(self, kind: Callable[..., Any]) -> Any:
+        # The first block has no block before it that somebody voted on.
+        more = {"absent": self.absent if self.height > 1 else None} if kind is m.FinalizeBlockRequest else {}
         return kind(
             txs=self.raws,
             height=self.height,
             time_ns=self.time_ns,
             proposer_address=self.proposer,
+            misbehavior=self.misbehavior,
+            **more,
         )
 
 
@@ -154,6 +162,8 @@ class Comet:
         """Of the newest block whose outcome it has."""
         self.base = 1
         """The oldest block that it keeps."""
+        self.voted_from = 2
+        """The first block that its application got with the votes on the one before."""
         self.mempool: dict[bytes, None] = {}
         self._cache: OrderedDict[bytes, None] = OrderedDict()
         self._lock = asyncio.Lock()
@@ -196,6 +206,7 @@ class Comet:
     def wipe(self) -> None:
         self.end()
         self.height, self.base = 0, 1
+        self.voted_from = 2
 
     def background(self, work: Any) -> None:
         async def guarded() -> None:
@@ -276,6 +287,7 @@ class Comet:
         async with self._lock:
             keep_from: int = await self.call("commit")
             self.height = block.height
+            self._check_attendance()
             self.base = max(self.base, min(keep_from, self.height))
             for raw, (code, _, _) in zip(block.raws, results, strict=True):
                 self.mempool.pop(raw, None)
@@ -290,9 +302,21 @@ class Comet:
                     self.mempool.pop(raw, None)
                     self._cache.pop(raw, None)
 
+    def _check_attendance(self) -> None:
+        """Missing votes are counted in the latest 100 blocks, also across crashes and restarts."""
+        core = self.node.core
+        if core is None or core.failed.done() or core._chain.visible != self.height:
+            return
+        counted = self._blocks[max(self.voted_from, self.height - VOTED_BLOCKS + 1) : self.height + 1]
+        attendance = core._chain.attendance
+        missed = Counter(address for block in counted for address in block.absent)
+        if (attendance.blocks, attendance.missed()) != (len(counted), missed):
+            raise Violation("attendance", f"{self.node.name} counts other missing votes at block {self.height}")
+
     def synced(self, height: int) -> None:
         """A snapshot of this height was taken in."""
         self.height, self.base = height, height + 1
+        self.voted_from = height + 1
         self.state_syncs = False
 
     def reap(self) -> list[bytes]:

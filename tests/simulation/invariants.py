@@ -7,6 +7,8 @@ from tests.simulation.ledger import GAS, Ledger
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Tally
 
+KEPT_EVIDENCE = 100
+
 
 class Invariants:
     def __init__(self, ledger: Ledger, tally: Tally) -> None:
@@ -107,3 +109,9 @@ class Invariants:
             shown = {each.public_key: (each.power, bytes(each.fee_recipient)) for each in governance.validators}
             if shown != dict(state.validators) or governance.sequence != state.sequence:
                 raise Violation("validators", f"{node.name} has other validators at block {chain.visible}")
+            admins = governance.admins
+            if (None if admins is None else (admins.threshold, admins.addresses)) != state.admins:
+                raise Violation("administrators", f"{node.name} has other administrators at block {chain.visible}")
+            kept = tuple((each.kind, each.engine_address, each.height) for each in governance.evidence)
+            if kept != state.evidence[-KEPT_EVIDENCE:] or governance.evidence_count != len(state.evidence):
+                raise Violation("evidence", f"{node.name} has other evidence at block {chain.visible}")

@@ -4,7 +4,7 @@ It knows every transfer that the simulator ever signed by its bytes, so it needs
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 GAS = 21_000
@@ -53,13 +53,35 @@ class Update(NamedTuple):
     power: int
     fee_recipient: bytes
     signers: tuple[bytes, ...]
+    name: str
+    before: tuple[int, int, int, int]
+    """What it says of the validators before it: power of its key, of all, their number, others of its name."""
+
+
+class AdminsUpdate(NamedTuple):
+    """A change of the administrators, as it was signed."""
+
+    raw: bytes
+    sequence: int
+    admins: "Admins"
+    before: "Admins"
+    signers: tuple[bytes, ...]
+
+
+class Admins(NamedTuple):
+    threshold: int
+    addresses: tuple[bytes, ...]
+
+
+class Evidence(NamedTuple):
+    kind: int
+    engine_address: bytes
+    height: int
 
 
 class Rules(NamedTuple):
     price: int
     block_gas: int
-    admins: frozenset[bytes]
-    threshold: int
 
 
 class Refused(Exception):
@@ -75,6 +97,10 @@ class State:
     sequence: int = 0
     validators: Mapping[bytes, tuple[int, bytes]] = field(default_factory=dict)
     """Power and fee recipient by public key."""
+    names: Mapping[bytes, str] = field(default_factory=dict)
+    admins: Admins | None = None
+    evidence: tuple[Evidence, ...] = ()
+    """All that there ever was."""
 
     def account(self, address: bytes) -> tuple[int, int]:
         return self.balances.get(address, 0), self.nonces.get(address, 0)
@@ -94,7 +120,7 @@ class Ledger:
     def __init__(self, rules: Rules, genesis: State) -> None:
         self.rules = rules
         self.transfers: dict[bytes, Transfer] = {}
-        self.updates: dict[bytes, Update] = {}
+        self.updates: dict[bytes, Update | AdminsUpdate] = {}
         self.states = [genesis]
         self.blocks: list[Block] = [Block((), bytes(20), True, 0)]
         self.confirmed: dict[bytes, int] = {}
@@ -116,9 +142,12 @@ class Ledger:
         """Whether an honest validator must find a proposal of these good."""
         return self._apply(raws, b"")[1].refused == 0
 
-    def decide(self, raws: Sequence[bytes], proposer: bytes) -> Block:
+    def decide(self, raws: Sequence[bytes], proposer: bytes, evidence: Sequence[Evidence] = ()) -> Block:
         """Move on by a block of whatever was decided; `proposer` is who gets the fees."""
         state, block = self._apply(raws, proposer)
+        if evidence:
+            state = replace(state, evidence=(*state.evidence, *evidence))
+            block = block._replace(changes_state=True)
         assert sum(state.balances.values()) == self.total, "the model itself makes or loses money"
         self.states.append(state)
         self.blocks.append(block)
@@ -142,7 +171,7 @@ class Ledger:
 
     def _apply(self, raws: Sequence[bytes], proposer: bytes) -> tuple[State, Block]:
         made = _Making(self.head, self.rules)
-        update: Update | None = None
+        update: Update | AdminsUpdate | None = None
         refused = 0
         for raw in raws:
             try:
@@ -178,19 +207,36 @@ class Ledger:
             raise Refused
         return self.transfers[raw]
 
-    def check_update(self, update: Update) -> None:
+    def check_update(self, update: Update | AdminsUpdate) -> None:
         """Raises `Refused`."""
-        rules, head = self.rules, self.head
-        others = {key for key in head.validators if key != update.public_key}
+        head = self.head
         if (
-            not rules.admins
+            head.admins is None
             or update.sequence != head.sequence
             or len(set(update.signers)) != len(update.signers)
-            or not rules.admins.issuperset(update.signers)
-            or len(update.signers) < rules.threshold
-            or (update.power == 0 and (update.public_key not in head.validators or not others))
+            or not set(head.admins.addresses).issuperset(update.signers)
+            or len(update.signers) < head.admins.threshold
         ):
             raise Refused
+        if isinstance(update, AdminsUpdate):
+            if update.before != head.admins or update.admins == head.admins:
+                raise Refused
+            return
+        others = {key for key in head.validators if key != update.public_key}
+        if (
+            (update.power == 0 and (update.public_key not in head.validators or not others))
+            or head.names.get(update.public_key, update.name) != update.name
+            or update.before != self.before(update.public_key, update.name)
+        ):
+            raise Refused
+
+    def before(self, public_key: bytes, name: str) -> tuple[int, int, int, int]:
+        """What a true update of this validator says of those before it."""
+        validators = self.head.validators
+        power = validators.get(public_key, (0, b""))[0]
+        total = sum(each for each, _ in validators.values())
+        namesakes = sum(self.head.names[key] == name for key in validators if key != public_key)
+        return power, total, len(validators), namesakes
 
 
 class _Making:
@@ -221,13 +267,17 @@ class _Making:
         self.taken.append(transfer)
         return True
 
-    def state(self, proposer: bytes, update: Update | None) -> State:
+    def state(self, proposer: bytes, update: Update | AdminsUpdate | None) -> State:
         if self._fees:
             self._balances[proposer] = self._balances.get(proposer, 0) + self._fees
-        before = self._before
+        after = replace(self._before, balances=self._balances, nonces=self._nonces)
         if update is None:
-            return State(self._balances, self._nonces, before.sequence, before.validators)
-        validators = {key: value for key, value in before.validators.items() if key != update.public_key}
+            return after
+        if isinstance(update, AdminsUpdate):
+            return replace(after, sequence=after.sequence + 1, admins=update.admins)
+        validators = {key: value for key, value in after.validators.items() if key != update.public_key}
+        names = {key: value for key, value in after.names.items() if key != update.public_key}
         if update.power:
             validators[update.public_key] = (update.power, update.fee_recipient)
-        return State(self._balances, self._nonces, before.sequence + 1, validators)
+            names[update.public_key] = update.name
+        return replace(after, sequence=after.sequence + 1, validators=validators, names=names)

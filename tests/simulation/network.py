@@ -9,14 +9,17 @@ from pathlib import Path
 from cairn.domain.codec import decode_tx
 from cairn.domain.crypto import address_of_key
 from cairn.domain.errors import Rejected
-from cairn.domain.governance import Validator, ValidatorUpdate, encode_update, sign_update
+from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
+from cairn.domain.governance_codec import encode_update
 from cairn.domain.types import Address
+from cairn.domain.updates import sign_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
+from tests.simulation import ledger
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
 from tests.simulation.disk import Machines
-from tests.simulation.ledger import Transfer, Update
+from tests.simulation.ledger import Evidence, Transfer, Update
 from tests.simulation.machinery import START_S, Clock
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import CHAIN_ID, Setup, public_key
@@ -49,6 +52,7 @@ class NetworkWorld(World):
             "work": (self._work, 10),
             "strangers": (self._strangers, 2),
             "update": (self._update, 1.5 if self.setup.genesis.admins else 0),
+            "admins": (self._update_admins, 0.7 if self.setup.genesis.admins else 0),
             "comet": (self._end_comet, 0.7 * faults),
             "cut": (self._cut, 0.7),
             "sync": (self._state_sync, 0.5),
@@ -140,10 +144,12 @@ class NetworkWorld(World):
         if key not in validators or not present:
             return
         lies = proposer.node.number in self.setup.liars and rng.random() < 0.3
-        raws = await self._propose(rng, proposer, height, lies)
+        misbehavior = self._draw_misbehavior(rng, height)
+        raws = await self._propose(rng, proposer, height, lies, misbehavior)
         if raws is None or (proposer not in present and not lies):
             return
-        block = Decided(height, tuple(raws), self._block_time_ns(rng), _engine_address(key))
+        absent = tuple(_engine_address(each) for each in self._validators[height - 1] if rng.random() < 0.2)
+        block = Decided(height, tuple(raws), self._block_time_ns(rng), _engine_address(key), misbehavior, absent)
         power = await self._judge(rng, present, block, honest=not lies)
         total = sum(each for each, _ in validators.values())
         captured = self.setup.is_captured and lies
@@ -161,7 +167,19 @@ class NetworkWorld(World):
     def _block_time_ns(self, rng: random.Random) -> int:
         return int((START_S + self._clock.monotonic() + rng.choice((0, 0, 1, -5, 3_600))) * NS)
 
-    async def _propose(self, rng: random.Random, proposer: Comet, height: int, lies: bool) -> Sequence[bytes] | None:
+    def _draw_misbehavior(self, rng: random.Random, height: int) -> tuple[m.Misbehavior, ...]:
+        """Now and then evidence against whoever was a validator, or against somebody that nobody knows any more."""
+        if rng.random() > 0.05:
+            return ()
+        keys = [*self._validators[rng.randrange(height)], bytes(32)]
+        return tuple(
+            m.Misbehavior(rng.choice((1, 1, 2, 7)), _engine_address(rng.choice(keys)), rng.randint(1, height), NS)
+            for _ in range(rng.randint(1, 3))
+        )
+
+    async def _propose(
+        self, rng: random.Random, proposer: Comet, height: int, lies: bool, misbehavior: tuple[m.Misbehavior, ...]
+    ) -> Sequence[bytes] | None:
         if lies:
             self.tally.count("Byzantine proposals")
             return self._draw_proposal(rng, proposer)
@@ -170,7 +188,12 @@ class NetworkWorld(World):
         offered = tuple(proposer.reap())
         key = public_key(proposer.node.number)
         request = m.PrepareProposalRequest(
-            offered, height, self._block_time_ns(rng), _engine_address(key), self.setup.max_tx_bytes
+            offered,
+            height,
+            self._block_time_ns(rng),
+            _engine_address(key),
+            misbehavior,
+            max_tx_bytes=self.setup.max_tx_bytes,
         )
         try:
             raws: Sequence[bytes] = await proposer.call("prepare_proposal", request)
@@ -212,7 +235,13 @@ class NetworkWorld(World):
 
     def _decide(self, block: Decided, fee_recipient: bytes) -> None:
         self.blocks.append(block)
-        made = self.ledger.decide(block.raws, fee_recipient)
+        # A kind that is not known is kept as such.
+        evidence = [
+            Evidence(each.kind if each.kind in (1, 2) else 0, each.engine_address, each.height)
+            for each in block.misbehavior
+        ]
+        made = self.ledger.decide(block.raws, fee_recipient, evidence)
+        self.tally.count("evidence", len(evidence))
         self._validators.append(self.ledger.head.validators)
         self.tally.count("blocks")
         self.tally.count("blocks that hold what breaks a rule", made.refused > 0)
@@ -253,10 +282,38 @@ class NetworkWorld(World):
         if number >= len(self.nodes) or (validator.power == 0 and len(self.ledger.head.validators) < 3):
             validator = Validator(public_key(0), 10, fees, "v0")
         sequence = self.ledger.head.sequence + rng.choice((0, 0, 0, 1))
-        keys = rng.sample(self.setup.admin_keys, rng.randint(1, len(self.setup.admin_keys)))
-        raw = encode_update(sign_update(ValidatorUpdate(sequence, validator), keys, CHAIN_ID))
-        signers = tuple(bytes(address) for address in _addresses(keys))
-        self.ledger.updates[raw] = Update(raw, sequence, validator.public_key, validator.power, bytes(fees), signers)
+        if rng.random() < 0.1:
+            # As a file that shows another validator than it changes.
+            validator = Validator(validator.public_key, validator.power, validator.fee_recipient, "another")
+        before = self.ledger.before(validator.public_key, validator.name)
+        if rng.random() < 0.1:
+            before = (before[0], before[1] + 1, before[2], before[3])
+        keys = self._draw_signers(rng)
+        raw = encode_update(sign_update(ValidatorUpdate(sequence, validator, Before(*before)), keys, CHAIN_ID))
+        signers = tuple(_addresses(keys))
+        self.ledger.updates[raw] = Update(
+            raw, sequence, validator.public_key, validator.power, bytes(fees), signers, validator.name, before
+        )
+        await self._give_to_all(raw)
+
+    async def _update_admins(self, rng: random.Random) -> None:
+        """The administrators change themselves, or try to."""
+        known = rng.sample(self.setup.admin_keys, rng.randint(1, len(self.setup.admin_keys)))
+        # As long as the first one is among them, there is somebody whose keys the simulator has.
+        addresses = tuple(dict.fromkeys(_addresses([self.setup.admin_keys[0], *known])))
+        wanted = ledger.Admins(rng.randint(1, len(addresses)), addresses)
+        head = self.ledger.head
+        before = head.admins if head.admins is not None and rng.random() < 0.9 else wanted
+        keys = self._draw_signers(rng)
+        unsigned = AdminsUpdate(head.sequence, _domain_admins(wanted), _domain_admins(before))
+        raw = encode_update(sign_update(unsigned, keys, CHAIN_ID))
+        self.ledger.updates[raw] = ledger.AdminsUpdate(raw, head.sequence, wanted, before, tuple(_addresses(keys)))
+        await self._give_to_all(raw)
+
+    def _draw_signers(self, rng: random.Random) -> list[bytes]:
+        return rng.sample(self.setup.admin_keys, rng.randint(1, len(self.setup.admin_keys)))
+
+    async def _give_to_all(self, raw: bytes) -> None:
         for comet in self.comets:
             if comet.is_running:
                 await self._give(comet, raw)
@@ -344,6 +401,10 @@ class NetworkWorld(World):
 
 def _engine_address(key: bytes) -> bytes:
     return Validator(key, 1, Address(bytes(20))).engine_address
+
+
+def _domain_admins(admins: ledger.Admins) -> Admins:
+    return Admins(admins.threshold, tuple(map(Address, admins.addresses)))
 
 
 def _addresses(keys: Sequence[bytes]) -> list[bytes]:

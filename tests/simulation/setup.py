@@ -9,6 +9,7 @@ from cairn.domain.crypto import address_of_key
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins, Validator
 from cairn.domain.types import Address
+from tests.simulation import ledger
 from tests.simulation.ledger import GAS, Rules, State
 
 CHAIN_ID = 77
@@ -40,19 +41,16 @@ class Setup:
 
     @property
     def rules(self) -> Rules:
-        genesis = self.genesis
-        admins = genesis.admins
-        return Rules(
-            genesis.gas_price,
-            genesis.block_gas_limit,
-            frozenset() if admins is None else frozenset(admins.addresses),
-            0 if admins is None else admins.threshold,
-        )
+        return Rules(self.genesis.gas_price, self.genesis.block_gas_limit)
 
     @property
     def state(self) -> State:
         validators = {each.public_key: (each.power, bytes(each.fee_recipient)) for each in self.genesis.validators}
-        return State({key: value for key, value in self.genesis.alloc.items() if value}, {}, 0, validators)
+        names = {each.public_key: each.name for each in self.genesis.validators}
+        admins = self.genesis.admins
+        held = None if admins is None else ledger.Admins(admins.threshold, tuple(map(bytes, admins.addresses)))
+        balances = {bytes(key): value for key, value in self.genesis.alloc.items() if value}
+        return State(balances, {}, 0, validators, names, held)
 
 
 def key_of(number: int) -> bytes:

@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from cairn.domain.codec import decode_record, encode_tx
 from cairn.domain.genesis import Genesis, dev_genesis
-from cairn.domain.governance import Admins, Validator, ValidatorUpdate, encode_update, sign_update
+from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, first_governance
+from cairn.domain.governance_codec import encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.updates import before_of, sign_update
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.abci_application import NetworkApplication
@@ -35,6 +37,7 @@ SECOND = Validator(b"\x08" * 32, 10, ACCOUNTS[8], "second")
 GENESIS = msgspec.structs.replace(
     dev_genesis(), validators=(VALIDATOR,), admins=Admins(2, (ACCOUNTS[0], ACCOUNTS[1], ACCOUNTS[2]))
 )
+FIRST_GOVERNANCE = first_governance(GENESIS.validators, GENESIS.admins)
 _T = TypeVar("_T")
 
 
@@ -105,21 +108,26 @@ class Node:
         return settle(lambda: self.app.check_tx(m.CheckTxRequest(raw, recheck)))
 
     def prepare(self, raws: Sequence[bytes], max_tx_bytes: int = 10**6) -> Sequence[bytes]:
-        request = m.PrepareProposalRequest(raws, self.next_height, NS, VALIDATOR.engine_address, max_tx_bytes)
+        request = m.PrepareProposalRequest(
+            raws, self.next_height, NS, VALIDATOR.engine_address, max_tx_bytes=max_tx_bytes
+        )
         return settle(lambda: self.app.prepare_proposal(request))
 
-    def process(self, raws: Sequence[bytes], time_s: float = 2e9) -> bool:
-        return settle(lambda: self.app.process_proposal(self.block(m.ProcessProposalRequest, raws, time_s)))
+    def process(self, raws: Sequence[bytes], time_s: float = 2e9, **more: Any) -> bool:
+        return settle(lambda: self.app.process_proposal(self.block(m.ProcessProposalRequest, raws, time_s, **more)))
 
-    def finalize(self, raws: Sequence[bytes], time_s: float = 2e9) -> m.FinalizeBlockResponse:
-        return settle(lambda: self.app.finalize_block(self.block(m.FinalizeBlockRequest, raws, time_s)))
+    def finalize(self, raws: Sequence[bytes], time_s: float = 2e9, **more: Any) -> m.FinalizeBlockResponse:
+        return settle(lambda: self.app.finalize_block(self.block(m.FinalizeBlockRequest, raws, time_s, **more)))
 
-    def block(self, kind: Callable[..., _T], raws: Sequence[bytes], time_s: float, height: int | None = None) -> _T:
+    def block(
+        self, kind: Callable[..., _T], raws: Sequence[bytes], time_s: float, height: int | None = None, **more: Any
+    ) -> _T:
         return kind(
             txs=raws,
             height=self.next_height if height is None else height,
             time_ns=int(time_s * NS),
             proposer_address=VALIDATOR.engine_address,
+            **more,
         )
 
     def pending_count(self) -> int:
@@ -154,9 +162,11 @@ def raw(nonce: int, **fields: int) -> bytes:
     return encode_tx(signed(nonce, **fields), CHAIN_ID)
 
 
-def update(sequence: int, validator: Validator, *signers: int) -> bytes:
+def update(sequence: int, validator: Validator, *signers: int, governance: Governance = FIRST_GOVERNANCE) -> bytes:
+    """An update of this governance, but for its number."""
     keys = [KEYS[ACCOUNTS[signer]] for signer in signers]
-    return encode_update(sign_update(ValidatorUpdate(sequence, validator), keys, CHAIN_ID))
+    unsigned = ValidatorUpdate(sequence, validator, before_of(governance, validator))
+    return encode_update(sign_update(unsigned, keys, CHAIN_ID))
 
 
 def bundle(*nonces: int, sender: int = 0) -> bytes:

@@ -23,9 +23,11 @@ import msgspec
 from cairn.cli.main import app
 from cairn.domain.codec import encode_tx
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import ValidatorUpdate, encode_update, sign_update
+from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.governance_codec import encode_update
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
+from cairn.domain.updates import before_of, sign_update
 from cairn.engine.abci.requests import (
     CheckTxRequest,
     FinalizeBlockRequest,
@@ -182,7 +184,7 @@ class Liar:
         governance = self._chain.governance
         assert governance is not None
         stronger = msgspec.structs.replace(governance.validators[0], power=1_000)
-        update = ValidatorUpdate(governance.sequence, stronger)
+        update = ValidatorUpdate(governance.sequence, stronger, before_of(governance, stronger))
         return encode_update(sign_update(update, [KEY, DEV_KEYS[8][1]], self._rules.chain_id))
 
 

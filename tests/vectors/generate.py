@@ -208,38 +208,99 @@ def states() -> list[Json]:
     return [state([]), state(many[:1]), state(many[:2]), state(many), state([*many, largest])]
 
 
+Row = tuple[bytes, int, bytes, str]
+"""Public key, power, fee recipient and name of a validator."""
+
+
 def validator_record(public_key: bytes, power: int, fee_recipient: bytes, name: str) -> bytes:
     spelled = name.encode()
     return public_key + power.to_bytes(8, "big") + fee_recipient + bytes([len(spelled)]) + spelled
 
 
-def validator_set(sequence: int, rows: Sequence[tuple[bytes, int, bytes, str]]) -> Json:
+def admins_record(threshold: int, addresses: Sequence[bytes]) -> bytes:
+    return bytes([len(addresses), threshold]) + b"".join(addresses)
+
+
+def evidence_record(kind: int, address: bytes, height: int, timestamp: int, name: str) -> bytes:
+    spelled = name.encode()
+    head = bytes([kind]) + address + height.to_bytes(8, "big") + timestamp.to_bytes(8, "big")
+    return head + bytes([len(spelled)]) + spelled
+
+
+def validator_set(
+    sequence: int,
+    rows: Sequence[Row],
+    leaving: Row | None = None,
+    admins: tuple[int, Sequence[bytes]] = (0, ()),
+    evidence: Sequence[tuple[int, bytes, int, int, str]] = (),
+    evidence_count: int = 0,
+) -> Json:
     rows = sorted(rows)
-    record = b"\1" + sequence.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
+    record = b"\2" + sequence.to_bytes(8, "big") + len(rows).to_bytes(4, "big")
     record += b"".join(validator_record(*row) for row in rows)
+    record += b"\0" if leaving is None else b"\1" + validator_record(*leaving)
+    record += admins_record(*admins) + evidence_count.to_bytes(8, "big")
+    record += bytes([len(evidence)]) + b"".join(evidence_record(*each) for each in evidence)
     # Without accounts the state's sum is the record's own vector.
     total = blake3(record, derive_key_context="cairn 2026 state lattice: governance record").digest(length=2048)
     return {
         "sequence": sequence,
         "validators": [_shown_validator(*row) for row in rows],
+        "leaving": None if leaving is None else _shown_validator(*leaving),
+        "admins": None if not admins[0] else _shown_admins(*admins),
+        "evidence": [
+            {"kind": kind, "address": hexed(address), "blockHeight": height, "timestamp": timestamp, "name": name}
+            for kind, address, height, timestamp, name in evidence
+        ],
+        "evidenceCount": evidence_count,
         "record": hexed(record),
         "stateRoot": hexed(keccak(total)),
     }
 
 
-def validator_update(chain_id: int, sequence: int, row: tuple[bytes, int, bytes, str], keys: Sequence[bytes]) -> Json:
-    unsigned = sequence.to_bytes(8, "big") + validator_record(*row)
-    digest = keccak(b"cairn validator update" + chain_id.to_bytes(8, "big") + unsigned)
+def validator_update(
+    chain_id: int, sequence: int, row: Row, before: tuple[int, int, int, int], keys: Sequence[bytes]
+) -> Json:
+    power, total, count, namesakes = before
+    known = (
+        power.to_bytes(8, "big") + total.to_bytes(8, "big") + count.to_bytes(4, "big") + namesakes.to_bytes(4, "big")
+    )
+    shown: Json = {
+        "validator": _shown_validator(*row),
+        "before": {"power": power, "totalPower": total, "validators": count, "namesakes": namesakes},
+    }
+    return signed_update(chain_id, sequence, b"\0" + validator_record(*row) + known, shown, keys)
+
+
+def admins_update(
+    chain_id: int,
+    sequence: int,
+    admins: tuple[int, Sequence[bytes]],
+    replaced: tuple[int, Sequence[bytes]],
+    keys: Sequence[bytes],
+) -> Json:
+    shown: Json = {"admins": _shown_admins(*admins), "replaces": _shown_admins(*replaced)}
+    change = b"\1" + admins_record(*admins) + admins_record(*replaced)
+    return signed_update(chain_id, sequence, change, shown, keys)
+
+
+def signed_update(chain_id: int, sequence: int, change: bytes, shown: Json, keys: Sequence[bytes]) -> Json:
+    unsigned = sequence.to_bytes(8, "big") + change
+    digest = keccak(b"cairn governance update" + chain_id.to_bytes(8, "big") + unsigned)
     signed = [Account.unsafe_sign_hash(digest, key) for key in keys]
     signatures = [one.r.to_bytes(32, "big") + one.s.to_bytes(32, "big") + bytes([one.v - 27]) for one in signed]
     return {
         "chainId": chain_id,
         "sequence": sequence,
-        "validator": _shown_validator(*row),
+        **shown,
         "privateKeys": [hexed(key) for key in keys],
         "signedHash": hexed(digest),
         "encoded": hexed(b"\x81" + unsigned + bytes([len(signatures)]) + b"".join(signatures)),
     }
+
+
+def _shown_admins(threshold: int, addresses: Sequence[bytes]) -> Json:
+    return {"threshold": threshold, "addresses": [hexed(address) for address in addresses]}
 
 
 def _shown_validator(public_key: bytes, power: int, fee_recipient: bytes, name: str) -> Json:
@@ -251,14 +312,21 @@ def validators() -> Json:
         (seeded(f"validator {index}", 32), 10 * index, seeded(f"fees {index}", 20), f"node{index}")
         for index in range(1, 5)
     ]
-    widest = (b"\xff" * 32, 2**60 // 1_000, b"\xff" * 20, "\u00e9" * 32)
+    widest = (b"\xff" * 32, 2**60 // 1_000, b"\xff" * 20, "~" * 64)
     keys = [seeded("admin 1", 32), seeded("admin 2", 32)]
+    admins = [seeded(f"administrator {index}", 20) for index in range(3)]
+    evidence = [(1, seeded("engine 1", 20), 12, 1_700_000_000, "node1"), (2, b"\xff" * 20, 2**63, 0, "")]
     return {
-        "sets": [validator_set(0, rows[:1]), validator_set(7, rows), validator_set(2**64 - 1, [widest, *rows])],
+        "sets": [
+            validator_set(0, rows[:1]),
+            validator_set(7, rows[:3], leaving=rows[3], admins=(2, admins), evidence=evidence, evidence_count=9),
+            validator_set(2**64 - 1, [widest, *rows], admins=(1, admins[:1])),
+        ],
         "updates": [
-            validator_update(1337, 0, rows[0], keys[:1]),
-            validator_update(1, 7, (rows[1][0], 0, rows[1][2], ""), keys),
-            validator_update(2**32, 2**64 - 1, widest, []),
+            validator_update(1337, 0, rows[0], (0, 0, 0, 0), keys[:1]),
+            validator_update(1, 7, (rows[1][0], 0, rows[1][2], ""), (20, 100, 4, 1), keys),
+            validator_update(2**32, 2**64 - 1, widest, (2**60 // 1_000, 1_000 * (2**60 // 1_000), 1_000, 999), []),
+            admins_update(1337, 1, (2, [*admins[1:], b"\xff" * 20]), (2, admins), keys),
         ],
     }
 

@@ -18,14 +18,21 @@ from cairn.domain.codec import (
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
 from cairn.domain.governance import (
+    Admins,
+    AdminsUpdate,
+    Before,
+    Evidence,
+    EvidenceKind,
     Governance,
+    Update,
     Validator,
     ValidatorUpdate,
+)
+from cairn.domain.governance_codec import (
     decode_governance,
     decode_update,
     encode_governance,
     encode_update,
-    sign_update,
     update_digest,
 )
 from cairn.domain.headers import block_hash, decode_header, encode_header
@@ -34,6 +41,7 @@ from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inc
 from cairn.domain.prices import price_terms
 from cairn.domain.txs import build_tx, sign_draft
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
+from cairn.domain.updates import sign_update
 from tests.vectors import generate
 
 HERE = Path(__file__).parent
@@ -136,16 +144,41 @@ def read_validator(fields: dict[str, Any]) -> Validator:
 
 @pytest.mark.parametrize("vector", load("validators.json")["sets"], ids=lambda vector: str(vector["sequence"]))
 def test_the_validators_have_one_record_that_the_state_root_covers(vector: dict[str, Any]) -> None:
-    governance = Governance(vector["sequence"], tuple(map(read_validator, vector["validators"])))
+    governance = Governance(
+        vector["sequence"],
+        tuple(map(read_validator, vector["validators"])),
+        None if vector["leaving"] is None else read_validator(vector["leaving"]),
+        None if vector["admins"] is None else read_admins(vector["admins"]),
+        tuple(map(read_evidence, vector["evidence"])),
+        vector["evidenceCount"],
+    )
     record = raw(vector["record"])
     assert encode_governance(governance) == record
     assert decode_governance(record) == governance
     assert Lattice.empty().with_record(None, record).root == raw(vector["stateRoot"])
 
 
+def read_admins(shown: dict[str, Any]) -> Admins:
+    return Admins(shown["threshold"], tuple(Address(raw(address)) for address in shown["addresses"]))
+
+
+def read_evidence(shown: dict[str, Any]) -> Evidence:
+    return Evidence(
+        EvidenceKind(shown["kind"]), raw(shown["address"]), shown["blockHeight"], shown["timestamp"], shown["name"]
+    )
+
+
+def read_update(vector: dict[str, Any]) -> Update:
+    if "admins" in vector:
+        return AdminsUpdate(vector["sequence"], read_admins(vector["admins"]), read_admins(vector["replaces"]))
+    before = vector["before"]
+    known = Before(before["power"], before["totalPower"], before["validators"], before["namesakes"])
+    return ValidatorUpdate(vector["sequence"], read_validator(vector["validator"]), known)
+
+
 @pytest.mark.parametrize("vector", load("validators.json")["updates"], ids=lambda vector: str(vector["sequence"]))
-def test_a_validator_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> None:
-    unsigned = ValidatorUpdate(vector["sequence"], read_validator(vector["validator"]))
+def test_an_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> None:
+    unsigned = read_update(vector)
     assert update_digest(unsigned, vector["chainId"]) == raw(vector["signedHash"])
     signed = sign_update(unsigned, list(map(raw, vector["privateKeys"])), vector["chainId"])
     assert encode_update(signed) == raw(vector["encoded"])

@@ -27,7 +27,6 @@ class Equivalent:
 
 CODEC = "src/cairn/domain/codec.py"
 CRYPTO = "src/cairn/domain/crypto.py"
-GOVERNANCE = "src/cairn/domain/governance.py"
 HEADERS = "src/cairn/domain/headers.py"
 LATTICE = "src/cairn/domain/lattice.py"
 RLP = "src/cairn/domain/rlp.py"
@@ -69,13 +68,6 @@ EQUIVALENTS = (
     Equivalent(CODEC, "_NO_CAP = bytes(32)", "32", "33", "the record takes 32 bytes of it"),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[1]) > 32", "len(items[1]) >= 32", CHECKED_AGAIN),
     Equivalent(CODEC, AMOUNTS_CHECKED, "len(items[4]) > 32", "len(items[4]) >= 32", CHECKED_AGAIN),
-    Equivalent(
-        GOVERNANCE,
-        'return letter == " " or ucd_3_2_0.category(letter)[0] not in "CZ"',
-        "'CZ'",
-        "'CZx'",
-        "no category begins with x",
-    ),
     Equivalent(HEADERS, "tx_root=items[4],", "4", "5", "the two are the same in every header that is read"),
     Equivalent(HEADERS, "HEADERS_KEPT = 1_024", "1024", "1025", CACHE_SIZE),
     Equivalent(

@@ -10,9 +10,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from cairn.core.gateway import Phase
-from cairn.domain.governance import MAX_POWER
+from cairn.domain.governance import (
+    KEPT_EVIDENCE,
+    MAX_ADMINS,
+    MAX_NAME_BYTES,
+    MAX_POWER,
+    MAX_VALIDATORS,
+    NAME_PATTERN,
+)
 from cairn.domain.types import TRANSFER_GAS, DropReason
-from cairn.domain.update_text import MAX_SIGNATURES, NAME_PATTERN, PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
+from cairn.domain.update_text import PUBLIC_KEY_PATTERN, SIGNATURE_PATTERN
+from cairn.store.attendance import WINDOW
 
 INTERFACE_VERSION = "1.0.0"
 MAX_BATCH = 100
@@ -336,18 +344,37 @@ class FaucetRequest(msgspec.Struct, frozen=True):
 
 PublicKeyText = Annotated[str, about("Ed25519, in base64.", pattern=PUBLIC_KEY_PATTERN)]
 Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)]
-ValidatorName = Annotated[str, about("A name for people.", pattern=NAME_PATTERN)]
+ValidatorName = Annotated[str, about("A name for people.", pattern=NAME_PATTERN, maxLength=MAX_NAME_BYTES)]
 Sequence = Annotated[int, integer("How many updates were applied. The next update must have this number.")]
+
+
+EngineAddress = Annotated[str, about("The validator's address in CometBFT.", pattern="^[0-9A-F]{40}$")]
+EvidenceKindText = Literal["duplicateVote", "lightClientAttack", "unknown"]
 
 
 class ValidatorJson(msgspec.Struct, frozen=True):
     """A node that votes on blocks."""
 
-    address: Annotated[str, about("The validator's address in CometBFT.", pattern="^[0-9A-F]{40}$")]
+    address: EngineAddress
     publicKey: PublicKeyText
     power: Power
     feeRecipient: AddressText
     name: ValidatorName
+    missedBlocks: Annotated[int, integer("In how many of the latest `votedBlocks` blocks its vote is missing.")]
+    evidence: Annotated[int, integer("How many of the listed pieces of evidence are against it.")]
+
+
+class EvidenceJson(msgspec.Struct, frozen=True):
+    """Proof that a validator broke the rules of consensus, verified by CometBFT and held in a block."""
+
+    address: EngineAddress
+    name: Annotated[str, about("Its name at that time; empty if it was no validator any more.")]
+    kind: Annotated[
+        EvidenceKindText,
+        about("`duplicateVote`: it signed two votes of one round. `lightClientAttack`: it signed a false block."),
+    ]
+    blockHeight: Height
+    timestamp: Time
 
 
 class Validators(msgspec.Struct, frozen=True):
@@ -359,6 +386,9 @@ class Validators(msgspec.Struct, frozen=True):
     threshold: Annotated[int, integer("How many administrators must sign an update; 0 if the chain has none.")]
     admins: Annotated[list[AddressText], about("The administrators.")]
     validators: list[ValidatorJson]
+    votedBlocks: Annotated[int, integer("How many of the latest blocks `missedBlocks` is counted in.", WINDOW)]
+    evidenceCount: Annotated[int, integer("How many pieces of evidence the chain has had in all.")]
+    evidence: Annotated[list[EvidenceJson], about("The latest pieces, newest first.", maxItems=KEPT_EVIDENCE)]
 
 
 class ValidatorUpdateValidator(msgspec.Struct, frozen=True):
@@ -370,15 +400,34 @@ class ValidatorUpdateValidator(msgspec.Struct, frozen=True):
     name: ValidatorName
 
 
-class ValidatorUpdateJson(msgspec.Struct, frozen=True):
-    """A change of one validator."""
+class ValidatorUpdateBefore(msgspec.Struct, frozen=True):
+    """The validators before the update. It is signed too, and must be true."""
+
+    power: Annotated[int, integer("Power of this key; 0 if it is new.", MAX_POWER)]
+    totalPower: Annotated[int, integer("Power of all validators.")]
+    validators: Annotated[int, integer("How many validators there are.", MAX_VALIDATORS)]
+    namesakes: Annotated[int, integer("How many other validators have the same name.", MAX_VALIDATORS)]
+
+
+class ValidatorUpdateAdmins(msgspec.Struct, frozen=True):
+    """Administrators, and how many of them must sign."""
+
+    threshold: Annotated[int, integer("How many must sign.", MAX_ADMINS, 1)]
+    addresses: Annotated[list[AnyAddressText], about("Their accounts.", minItems=1, maxItems=MAX_ADMINS)]
+
+
+class ValidatorUpdateJson(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of one validator (`validator` and `before`), or of the administrators (`admins` and `replaces`)."""
 
     chainId: Annotated[int, integer("The chain that the update is for.", least=1)]
     sequence: Sequence
-    validator: ValidatorUpdateValidator
+    validator: ValidatorUpdateValidator | UnsetType = UNSET
+    before: ValidatorUpdateBefore | UnsetType = UNSET
+    admins: Annotated[ValidatorUpdateAdmins | UnsetType, about("The administrators after the update.")] = UNSET
+    replaces: Annotated[ValidatorUpdateAdmins | UnsetType, about("The administrators before the update.")] = UNSET
     signatures: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"pattern": SIGNATURE_PATTERN})]],
-        about("Signatures of as many administrators as the threshold: r, s, v (0 or 1).", maxItems=MAX_SIGNATURES),
+        about("Signatures of as many administrators as the threshold: r, s, v (0 or 1).", maxItems=MAX_ADMINS),
     ]
 
 

@@ -14,6 +14,7 @@ import typer
 from cairn import __version__
 from cairn.cli.completion import answer_shells, completion
 from cairn.cli.look import look_commands as look
+from cairn.cli.network import admin_commands as admins
 from cairn.cli.network import validator_commands as validators
 from cairn.cli.network.join import join
 from cairn.cli.network.peers import peers
@@ -271,6 +272,7 @@ app.command("testnet", rich_help_panel=NETWORK)(make_testnet)
 app.command(rich_help_panel=NETWORK)(join)
 app.command(rich_help_panel=NETWORK)(peers)
 app.add_typer(validators.app, name="validators", rich_help_panel=NETWORK)
+app.add_typer(admins.app, name="admins", rich_help_panel=NETWORK)
 app.add_typer(keys.app, name="keys", rich_help_panel=wallet.PANEL)
 app.add_typer(wallet.app)
 app.add_typer(look.app)

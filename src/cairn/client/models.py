@@ -288,10 +288,28 @@ class Validator(msgspec.Struct, frozen=True, rename="camel"):
     power: int
     fee_recipient: str
     name: str
+    missed_blocks: int
+    """In how many of the latest `voted_blocks` blocks its vote is missing."""
+    evidence: int
+    """How many of the listed pieces of evidence are against it."""
+
+
+class Evidence(msgspec.Struct, frozen=True, rename="camel"):
+    """Proof that a validator broke the rules of consensus."""
+
+    address: str
+    """The validator's address in CometBFT."""
+    name: str
+    """Its name at that time; empty if it was no validator any more."""
+    kind: str
+    """`duplicateVote`, `lightClientAttack` or `unknown`."""
+    block_height: int
+    timestamp: int
+    """Unix time of that block."""
 
 
 class Validators(msgspec.Struct, frozen=True, rename="camel"):
-    """The validators of a network, and who may change them."""
+    """The validators of a network, who may change them, and who of them broke the rules."""
 
     chain_id: int
     block_height: int
@@ -299,6 +317,12 @@ class Validators(msgspec.Struct, frozen=True, rename="camel"):
     threshold: int
     admins: list[str]
     validators: list[Validator]
+    voted_blocks: int
+    """How many of the latest blocks missing votes are counted in."""
+    evidence_count: int
+    """How many pieces of evidence the chain has had in all."""
+    evidence: list[Evidence]
+    """The latest pieces, newest first."""
 
 
 class Probe(msgspec.Struct, frozen=True):

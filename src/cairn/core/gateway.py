@@ -17,7 +17,7 @@ import msgspec
 from cairn.core.calls import Calls, call
 from cairn.domain.errors import NotDevChain
 from cairn.domain.genesis import COIN
-from cairn.domain.governance import Admins, Governance, ValidatorUpdate
+from cairn.domain.governance import Governance, Update
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 
 Phase = Literal["starting", "ready", "unavailable", "draining"]
@@ -142,7 +142,10 @@ class ValidatorSet(msgspec.Struct, frozen=True):
     height: int
     """The block after which these are the validators."""
     governance: Governance
-    admins: Admins | None
+    voted_blocks: int
+    """How many of the latest blocks this node has the votes of."""
+    missed: list[int]
+    """In how many of those each validator has no vote, in the order of `governance.validators`."""
 
 
 class SubmissionCalls(Calls):
@@ -206,7 +209,7 @@ class ChainCalls(Calls):
         """Raises `NotFound` on a chain that has none."""
 
     @call("ready")
-    async def submit_update(self, update: ValidatorUpdate) -> None:
+    async def submit_update(self, update: Update) -> None:
         """Check an update and pass it to the engine. Raises `NotFound`, `UpdateRefused`, `InvalidSignature`."""
 
 

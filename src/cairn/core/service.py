@@ -34,7 +34,7 @@ from cairn.core.questions import Questions
 from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.errors import Corrupt, MempoolFull, NodeError, StoreUnavailable, TxRejected
 from cairn.domain.genesis import Genesis
-from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, DropReason, Tx
 from cairn.engine.application import Application
@@ -272,7 +272,7 @@ class Core(CoreGateway):
     async def validators(self) -> ValidatorSet:
         return validator_set(self._chain)
 
-    async def submit_update(self, update: ValidatorUpdate) -> None:
+    async def submit_update(self, update: Update) -> None:
         await submit_update(self._chain, update, self._settings.cometbft_rpc, self.engine.vouch_for)
 
     async def check(self) -> Checks:

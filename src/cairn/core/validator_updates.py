@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from cairn.core.gateway import ValidatorSet
-from cairn.domain.errors import EngineUnavailable, NotFound, UpdateRefused
-from cairn.domain.governance import ValidatorUpdate, apply_update, encode_update
+from cairn.domain.errors import EngineUnavailable, NotFound
+from cairn.domain.governance import Update
+from cairn.domain.governance_codec import encode_update
+from cairn.domain.updates import apply_update
 from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.store.chain import ChainStore
 
@@ -13,15 +15,21 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
     """The validators after the latest block. Raises `NotFound` on a chain without validators."""
     if chain.governance is None:
         raise NotFound("this chain has no validators")
-    genesis = chain.genesis
-    return ValidatorSet(genesis.chain_id, chain.head_header.height, chain.governance, genesis.admins)
+    governance, missed = chain.governance, chain.attendance.missed()
+    return ValidatorSet(
+        chain.genesis.chain_id,
+        chain.head_header.height,
+        governance,
+        chain.attendance.blocks,
+        [missed[validator.engine_address] for validator in governance.validators],
+    )
 
 
 async def submit_update(
     chain: ChainStore,
-    update: ValidatorUpdate,
+    update: Update,
     rpc_address: str,
-    on_checked: Callable[[ValidatorUpdate], None] = lambda update: None,
+    on_checked: Callable[[Update], None] = lambda update: None,
 ) -> None:
     """Check an update and pass it to CometBFT. It is not stored: the submitter must check whether it was applied.
 
@@ -29,9 +37,7 @@ async def submit_update(
     Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
     """
     current = validator_set(chain)
-    if current.admins is None:
-        raise UpdateRefused("genesis names no administrators: the validators of this chain never change")
-    apply_update(current.governance, current.admins, update, current.chain_id)
+    apply_update(current.governance, update, current.chain_id)
     on_checked(update)
     rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
     try:

@@ -9,13 +9,8 @@ import msgspec
 
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.governance import (
-    MAX_POWER,
-    Admins,
-    Validator,
-    encode_governance,
-    first_governance,
-)
+from cairn.domain.governance import MAX_ADMINS, MAX_POWER, Admins, Validator, check_admins, first_governance
+from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
@@ -147,7 +142,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     """Block 0: no transactions, no proposer, the first balances."""
     accounts = {address: Account(balance) for address, balance in genesis.alloc.items() if balance}
     lattice = Lattice.empty().updated((address, EMPTY_ACCOUNT, account) for address, account in accounts.items())
-    governance = first_governance(genesis.validators) if genesis.validators else None
+    governance = first_governance(genesis.validators, genesis.admins) if genesis.validators else None
     if governance is not None:
         lattice = lattice.with_record(None, encode_governance(governance))
     header = Header(
@@ -257,9 +252,9 @@ def _parse_admins(given: object) -> Admins:
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise InvalidField("admins.addresses", "not a list of addresses")
     addresses = tuple(parse_address(text, f"admins.addresses[{n}]") for n, text in enumerate(texts))
-    if len(set(addresses)) != len(addresses):
-        raise InvalidField("admins.addresses", "an address is given twice")
-    return Admins(_parse_integer("admins.threshold", fields["threshold"], 1, len(addresses)), addresses)
+    admins = Admins(_parse_integer("admins.threshold", fields["threshold"], 1, MAX_ADMINS), addresses)
+    check_admins(admins)
+    return admins
 
 
 def _parse_keys(field: str, given: object, keys: tuple[str, ...]) -> dict[str, object]:

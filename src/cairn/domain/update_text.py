@@ -1,17 +1,25 @@
-"""A validator update as JSON: the body of POST /validators, and the file that administrators hand around to sign."""
+"""An update as JSON: the body of POST /validators, and the file that administrators hand around to sign."""
 
 import base64
 import re
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.governance import Validator, ValidatorUpdate, check_validator
+from cairn.domain.governance import (
+    MAX_ADMINS,
+    Admins,
+    AdminsUpdate,
+    Before,
+    Update,
+    Validator,
+    ValidatorUpdate,
+)
+from cairn.domain.governance_codec import check_update
 from cairn.domain.types import MAX_UINT64
 
-MAX_SIGNATURES = 100
-NAME_PATTERN = "^[ -~]{0,64}$"
 PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
 SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
 
@@ -23,14 +31,29 @@ class _ValidatorText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
-class _UpdateText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _BeforeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    power: int
+    totalPower: int
+    validators: int
+    namesakes: int
+
+
+class _AdminsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    threshold: int
+    addresses: list[str]
+
+
+class _UpdateText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     chainId: int
     sequence: int
-    validator: _ValidatorText
+    validator: _ValidatorText | UnsetType = UNSET
+    before: _BeforeText | UnsetType = UNSET
+    admins: _AdminsText | UnsetType = UNSET
+    replaces: _AdminsText | UnsetType = UNSET
     signatures: list[str]
 
 
-def parse_update_text(text: bytes) -> tuple[int, ValidatorUpdate]:
+def parse_update_text(text: bytes) -> tuple[int, Update]:
     """The chain that it is for, and the update. Raises `MalformedJson`, or `InvalidField` naming the field."""
     try:
         given = msgspec.json.decode(text, type=_UpdateText)
@@ -41,25 +64,43 @@ def parse_update_text(text: bytes) -> tuple[int, ValidatorUpdate]:
     for field, number in (("chainId", given.chainId), ("sequence", given.sequence)):
         if not 0 <= number <= MAX_UINT64:
             raise InvalidField(field, f"{number} is not between 0 and {MAX_UINT64}")
-    if len(given.signatures) > MAX_SIGNATURES:
-        raise InvalidField("signatures", f"there are {len(given.signatures)}; {MAX_SIGNATURES} are possible")
-    signatures = tuple(_parse_signature(text) for text in given.signatures)
-    return given.chainId, ValidatorUpdate(given.sequence, _parse_validator(given.validator), signatures)
+    if len(given.signatures) > MAX_ADMINS:
+        raise InvalidField("signatures", f"there are {len(given.signatures)}; {MAX_ADMINS} are possible")
+    update = _parse_change(given, tuple(_parse_signature(text) for text in given.signatures))
+    check_update(update)
+    return given.chainId, update
 
 
-def encode_update_text(chain_id: int, update: ValidatorUpdate) -> bytes:
-    validator = update.validator
-    text = _UpdateText(
-        chainId=chain_id,
-        sequence=update.sequence,
-        validator=_ValidatorText(
-            encode_public_key(validator.public_key),
-            validator.power,
-            checksum_address(validator.fee_recipient),
-            validator.name,
-        ),
-        signatures=["0x" + signature.hex() for signature in update.signatures],
-    )
+def _parse_change(given: _UpdateText, signatures: tuple[bytes, ...]) -> Update:
+    match given.validator, given.before, given.admins, given.replaces:
+        case _ValidatorText() as validator, _BeforeText() as before, UnsetType(), UnsetType():
+            known = Before(before.power, before.totalPower, before.validators, before.namesakes)
+            return ValidatorUpdate(given.sequence, _parse_validator(validator), known, signatures)
+        case UnsetType(), UnsetType(), _AdminsText() as admins, _AdminsText() as replaced:
+            parsed = _parse_admins(admins, "admins"), _parse_admins(replaced, "replaces")
+            return AdminsUpdate(given.sequence, *parsed, signatures)
+    raise InvalidField("body", "it has either validator and before, or admins and replaces")
+
+
+def encode_update_text(chain_id: int, update: Update) -> bytes:
+    signatures = ["0x" + signature.hex() for signature in update.signatures]
+    if isinstance(update, AdminsUpdate):
+        text = _UpdateText(
+            chainId=chain_id,
+            sequence=update.sequence,
+            admins=_admins_text(update.admins),
+            replaces=_admins_text(update.before),
+            signatures=signatures,
+        )
+    else:
+        before = update.before
+        text = _UpdateText(
+            chainId=chain_id,
+            sequence=update.sequence,
+            validator=_validator_text(update.validator),
+            before=_BeforeText(before.power, before.total_power, before.validators, before.namesakes),
+            signatures=signatures,
+        )
     return msgspec.json.format(msgspec.json.encode(text)) + b"\n"
 
 
@@ -75,12 +116,26 @@ def encode_public_key(public_key: bytes) -> str:
 
 
 def _parse_validator(given: _ValidatorText) -> Validator:
-    if not re.fullmatch(NAME_PATTERN, given.name):
-        raise InvalidField("name", "it has at most 64 characters, printable ASCII only")
     fee_recipient = parse_address(given.feeRecipient, "feeRecipient")
-    validator = Validator(parse_public_key(given.publicKey), given.power, fee_recipient, given.name)
-    check_validator(validator, least_power=0)
-    return validator
+    return Validator(parse_public_key(given.publicKey), given.power, fee_recipient, given.name)
+
+
+def _validator_text(validator: Validator) -> _ValidatorText:
+    return _ValidatorText(
+        encode_public_key(validator.public_key),
+        validator.power,
+        checksum_address(validator.fee_recipient),
+        validator.name,
+    )
+
+
+def _parse_admins(given: _AdminsText, field: str) -> Admins:
+    addresses = tuple(parse_address(text, f"{field}.addresses[{n}]") for n, text in enumerate(given.addresses))
+    return Admins(given.threshold, addresses)
+
+
+def _admins_text(admins: Admins) -> _AdminsText:
+    return _AdminsText(admins.threshold, [checksum_address(address) for address in admins.addresses])
 
 
 def _parse_signature(text: str) -> bytes:

@@ -13,6 +13,7 @@ class Application:
         self._chain = chain
         self._feed = feed
         self._finalized: BlockOutcome | None = None
+        self._absent: Sequence[bytes] | None = None
         self.rules: Rules = chain.genesis.rules
 
     @property
@@ -33,16 +34,20 @@ class Application:
         parent, parent_hash, lattice = chain.head_header, chain.head_hash, chain.lattice
         return build_block(parent, parent_hash, lattice, chain, txs, timestamp, proposer, rules, governance, balances)
 
-    def hold(self, outcome: BlockOutcome) -> None:
-        """Keep what `build` gave, for `commit`; nothing is written yet."""
-        self._finalized = outcome
+    def hold(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
+        """Keep what `build` gave, for `commit`; nothing is written yet.
+
+        `absent` are the validators that did not vote on the block before, if it was voted on.
+        """
+        self._finalized, self._absent = outcome, absent
 
     def finalize(self, txs: Sequence[Tx], timestamp: int, proposer: Address) -> BlockOutcome:
         """Apply `txs` on top of the head. The result is held in memory; nothing is written yet."""
         # The earlier result is void from here on, even if this block is invalid.
         self._finalized = None
-        self._finalized = self.build(txs, timestamp, proposer)
-        return self._finalized
+        outcome = self.build(txs, timestamp, proposer)
+        self.hold(outcome)
+        return outcome
 
     def jump(self) -> None:
         """The chain was replaced by a restored snapshot: the held result is void."""
@@ -53,7 +58,7 @@ class Application:
         """Write the held block."""
         outcome, self._finalized = self._finalized, None
         assert outcome is not None, "nothing was finalized since the last commit"
-        self._chain.commit(outcome)
+        self._chain.commit(outcome, self._absent)
         # Last, so that no block is announced that is not on disk.
         self._feed.announce(outcome.block.header.height)
         return outcome

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from cairn.domain.errors import EngineUnavailable, InvalidBlock, NodeError
-from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, DropReason, Tx, TxHash
 from cairn.engine.application import Application
@@ -139,7 +139,7 @@ class EmbeddedEngine:
         """Nothing to do: there are no other nodes."""
         return False
 
-    def vouch_for(self, update: ValidatorUpdate) -> None:
+    def vouch_for(self, update: Update) -> None:
         """Nothing to do: there are no peers."""
 
     def produce(self) -> BlockOutcome:

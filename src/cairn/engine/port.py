@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.governance import Update
 from cairn.domain.types import TxHash
 
 OK = "ok"
@@ -32,7 +32,7 @@ class Engine(Protocol):
     def adopt(self, tx_hash: TxHash) -> bool:
         """Answer for a transaction in the pool from now on. True if only other nodes did so far."""
 
-    def vouch_for(self, update: ValidatorUpdate) -> None:
+    def vouch_for(self, update: Update) -> None:
         """Make sure that this node's validator update is checked, even while peers flood the node.
 
         Raises `InvalidField` for one that no node can read.

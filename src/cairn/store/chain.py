@@ -1,6 +1,6 @@
 """The chain's store for the one process that writes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,13 +8,15 @@ import msgspec
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
-from cairn.domain.governance import Governance, decode_governance, encode_governance
+from cairn.domain.governance import Governance
+from cairn.domain.governance_codec import decode_governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
+from cairn.store.attendance import Attendance
 from cairn.store.compaction import Compaction
 from cairn.store.dev_snapshots import finish_revert
 from cairn.store.directory import (
@@ -104,6 +106,8 @@ class ChainStore(ChainReader):
         """Hash of the newest block that changed the state."""
         self.governance: Governance | None = None
         """The validators as of the head; None on a chain that has none."""
+        self.attendance = Attendance()
+        """Who voted on the latest blocks, as far as they were applied here."""
         stored = database.get(keys.META, keys.HEAD_KEY)
         if stored is None:
             self._start_chain()
@@ -149,11 +153,19 @@ class ChainStore(ChainReader):
     def account(self, address: Address) -> Account:
         return self._recent[address].account
 
-    def commit(self, outcome: BlockOutcome) -> None:
-        """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`."""
+    def commit(self, outcome: BlockOutcome, absent: Sequence[bytes] | None = None) -> None:
+        """Write a block, its accounts and indexes to disk, atomically. Raises `StoreUnavailable`.
+
+        `absent` are the validators that did not vote on the block before, if it was voted on.
+        """
         header = outcome.block.header
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
-        self._write(Batch(self._database), outcome)
+        batch = Batch(self._database)
+        if absent is not None:
+            self.attendance.put(batch, header.height, absent)
+        self._write(batch, outcome)
+        if absent is not None:
+            self.attendance.add(absent)
 
     def probe(self) -> None:
         """Write, sync and read back, and check free space. Raises `StoreUnavailable` or `Corrupt`."""
@@ -365,6 +377,7 @@ class ChainStore(ChainReader):
         self.state_block_hash = self._load_state_block()
         governance = self._database.get(keys.META, keys.GOVERNANCE_KEY)
         self.governance = None if governance is None else decode_governance(governance)
+        self.attendance = Attendance.load(self._database, stored.height)
         self.base = self._load_base()
         self._watermark.tell_oldest(self.base)
         self.head_hash, self.head_header = self._check_links(stored)

@@ -19,7 +19,7 @@ from pathlib import Path
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.heartbeat import Work, doing
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 LEAST_FREE_BYTES = 16 << 20
 BLOCK_BYTES = 512
 """The unit of `st_blocks`, whatever the disk's own blocks are."""

@@ -7,6 +7,8 @@
                  "state block"                    hash of the newest block that changed the state 32
                  "governance"                     the validators as of the head, on a chain that has any
                  "governance" | height 8          the validators from this block on
+                 "absent" | height 8              of the latest 100 blocks: who did not vote on the block before it,
+                                                  as addresses in CometBFT, 20 each
                  "balances" | height 8            on a dev chain, what this block sets: address 20 | balance 32, each
                  "base"                           the oldest height that is kept, when that is not genesis 8
                  "cleared"                        blocks below the base and from this height on are yet to be removed 8
@@ -59,6 +61,7 @@ HEAD_KEY: Final = b"head"
 STATE_BLOCK_KEY: Final = b"state block"
 GOVERNANCE_KEY: Final = b"governance"
 BALANCES_KEY: Final = b"balances"
+ABSENT_KEY: Final = b"absent"
 BASE_KEY: Final = b"base"
 CLEARED_KEY: Final = b"cleared"
 RESTORE_KEY: Final = b"restore"
@@ -202,6 +205,10 @@ def split_hashes(hashes: bytes) -> Iterator[TxHash]:
 
 def governance_key(height: int) -> bytes:
     return GOVERNANCE_KEY + encode_height(height)
+
+
+def absent_key(height: int) -> bytes:
+    return ABSENT_KEY + encode_height(height)
 
 
 def balances_key(height: int) -> bytes:

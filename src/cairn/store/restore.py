@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
 from cairn.domain.genesis import Genesis, genesis_digest
-from cairn.domain.governance import Governance, decode_governance
+from cairn.domain.governance import Governance
+from cairn.domain.governance_codec import decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root

@@ -10,7 +10,8 @@ import pytest
 from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.errors import EngineUnavailable, InvalidSignature, NotFound, UpdateRefused
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
-from cairn.domain.governance import Admins, Validator, ValidatorUpdate, sign_update
+from cairn.domain.governance import Admins, Before, Validator, ValidatorUpdate
+from cairn.domain.updates import sign_update
 from cairn.store.chain import ChainStore
 
 NOBODY = "unix:///nobody/listens"
@@ -30,7 +31,8 @@ def chain(tmp_path: Path) -> Iterator[ChainStore]:
 
 
 def signed(sequence: int, *signers: int) -> ValidatorUpdate:
-    return sign_update(ValidatorUpdate(sequence, SECOND), [DEV_KEYS[signer][1] for signer in signers], 1337)
+    unsigned = ValidatorUpdate(sequence, SECOND, Before(0, FIRST.power, 1, 0))
+    return sign_update(unsigned, [DEV_KEYS[signer][1] for signer in signers], 1337)
 
 
 def test_the_validators_are_those_of_the_newest_block(chain: ChainStore) -> None:

@@ -7,16 +7,19 @@ import pytest
 
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import MAX_POWER, Validator, ValidatorUpdate, sign_update
+from cairn.domain.governance import MAX_POWER, Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
 from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
+from cairn.domain.updates import sign_update
 
-UPDATE = ValidatorUpdate(3, Validator(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"))
+UPDATE = ValidatorUpdate(3, Validator(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"), Before(0, 40, 4, 1))
+ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
+ADMINS_UPDATE = AdminsUpdate(3, Admins(2, ADMINS), Admins(1, ADMINS[:2]))
 
 
 def text_with(**changes: Any) -> bytes:
     fields = json.loads(encode_update_text(1337, UPDATE))
-    validator = changes.pop("validator", {})
-    fields["validator"] |= validator
+    for part in ("validator", "before"):
+        fields[part] |= changes.pop(part, {})
     return json.dumps(fields | changes).encode()
 
 
@@ -42,6 +45,11 @@ def test_what_is_written_reads_back() -> None:
         ({"validator": {"feeRecipient": "0x12"}}, "feeRecipient"),
         ({"validator": {"name": "n" * 65}}, "name"),
         ({"validator": {"name": "\x1b[31m"}}, "name"),
+        ({"before": {"power": -1}}, "before"),
+        ({"before": {"totalPower": 2**64}}, "before"),
+        ({"before": {"more": 1}}, "body"),
+        ({"admins": {"threshold": 1, "addresses": []}}, "body"),
+        ({"replaces": {"threshold": 1, "addresses": []}}, "body"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], field: str) -> None:
@@ -78,11 +86,47 @@ def test_the_bounds_themselves_are_taken(changes: dict[str, Any]) -> None:
     assert json.loads(encode_update_text(*parse_update_text(text))) == json.loads(text)
 
 
-@pytest.mark.parametrize("name", ["é", "tab\t", "n" * 65])
+@pytest.mark.parametrize("name", ["é", "tab\t", "node3 ", "two  spaces"])
 def test_a_name_is_for_every_terminal(name: str) -> None:
-    with pytest.raises(InvalidField, match="printable ASCII only") as refusal:
+    with pytest.raises(InvalidField, match="words of printable ASCII") as refusal:
         parse_update_text(text_with(validator={"name": name}))
     assert refusal.value.field == "name"
+
+
+def test_a_change_of_the_administrators_reads_back() -> None:
+    signed = sign_update(ADMINS_UPDATE, [DEV_KEYS[0][1]], 1337)
+    assert parse_update_text(encode_update_text(1337, signed)) == (1337, signed)
+    assert sorted(json.loads(encode_update_text(1337, signed))) == [
+        "admins", "chainId", "replaces", "sequence", "signatures"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"admins": {"threshold": 4, "addresses": [f"0x{number:040x}" for number in range(3)]}}, "admins.threshold"),
+        ({"admins": {"threshold": 1, "addresses": ["0x" + "11" * 20] * 2}}, "admins.addresses"),
+        ({"admins": {"threshold": 1, "addresses": ["0x12"]}}, "admins.addresses[0]"),
+        ({"replaces": {"threshold": 1, "addresses": ["0x12"]}}, "replaces.addresses[0]"),
+        ({"admins": {"threshold": "1", "addresses": []}}, "body"),
+        ({"validator": {}}, "body"),
+        ({"replaces": None}, "body"),
+    ],
+)
+def test_what_is_wrong_with_administrators_is_named(changes: dict[str, Any], field: str) -> None:
+    fields = json.loads(encode_update_text(1337, ADMINS_UPDATE)) | changes
+    with pytest.raises(InvalidField) as refusal:
+        parse_update_text(json.dumps(fields).encode())
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("part", ["validator", "before", "admins", "replaces"])
+def test_half_of_a_change_is_refused(part: str) -> None:
+    update = UPDATE if part in ("validator", "before") else ADMINS_UPDATE
+    fields = json.loads(encode_update_text(1337, update))
+    del fields[part]
+    with pytest.raises(InvalidField, match="either validator and before, or admins and replaces"):
+        parse_update_text(json.dumps(fields).encode())
 
 
 def test_a_public_key_is_32_bytes() -> None:

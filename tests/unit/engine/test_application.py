@@ -85,7 +85,7 @@ def test_an_invalid_block_takes_the_one_finalized_before_it_along(chain: ChainSt
 
 
 def test_nobody_hears_of_a_block_that_the_disk_refused(chain: ChainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(outcome: object) -> None:
+    def refuse(outcome: object, absent: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     monkeypatch.setattr(chain, "commit", refuse)

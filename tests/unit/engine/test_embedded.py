@@ -438,7 +438,7 @@ def test_an_engine_stopped_before_its_run_makes_nothing(chain: ChainStore, block
 def test_a_disk_that_refuses_ends_the_run_and_leaves_the_pool_alone(
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch, block_time_s: float
 ) -> None:
-    def refuse(outcome: object) -> None:
+    def refuse(outcome: object, absent: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     async def main() -> None:

@@ -54,14 +54,14 @@ def test_a_path_that_cannot_be_a_directory_is_refused_with_the_reason(tmp_path: 
 
 def test_a_new_directory_is_marked_once_and_then_taken_as_it_is(tmp_path: Path) -> None:
     claim_format(tmp_path)
-    assert (tmp_path / "FORMAT").read_text() == "cairn data format 3\n"
+    assert (tmp_path / "FORMAT").read_text() == "cairn data format 4\n"
     claim_format(tmp_path)
     check_format(tmp_path)
 
 
 def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
-    (tmp_path / "FORMAT").write_text("cairn data format 4\n")
-    with pytest.raises(WrongFormat, match="is in format '4'; this version of cairn reads format 3"):
+    (tmp_path / "FORMAT").write_text("cairn data format 5\n")
+    with pytest.raises(WrongFormat, match="is in format '5'; this version of cairn reads format 4"):
         claim_format(tmp_path)
     with pytest.raises(WrongFormat):
         check_format(tmp_path)

@@ -10,7 +10,8 @@ import pytest
 
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
-from cairn.domain.governance import Governance, Validator, encode_governance
+from cairn.domain.governance import Governance, Validator
+from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import encode_header
 from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot

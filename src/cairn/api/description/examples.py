@@ -96,12 +96,24 @@ EXAMPLES: dict[str, Any] = {
         "sequence": 0,
         "threshold": 1,
         "admins": [SENDER],
-        "validators": [{"address": "A1" * 20} | VALIDATOR],
+        "validators": [{"address": "A1" * 20} | VALIDATOR | {"missedBlocks": 2, "evidence": 1}],
+        "votedBlocks": 100,
+        "evidenceCount": 1,
+        "evidence": [
+            {
+                "address": "A1" * 20,
+                "name": VALIDATOR["name"],
+                "kind": "duplicateVote",
+                "blockHeight": 1,
+                "timestamp": TIME,
+            }
+        ],
     },
     "ValidatorUpdate": {
         "chainId": CHAIN_ID,
         "sequence": 0,
         "validator": VALIDATOR,
+        "before": {"power": 0, "totalPower": 40, "validators": 4, "namesakes": 0},
         "signatures": ["0x" + "11" * 65],
     },
     "UpdateSubmitted": {"status": "submitted", "sequence": 0},

@@ -1,5 +1,6 @@
 """The validators of a network, and updates of them, for operators."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from starlette.requests import Request
@@ -11,14 +12,29 @@ from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import AMOUNTS
-from cairn.api.schemas import UpdateSubmitted, ValidatorJson, Validators, ValidatorUpdateJson
+from cairn.api.schemas import (
+    EvidenceJson,
+    EvidenceKindText,
+    UpdateSubmitted,
+    ValidatorJson,
+    Validators,
+    ValidatorUpdateJson,
+)
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.errors import UpdateRefused
-from cairn.domain.governance import MAX_UPDATE_BYTES
+from cairn.domain.governance import EvidenceKind
+from cairn.domain.governance_codec import MAX_UPDATE_BYTES
 from cairn.domain.update_text import encode_public_key, parse_update_text
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
 """The JSON of an update is longer than its binary form."""
+
+
+EVIDENCE_KINDS: dict[EvidenceKind, EvidenceKindText] = {
+    EvidenceKind.UNKNOWN: "unknown",
+    EvidenceKind.DUPLICATE_VOTE: "duplicateVote",
+    EvidenceKind.LIGHT_CLIENT_ATTACK: "lightClientAttack",
+}
 
 
 class ValidatorRoutes:
@@ -31,7 +47,7 @@ class ValidatorRoutes:
         "GET /validators", "validators", AMOUNTS, Answer("The validators after the latest block.", Validators), 404
     )
     async def list_validators(self, request: Request, query: Mapping[str, str]) -> Response:
-        """List the validators and administrators. On networks only; other chains answer 404."""
+        """List the validators, the administrators, missing votes and evidence. On networks only; else 404."""
         form = amounts_of(query)
         return encoded(view_of(await self._gateway.validators()), form)
 
@@ -44,7 +60,7 @@ class ValidatorRoutes:
         body=ValidatorUpdateJson,
     )
     async def update_validators(self, request: Request) -> Response:
-        """Submit a signed change of the validators. It is done once GET /validators shows a higher sequence."""
+        """Submit a signed change of validators or administrators. It is done once the sequence is higher."""
         body = await read_json_body(request, MAX_BODY_BYTES)
         current = await self._gateway.validators()
         chain_id, update = parse_update_text(body)
@@ -54,8 +70,13 @@ class ValidatorRoutes:
         return encoded(UpdateSubmitted("submitted", update.sequence), status=202)
 
 
+def engine_text(engine_address: bytes) -> str:
+    return engine_address.hex().upper()
+
+
 def view_of(current: ValidatorSet) -> Validators:
-    governance, admins = current.governance, current.admins
+    governance, admins = current.governance, current.governance.admins
+    accused = Counter(each.engine_address for each in governance.evidence)
     return Validators(
         chainId=current.chain_id,
         blockHeight=current.height,
@@ -64,12 +85,26 @@ def view_of(current: ValidatorSet) -> Validators:
         admins=[hex_text(address) for address in admins.addresses] if admins else [],
         validators=[
             ValidatorJson(
-                address=validator.engine_address.hex().upper(),
+                address=engine_text(validator.engine_address),
                 publicKey=encode_public_key(validator.public_key),
                 power=validator.power,
                 feeRecipient=hex_text(validator.fee_recipient),
                 name=validator.name,
+                missedBlocks=missed,
+                evidence=accused[validator.engine_address],
             )
-            for validator in governance.validators
+            for validator, missed in zip(governance.validators, current.missed, strict=True)
+        ],
+        votedBlocks=current.voted_blocks,
+        evidenceCount=governance.evidence_count,
+        evidence=[
+            EvidenceJson(
+                address=engine_text(each.engine_address),
+                name=each.name,
+                kind=EVIDENCE_KINDS[each.kind],
+                blockHeight=each.height,
+                timestamp=each.timestamp,
+            )
+            for each in reversed(governance.evidence)
         ],
     )

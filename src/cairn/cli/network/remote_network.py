@@ -1,27 +1,50 @@
-"""A network as one of its nodes shows it, and changes of its validators until they have happened."""
+"""A network as one of its nodes shows it, and updates of it until they have happened."""
 
 import asyncio
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.cli.network.update_files import choose_key, describe, with_signatures, write_update
+from cairn.cli.network.update_display import summary, tolerated
+from cairn.cli.network.update_files import choose_key, read_keys, show_and_ask, with_signatures, write_update
 from cairn.cli.shared.remote import ask_node
 from cairn.cli.shared.report import CommandFailed, TimedOut
-from cairn.cli.shared.screen import print_json
+from cairn.cli.shared.screen import print_json, print_table, when
 from cairn.client import AsyncClient
 from cairn.client.errors import Rejected
 from cairn.client.models import Validators
 from cairn.domain.crypto import checksum_address, parse_address
-from cairn.domain.errors import InvalidConfig, NodeError
-from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, check_validator
-from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key
+from cairn.domain.errors import InvalidConfig, NodeError, UpdateRefused
+from cairn.domain.governance import (
+    Admins,
+    AdminsUpdate,
+    Governance,
+    Update,
+    Validator,
+    check_admins,
+    check_validator,
+)
+from cairn.domain.update_text import encode_update_text, parse_public_key
+from cairn.domain.updates import preview_update, update_admins, update_validator
 
 RESUBMIT_S = 3.0
 POLL_S = 0.2
+SHOWN_EVIDENCE = 10
 SETTLED_AFTER_BLOCKS = 2
 """An update in one block changes who votes on the block after the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """How an update is signed and what becomes of it, as the command line says."""
+
+    key_files: Sequence[Path]
+    out: Path | None
+    """Where to write it for others to sign, instead of submitting it."""
+    timeout_s: float
+    yes: bool
 
 
 class RemoteNetwork:
@@ -35,7 +58,10 @@ class RemoteNetwork:
         self.shown = shown
         self.chain_id, self.height = shown.chain_id, shown.block_height
         try:
-            self.admins = Admins(shown.threshold, tuple(parse_address(address, "admins") for address in shown.admins))
+            addresses = tuple(parse_address(address, "admins") for address in shown.admins)
+            admins = Admins(shown.threshold, addresses) if addresses else None
+            if admins is not None:
+                check_admins(admins)
             validators = tuple(
                 Validator(
                     parse_public_key(each.public_key),
@@ -50,10 +76,7 @@ class RemoteNetwork:
                 check_validator(validator, least_power=1)
         except NodeError as error:
             raise CommandFailed(f"the node's answer cannot be read: {error}") from None
-        self.governance = Governance(shown.sequence, validators)
-
-    def find(self, public_key: bytes) -> Validator | None:
-        return next((each for each in self.governance.validators if each.public_key == public_key), None)
+        self.governance = Governance(shown.sequence, validators, admins=admins)
 
     def choose(self, home: Path | None, public_key: str | None, name: str | None) -> Validator:
         """The validator with this key; with this name only when no key is given."""
@@ -66,40 +89,62 @@ class RemoteNetwork:
                     else f"{len(found)} validators are called {name}; name one by --public-key"
                 )
             return found[0]
-        validator = self.find(choose_key(home, public_key))
+        validator = self.governance.find(choose_key(home, public_key))
         if validator is None:
             raise InvalidConfig("this is not a validator of the network")
         return validator
 
-    def change(self, wanted: Validator, key_files: Sequence[Path], out: Path | None, timeout_s: float) -> None:
-        """Have the network change one validator, or write that change to a file for others to sign."""
+    def change(self, wanted: Validator | Admins, how: "Signing") -> None:
+        """Have the network change one validator or its administrators, or write that change to a file to sign."""
         try:
-            check_validator(wanted, least_power=0)
+            if isinstance(wanted, Admins):
+                check_admins(wanted)
+                unsigned: Update = update_admins(self.governance, wanted)
+            else:
+                check_validator(wanted, least_power=0)
+                unsigned = update_validator(self.governance, wanted)
+        except UpdateRefused as refusal:
+            raise InvalidConfig(f"the network would refuse it: {refusal.detail}") from None
         except NodeError as error:
             raise InvalidConfig(error.detail) from None
-        unsigned = ValidatorUpdate(self.governance.sequence, wanted)
-        signed = with_signatures(unsigned, key_files, self.chain_id)
-        if out is None:
-            self.submit(self.chain_id, signed, timeout_s)
+        keys = read_keys(how.key_files)
+        show_and_ask(self.chain_id, unsigned, how.yes)
+        signed = with_signatures(unsigned, keys, self.chain_id)
+        if how.out is None:
+            self.submit(self.chain_id, signed, how.timeout_s)
         else:
-            write_update(out, self.chain_id, signed)
-            print(f"{self.admins.threshold} signatures are needed: cairn validators sign {out} --key-file KEY")
-            print(f"Then: cairn validators submit {out}")
+            write_update(how.out, self.chain_id, signed)
+            admins = self.governance.admins
+            assert admins is not None
+            print(f"{admins.threshold} signatures are needed: cairn validators sign {how.out} --key-file KEY")
+            print(f"Then: cairn validators submit {how.out}")
 
-    def submit(self, chain_id: int, update: ValidatorUpdate, timeout_s: float) -> None:
+    def check(self, chain_id: int, update: Update) -> None:
+        """Raises `CommandFailed` when the network would refuse this update, however it is signed."""
+        if chain_id != self.chain_id:
+            raise CommandFailed(f"the update is for chain {chain_id}; the node is of chain {self.chain_id}")
+        try:
+            preview_update(self.governance, update)
+        except UpdateRefused as refusal:
+            raise CommandFailed(f"the network would refuse it: {refusal.detail}") from None
+
+    def submit(self, chain_id: int, update: Update, timeout_s: float) -> None:
         """Submit until the network has it. Raises `CommandFailed` with the reason when that does not happen."""
         body = json.loads(encode_update_text(chain_id, update))
         self._adopt(ask_node(self._url, lambda node: bring_about(node, body, update.sequence, timeout_s)))
         self._check_happened(update)
 
-    def _check_happened(self, update: ValidatorUpdate) -> None:
-        wanted = update.validator
-        found = self.find(wanted.public_key)
-        if found != (wanted if wanted.power else None):
+    def _check_happened(self, update: Update) -> None:
+        if isinstance(update, AdminsUpdate):
+            happened = self.governance.admins == update.admins
+        else:
+            wanted = update.validator
+            happened = self.governance.find(wanted.public_key) == (wanted if wanted.power else None)
+        if not happened:
             raise CommandFailed(
                 f"refused: another update has the sequence number {update.sequence}; make this one again"
             )
-        print(f"Done: {describe(wanted)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
+        print(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
         print_validators(self)
 
 
@@ -123,19 +168,47 @@ async def bring_about(node: AsyncClient, update: dict[str, object], sequence: in
 
 
 def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
+    shown, governance = network.shown, network.governance
     if as_json:
-        print_json(network.shown)
+        print_json(shown)
         return
-    governance, admins = network.governance, network.admins
     print(f"Chain {network.chain_id}, block {network.height}, {governance.sequence} updates so far")
-    total = sum(each.power for each in governance.validators)
-    width = max(4, *(len(each.name) for each in governance.validators))
-    print(f"{'name':<{width}}  {'power':>8}  {'share':>6}  {'public key':<44}  fee recipient")
-    for each in sorted(governance.validators, key=lambda each: each.name):
-        share = f"{100 * each.power / total:.1f}%"
-        recipient = checksum_address(each.fee_recipient)
-        print(
-            f"{each.name:<{width}}  {each.power:>8}  {share:>6}  {encode_public_key(each.public_key):<44}  {recipient}"
-        )
+    total = governance.total_power
+    print_table(
+        ["name", "power", "share", "missed", "public key", "fee recipient"],
+        [
+            [
+                each.name,
+                str(each.power),
+                f"{100 * each.power / total:.1f}%",
+                str(each.missed_blocks),
+                each.public_key,
+                checksum_address(parse_address(each.fee_recipient, "feeRecipient")),
+            ]
+            for each in sorted(shown.validators, key=lambda each: each.name)
+        ],
+    )
+    print(f"Power {tolerated(total)} of {total} may fail. Missed are votes of the last {shown.voted_blocks} blocks.")
+    print_evidence(shown)
+    print_admins(governance.admins)
+
+
+def print_evidence(shown: Validators) -> None:
+    if not shown.evidence_count:
+        return
+    print(f"Evidence against validators: {shown.evidence_count} pieces, the latest of them")
+    print_table(
+        ["block", "kind", "name", "address", "time"],
+        [
+            [str(each.block_height), each.kind, each.name, each.address, when(each.timestamp)]
+            for each in shown.evidence[:SHOWN_EVIDENCE]
+        ],
+    )
+
+
+def print_admins(admins: Admins | None) -> None:
+    if admins is None:
+        print("Nobody can change them.")
+        return
     spelled = ", ".join(checksum_address(address) for address in admins.addresses)
-    print(f"{admins.threshold} of these must sign a change: {spelled}" if spelled else "Nobody can change them.")
+    print(f"{admins.threshold} of these must sign a change: {spelled}")

@@ -16,7 +16,7 @@ from cairn.cometbft import CometBFT, find_binary
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
-from cairn.domain.governance import Admins
+from cairn.domain.governance import MAX_ADMINS, Admins
 from cairn.domain.types import TRANSFER_GAS, Address
 
 MOST_VALIDATORS = 100
@@ -113,6 +113,8 @@ def choose_admins(given: Sequence[str], threshold: int | None) -> Admins:
     addresses = tuple(read_address(text, "--admin") for text in given) or DEV_ADMINS
     if len(set(addresses)) != len(addresses):
         raise InvalidConfig("--admin: an address is given twice")
+    if len(addresses) > MAX_ADMINS:
+        raise InvalidConfig(f"--admin: there are {len(addresses)} administrators; {MAX_ADMINS} are possible")
     needed = len(addresses) // 2 + 1 if threshold is None else threshold
     if not 1 <= needed <= len(addresses):
         raise InvalidConfig(f"--threshold {needed}: there are {len(addresses)} administrators")

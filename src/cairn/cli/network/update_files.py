@@ -1,23 +1,44 @@
-"""Updates of a network's validators, in files that its administrators pass on, and the keys that sign them."""
+"""Updates of a network, in files that its administrators pass on, and the keys that sign them."""
 
 import os
 import stat
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cairn.cli.network.homes import read_public_key
+from cairn.cli.network.update_display import dangers_of, fields_of
+from cairn.cli.shared.report import CommandFailed, warn
+from cairn.cli.shared.screen import print_pairs
 from cairn.cometbft import COMETBFT_DIRECTORY
 from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
-from cairn.domain.governance import Validator, ValidatorUpdate, sign_update, update_digest
-from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key, parse_update_text
+from cairn.domain.governance import Update, ValidatorUpdate
+from cairn.domain.governance_codec import update_digest
+from cairn.domain.types import Address
+from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
+from cairn.domain.updates import sign_update
 
 PRIVATE_KEY_BYTES = 32
 
 
-def describe(validator: Validator) -> str:
-    name = validator.name or encode_public_key(validator.public_key)
-    return f"{name} with power {validator.power}" if validator.power else f"{name} removed"
+def show_and_ask(chain_id: int, update: Update, yes: bool) -> None:
+    """Show what would be signed, and ask: always at a terminal, and in a script what only a person can decide.
+
+    Raises `CommandFailed` unless the answer is yes, or `yes` stands for it.
+    """
+    print_pairs(fields_of(chain_id, update))
+    for danger in dangers_of(update):
+        warn(danger)
+    if yes:
+        return
+    if sys.stdin.isatty():
+        print("Is this right? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+        raise CommandFailed("nothing was signed or submitted")
+    if isinstance(update, ValidatorUpdate) and update.before.namesakes and not update.before.power:
+        raise CommandFailed(f"a validator is called {update.validator.name} already; --yes adds a second key")
 
 
 def choose_key(home: Path | None, public_key: str | None) -> bytes:
@@ -31,14 +52,18 @@ def choose_key(home: Path | None, public_key: str | None) -> bytes:
         raise InvalidConfig(f"--public-key: {error.detail}") from None
 
 
-def with_signatures(update: ValidatorUpdate, key_files: Sequence[Path], chain_id: int) -> ValidatorUpdate:
+def read_keys(paths: Sequence[Path]) -> dict[Address, bytes]:
+    """Raises `InvalidConfig`."""
+    return {address_of_key(key): key for key in map(read_key, paths)}
+
+
+def with_signatures(update: Update, keys: Mapping[Address, bytes], chain_id: int) -> Update:
     """Add the signature of each key, but none twice."""
     digest = update_digest(update, chain_id)
     try:
         signers = {recover_sender(digest, signature) for signature in update.signatures}
     except NodeError as error:
         raise InvalidConfig(f"a signature in the file is wrong: {error.detail}") from None
-    keys = {address_of_key(key): key for key in map(read_key, key_files)}
     return sign_update(update, [key for address, key in keys.items() if address not in signers], chain_id)
 
 
@@ -59,7 +84,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def read_update(path: Path) -> tuple[int, ValidatorUpdate]:
+def read_update(path: Path) -> tuple[int, Update]:
     try:
         return parse_update_text(path.read_bytes())
     except OSError as error:
@@ -68,7 +93,7 @@ def read_update(path: Path) -> tuple[int, ValidatorUpdate]:
         raise InvalidConfig(f"{path}: {error.detail}") from None
 
 
-def write_update(path: Path, chain_id: int, update: ValidatorUpdate) -> None:
+def write_update(path: Path, chain_id: int, update: Update) -> None:
     text = encode_update_text(chain_id, update)
     try:
         written = path.with_name(path.name + ".new")

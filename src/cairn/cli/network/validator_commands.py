@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from cairn.cli.network.homes import FIRST_POWER, validator_with
-from cairn.cli.network.update_files import choose_key, describe, read_update, with_signatures, write_update
+from cairn.cli.network.update_files import (
+    choose_key,
+    read_keys,
+    read_update,
+    show_and_ask,
+    with_signatures,
+    write_update,
+)
 from cairn.cli.node.home import read_address
 from cairn.cli.node.options import DEFAULT_NODE, AsJson, NodeUrl
 from cairn.cli.shared.report import reported_errors
@@ -31,6 +38,7 @@ HomeOf = Annotated[
 PublicKey = Annotated[
     str | None, typer.Option("--public-key", help="The validator's Ed25519 key, in base64.", metavar="KEY")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Name = Annotated[str | None, typer.Option("--name", help="The validator's name.", metavar="NAME")]
 Power = Annotated[int | None, typer.Option("--power", help="Weight of its vote.", metavar="N", min=1)]
 FeeRecipient = Annotated[
@@ -63,18 +71,19 @@ def add(
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
+    yes: Yes = False,
 ) -> None:
     """Add a validator. Its node must run and be ready first, because the network waits for its vote."""
-    from cairn.cli.network.remote_network import RemoteNetwork
+    from cairn.cli.network.remote_network import RemoteNetwork, Signing
 
     with reported_errors():
         network = RemoteNetwork(node)
         key = choose_key(home, public_key)
-        if network.find(key) is not None:
+        if network.governance.find(key) is not None:
             raise InvalidConfig("it is already a validator; `cairn validators update` changes it")
         recipient = None if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
         wanted = validator_with(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
-        network.change(wanted, key_file or [], out, timeout)
+        network.change(wanted, Signing(key_file or [], out, timeout, yes))
 
 
 @app.command()
@@ -88,12 +97,13 @@ def update(
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
+    yes: Yes = False,
 ) -> None:
-    """Change a validator's power, fee recipient or name.
+    """Change a validator's power or fee recipient. It is named by --home, --public-key or --name.
 
-    Identify the validator by --home or --public-key; --name is then its new name. Or identify it by --name alone.
+    A validator that has no name yet is given the --name that comes with its key. A name never changes.
     """
-    from cairn.cli.network.remote_network import RemoteNetwork
+    from cairn.cli.network.remote_network import RemoteNetwork, Signing
 
     with reported_errors():
         network = RemoteNetwork(node)
@@ -104,7 +114,7 @@ def update(
             old.fee_recipient if fee_recipient is None else read_address(fee_recipient, "--fee-recipient"),
             old.name if name is None else name,
         )
-        network.change(wanted, key_file or [], out, timeout)
+        network.change(wanted, Signing(key_file or [], out, timeout, yes))
 
 
 @app.command()
@@ -116,27 +126,40 @@ def remove(
     out: OutFile = None,
     node: NodeUrl = DEFAULT_NODE,
     timeout: TimeoutS = 60,
+    yes: Yes = False,
 ) -> None:
     """Remove a validator. Its node continues as a full node."""
-    from cairn.cli.network.remote_network import RemoteNetwork
+    from cairn.cli.network.remote_network import RemoteNetwork, Signing
 
     with reported_errors():
         network = RemoteNetwork(node)
         old = network.choose(home, public_key, name)
+        if name is not None and name != old.name:
+            raise InvalidConfig(f"the validator with this key is called {old.name}, not {name}")
         gone = Validator(old.public_key, 0, old.fee_recipient, old.name)
-        network.change(gone, key_file or [], out, timeout)
+        network.change(gone, Signing(key_file or [], out, timeout, yes))
 
 
 @app.command()
 def sign(
     file: Annotated[Path, typer.Argument(help="The update, as --out wrote it.", show_default=False)],
     key_file: KeyFiles = None,
+    node: Annotated[
+        str | None,
+        typer.Option(help="Ask this node first whether the network would take it.", metavar="URL", show_default=False),
+    ] = None,
+    yes: Yes = False,
 ) -> None:
-    """Add signatures to an update in a file. Needs no node: the key never leaves this machine."""
+    """Show an update in a file, and add signatures to it. Needs no node: the key never leaves this machine."""
+    from cairn.cli.network.remote_network import RemoteNetwork
+
     with reported_errors():
         chain_id, given = read_update(file)
-        print(f"Update {given.sequence} of chain {chain_id}: {describe(given.validator)}")
-        signed = with_signatures(given, key_file or [], chain_id)
+        if node is not None:
+            RemoteNetwork(node).check(chain_id, given)
+        keys = read_keys(key_file or [])
+        show_and_ask(chain_id, given, yes)
+        signed = with_signatures(given, keys, chain_id)
         write_update(file, chain_id, signed)
 
 

@@ -68,6 +68,15 @@ class TxResult(msgspec.Struct, frozen=True, gc=False):
     codespace: str = ""
 
 
+class Misbehavior(msgspec.Struct, frozen=True):
+    """What a validator did against the rules, as CometBFT has verified it."""
+
+    kind: int
+    engine_address: bytes
+    height: int
+    time_ns: int
+
+
 class BlockRequest(msgspec.Struct, frozen=True):
     """A block, proposed or decided."""
 
@@ -75,9 +84,10 @@ class BlockRequest(msgspec.Struct, frozen=True):
     height: int
     time_ns: int
     proposer_address: bytes
+    misbehavior: Sequence[Misbehavior] = ()
 
 
-class PrepareProposalRequest(BlockRequest, frozen=True):
+class PrepareProposalRequest(BlockRequest, frozen=True, kw_only=True):
     max_tx_bytes: int
     """The most bytes that the answer may have. Each transaction counts as `framing.proposed_size_bytes` says."""
 
@@ -87,7 +97,8 @@ class ProcessProposalRequest(BlockRequest, frozen=True):
 
 
 class FinalizeBlockRequest(BlockRequest, frozen=True):
-    pass
+    absent: Sequence[bytes] | None = None
+    """The addresses of validators whose vote on the block before is not in this one; None if nobody had one."""
 
 
 class FinalizeBlockResponse(msgspec.Struct, frozen=True):

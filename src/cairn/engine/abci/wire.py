@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import MalformedFrame, frame
@@ -75,8 +76,28 @@ def _decode_offer(offer: pb.RequestOfferSnapshot) -> m.OfferSnapshotRequest:
 
 
 def _decode_block(kind: type[_Block], block: Any, **more: Any) -> _Block:
-    time_ns = block.time.seconds * NS_PER_S + block.time.nanos
-    return kind(tuple(block.txs), block.height, time_ns, block.proposer_address, **more)
+    return kind(
+        tuple(block.txs),
+        block.height,
+        _nanoseconds(block.time),
+        block.proposer_address,
+        tuple(map(_decode_misbehavior, block.misbehavior)),
+        **more,
+    )
+
+
+def _decode_misbehavior(found: pb.Misbehavior) -> m.Misbehavior:
+    return m.Misbehavior(found.type, found.validator.address, found.height, _nanoseconds(found.time))
+
+
+def _nanoseconds(time: Timestamp) -> int:
+    return time.seconds * NS_PER_S + time.nanos
+
+
+def _decode_finalize(block: pb.RequestFinalizeBlock) -> m.FinalizeBlockRequest:
+    votes = block.decided_last_commit.votes
+    absent = tuple(vote.validator.address for vote in votes if vote.block_id_flag == pb.BLOCK_ID_FLAG_ABSENT)
+    return _decode_block(m.FinalizeBlockRequest, block, absent=absent if votes else None)
 
 
 def _decode_prepare(prepare: pb.RequestPrepareProposal) -> m.PrepareProposalRequest:
@@ -98,7 +119,7 @@ _ARGUMENTS: dict[str, Callable[[Any], object]] = {
     "prepare_proposal": _decode_prepare,
     "process_proposal": partial(_decode_block, m.ProcessProposalRequest),
     "verify_vote_extension": attrgetter("vote_extension"),
-    "finalize_block": partial(_decode_block, m.FinalizeBlockRequest),
+    "finalize_block": _decode_finalize,
 }
 """How the argument of the handler's method is made from a request. Other methods have none."""
 

@@ -18,13 +18,14 @@ from cairn.domain.errors import (
     WrongGenesis,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
-from cairn.domain.governance import encode_governance
+from cairn.domain.governance_codec import encode_governance
 from cairn.domain.transition import BlockOutcome
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.block_builder import BlockBuilder
 from cairn.engine.network.checks import CheckQueue
 from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED
+from cairn.engine.network.evidence import tell_evidence
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
@@ -177,21 +178,26 @@ class NetworkApplication:
         self._blocks.check_height(request)
         judged = self._blocks.find_judged(request)
         if judged is not None:
-            return self._hold(judged.outcome, judged.results)
+            return self._hold(request, judged.outcome, judged.results)
         return self._answer(request, self._finalize)
 
     def _finalize(self, request: m.FinalizeBlockRequest, parsed: Sequence[Parsed]) -> m.FinalizeBlockResponse:
-        return self._hold(*self._blocks.apply(request, parsed))
+        return self._hold(request, *self._blocks.apply(request, parsed))
 
-    def _hold(self, outcome: BlockOutcome, results: Sequence[m.TxResult]) -> m.FinalizeBlockResponse:
-        self._application.hold(outcome)
+    def _hold(
+        self, request: m.FinalizeBlockRequest, outcome: BlockOutcome, results: Sequence[m.TxResult]
+    ) -> m.FinalizeBlockResponse:
+        self._application.hold(outcome, request.absent)
         self._checks.block_waits()
         app_hash = outcome.block.hash if outcome.changes_state else self._chain.state_block_hash
         return m.FinalizeBlockResponse(results, app_hash, self._blocks.validator_updates(outcome.governance))
 
     def commit(self) -> int:
         self._events.committing()
+        before = self._chain.governance
         outcome = self._application.commit()
+        if before is not None and outcome.governance is not None:
+            tell_evidence(before, outcome.governance, outcome.block.header.height)
         self._blocks.forget_judged()
         self._overlay.reset()
         self._checks.block_committed()

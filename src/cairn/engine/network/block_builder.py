@@ -6,14 +6,16 @@ from typing import NamedTuple
 import structlog
 
 from cairn.domain.errors import Fatal, UpdateRefused
-from cairn.domain.governance import Governance, ValidatorUpdate, apply_update
+from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
+from cairn.domain.updates import apply_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.wire import NS_PER_S
 from cairn.engine.application import Application
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
+from cairn.engine.network.evidence import read_evidence
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import sift
 from cairn.store.chain import ChainStore
@@ -27,6 +29,7 @@ class Judged(NamedTuple):
     raws: Sequence[bytes]
     time_ns: int
     proposer_address: bytes
+    misbehavior: Sequence[m.Misbehavior]
     results: Sequence[m.TxResult]
     outcome: BlockOutcome
 
@@ -53,7 +56,12 @@ class BlockBuilder:
         """Compute the block's outcome and keep it. Raises `InvalidBlock`."""
         outcome = self._build(request, txs, governance)
         self._judged = Judged(
-            tuple(request.txs), request.time_ns, request.proposer_address, list(map(_done, parsed)), outcome
+            tuple(request.txs),
+            request.time_ns,
+            request.proposer_address,
+            tuple(request.misbehavior),
+            list(map(_done, parsed)),
+            outcome,
         )
 
     def find_judged(self, request: m.BlockRequest) -> Judged | None:
@@ -61,7 +69,8 @@ class BlockBuilder:
         judged = self._judged
         if judged is None or judged.outcome.block.header.previous_hash != self._chain.head_hash:
             return None
-        same = (judged.time_ns, judged.proposer_address) == (request.time_ns, request.proposer_address)
+        asked = (request.time_ns, request.proposer_address, tuple(request.misbehavior))
+        same = (judged.time_ns, judged.proposer_address, judged.misbehavior) == asked
         return judged if same and judged.raws == tuple(request.txs) else None
 
     def forget_judged(self) -> None:
@@ -81,16 +90,19 @@ class BlockBuilder:
 
     def _build(self, request: m.BlockRequest, txs: Sequence[Tx], governance: Governance | None) -> BlockOutcome:
         before = self._chain.governance
-        change = None if before is None or governance is None else (before, governance)
+        after = governance or before
+        if after is not None and request.misbehavior:
+            after = after.with_evidence(read_evidence(request.misbehavior))
+        change = None if before is None or after is None or after is before else (before, after)
         proposer: Address | None = None if before is None else before.proposer_of(request.proposer_address)
         return self._application.build(txs, request.time_ns // NS_PER_S, proposer or ZERO_ADDRESS, change)
 
-    def apply_update(self, update: ValidatorUpdate) -> Governance:
+    def apply_update(self, update: Update) -> Governance:
         """The governance after `update`. Raises `UpdateRefused`."""
-        governance, admins = self._chain.governance, self._chain.genesis.admins
-        if governance is None or admins is None:
-            raise UpdateRefused("this chain's genesis names nobody who may change the validators")
-        return apply_update(governance, admins, update, self._rules.chain_id)
+        governance = self._chain.governance
+        if governance is None:
+            raise UpdateRefused("this chain has no validators")
+        return apply_update(governance, update, self._rules.chain_id)
 
     def validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
         """The changed validators, for CometBFT; power 0 removes one."""

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from cairn.domain.governance import ValidatorUpdate, decode_update, encode_update
+from cairn.domain.governance import Update
+from cairn.domain.governance_codec import decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
@@ -134,7 +135,7 @@ class NetworkEngine:
         entry.local = True
         return True
 
-    def vouch_for(self, update: ValidatorUpdate) -> None:
+    def vouch_for(self, update: Update) -> None:
         raw = encode_update(update)
         # Parsed as on every other node: the cached result is used for blocks, too.
         self._senders.remember(raw, decode_update(raw))

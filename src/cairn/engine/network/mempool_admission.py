@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from cairn.domain.errors import MempoolFull, NonceTooHigh, NonceTooLow, Rejected, TxRejected
-from cairn.domain.governance import Governance, ValidatorUpdate
+from cairn.domain.governance import Governance, Update
 from cairn.domain.rules import validate_tx
 from cairn.domain.types import TRANSFER_GAS, DropReason, Rules, Tx, TxHash
 from cairn.engine.abci import requests as m
@@ -37,7 +37,7 @@ class MempoolAdmission:
         pool: Mempool,
         rules: Rules,
         events: MempoolEvents,
-        apply_update: Callable[[ValidatorUpdate], Governance],
+        apply_update: Callable[[Update], Governance],
         clock: Callable[[], float],
     ) -> None:
         """`apply_update` raises `Rejected`; `clock` gives Unix time."""
@@ -53,7 +53,7 @@ class MempoolAdmission:
         try:
             if isinstance(parsed, Rejected):
                 raise parsed
-            if isinstance(parsed, ValidatorUpdate):
+            if isinstance(parsed, Update):
                 self._check_update(parsed)
             elif not isinstance(parsed, Bundle):
                 self._check_transfer(parsed, request.recheck)
@@ -71,7 +71,7 @@ class MempoolAdmission:
         if 2 * sum(tx.hash in new for tx in taken) < len(new):
             raise refused[-1][1] if refused else TxRejected(_NOTHING_NEW)
 
-    def _check_update(self, update: ValidatorUpdate) -> None:
+    def _check_update(self, update: Update) -> None:
         self._overlay.check_update(update)
         self._apply_update(update)
         self._overlay.add_update(update)

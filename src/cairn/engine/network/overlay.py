@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from cairn.domain.errors import Rejected, UpdateRefused
-from cairn.domain.governance import ValidatorUpdate
+from cairn.domain.governance import Update
 from cairn.domain.rules import SenderQueue, validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import Address, Rules, Tx
@@ -46,7 +46,7 @@ class Overlay:
         self._lanes: dict[Address, _Lane] = {}
         self._lanes_before: dict[Address, _Lane] = {}
         """The lanes before the last block; CometBFT may not have rechecked all of them yet."""
-        self._update: ValidatorUpdate | None = None
+        self._update: Update | None = None
 
     def reset(self) -> None:
         """A block was committed: CometBFT will recheck all that stays."""
@@ -137,10 +137,10 @@ class Overlay:
         account = self._state.account(sender)
         return _Lane(account.balance, account.nonce, account.nonce)
 
-    def check_update(self, update: ValidatorUpdate) -> None:
+    def check_update(self, update: Update) -> None:
         """One update at a time: the next one depends on its outcome."""
         if self._update is not None and self._update != update:
-            raise UpdateRefused("another validator update waits for its block")
+            raise UpdateRefused("another update waits for its block")
 
-    def add_update(self, update: ValidatorUpdate) -> None:
+    def add_update(self, update: Update) -> None:
         self._update = update

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, Rejected
-from cairn.domain.governance import ValidatorUpdate, decode_update, is_update
+from cairn.domain.governance import Update
+from cairn.domain.governance_codec import decode_update, is_update
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
 
-Meaning = Tx | ValidatorUpdate
+Meaning = Tx | Update
 Parsed = Meaning | Bundle | Rejected
 """A transfer, a validator update, a bundle of transfers, or the reason why the bytes are invalid."""
 

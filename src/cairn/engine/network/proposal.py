@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidBlock, Rejected, TxRejected, UpdateRefused
-from cairn.domain.governance import Governance, ValidatorUpdate
+from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import Ledger, StateView
 from cairn.domain.types import Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
 from cairn.engine.network.parsed_txs import Parsed
 
-ApplyUpdate = Callable[[ValidatorUpdate], Governance]
+ApplyUpdate = Callable[[Update], Governance]
 """The governance after an update of the committed one. Raises `Rejected`."""
 BUNDLE_HEAD_BYTES = 7
 """What a bundle adds to the size of its transfers, at most: its first byte, its tag and a length of five bytes."""
@@ -39,7 +39,7 @@ def read_strictly(parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> tuple[
         elif isinstance(item, Rejected):
             raise item
         elif governance is not None:
-            raise UpdateRefused("a block has room for one validator update")
+            raise UpdateRefused("a block has room for one update")
         else:
             governance = apply_update(item)
     return txs, governance
@@ -55,7 +55,7 @@ def sift(parsed: Sequence[Parsed], view: StateView, rules: Rules, apply_update: 
             txs, governance = read_strictly([item], apply_update)
             if governance is not None:
                 if content.governance is not None:
-                    raise UpdateRefused("a block has room for one validator update")
+                    raise UpdateRefused("a block has room for one update")
                 content = content._replace(governance=governance)
         except Rejected as refused:
             txs, refusal = [], refused
@@ -138,7 +138,7 @@ def _fits(ledger: Ledger, tx: Tx) -> bool:
 
 def _find_update(raws: Sequence[bytes], parsed: Sequence[Parsed], apply_update: ApplyUpdate) -> bytes | None:
     for raw, item in zip(raws, parsed, strict=True):
-        if isinstance(item, ValidatorUpdate):
+        if isinstance(item, Update):
             try:
                 apply_update(item)
             except Rejected:

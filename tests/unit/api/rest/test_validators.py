@@ -1,10 +1,12 @@
 """GET and POST /validators, over a core whose validators the test sets."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from cairn.api.app import make_app
@@ -14,32 +16,43 @@ from cairn.config import Settings
 from cairn.core.gateway import ValidatorSet
 from cairn.domain.errors import NotFound
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, sign_update
+from cairn.domain.governance import (
+    Admins,
+    Before,
+    Evidence,
+    EvidenceKind,
+    Governance,
+    Update,
+    Validator,
+    ValidatorUpdate,
+)
 from cairn.domain.update_text import encode_update_text
+from cairn.domain.updates import sign_update, update_admins
 from tests.support.described import validator
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
-UPDATE = sign_update(ValidatorUpdate(0, FIRST), [DEV_KEYS[0][1]], 1337)
+UPDATE = sign_update(ValidatorUpdate(0, FIRST, Before(0, 0, 0, 0)), [DEV_KEYS[0][1]], 1337)
 
 
 class NetworkGateway(ScriptedGateway):
     def __init__(self, current: ValidatorSet | None) -> None:
         super().__init__()
         self.current = current
-        self.updates: list[ValidatorUpdate] = []
+        self.updates: list[Update] = []
 
     async def validators(self) -> ValidatorSet:
         if self.current is None:
             raise NotFound("this chain has no validators")
         return self.current
 
-    async def submit_update(self, update: ValidatorUpdate) -> None:
+    async def submit_update(self, update: Update) -> None:
         self.updates.append(update)
 
 
 def network(admins: Admins | None = None) -> NetworkGateway:
-    return NetworkGateway(ValidatorSet(1337, 5, Governance(0, (FIRST,)), admins or Admins(1, (DEV_KEYS[0][0],))))
+    governance = Governance(0, (FIRST,), admins=admins or Admins(1, (DEV_KEYS[0][0],)))
+    return NetworkGateway(ValidatorSet(1337, 5, governance, 7, [2]))
 
 
 def ask(gateway: ScriptedGateway, method: str, body: bytes | None = None, query: str = "") -> httpx.Response:
@@ -71,6 +84,44 @@ def test_the_listing_is_as_described() -> None:
     assert problem(ask(network(), "GET", query="?x=1")) == (400, "INVALID_QUERY")
 
 
+def test_missing_votes_and_evidence_are_told_newest_first() -> None:
+    body = ask(network(), "GET").json()
+    assert (body["votedBlocks"], body["validators"][0]["missedBlocks"]) == (7, 2)
+    assert (body["evidenceCount"], body["evidence"], body["validators"][0]["evidence"]) == (0, [], 0)
+    gateway = network()
+    assert gateway.current is not None
+    pieces = [
+        Evidence(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 3, 1_003),
+        Evidence(EvidenceKind.LIGHT_CLIENT_ATTACK, bytes(20), 4, 1_004),
+    ]
+    told = gateway.current.governance.with_evidence(pieces)
+    gateway.current = msgspec.structs.replace(gateway.current, governance=told)
+    body = ask(gateway, "GET").json()
+    validator("/components/schemas/Validators").validate(body)
+    assert (body["evidenceCount"], body["validators"][0]["evidence"]) == (2, 1)
+    assert body["evidence"] == [
+        {"address": "0" * 40, "name": "", "kind": "lightClientAttack", "blockHeight": 4, "timestamp": 1_004},
+        {
+            "address": FIRST.engine_address.hex().upper(),
+            "name": "first",
+            "kind": "duplicateVote",
+            "blockHeight": 3,
+            "timestamp": 1_003,
+        },
+    ]
+
+
+def test_a_change_of_the_administrators_is_handed_on() -> None:
+    gateway = network()
+    assert gateway.current is not None
+    unsigned = update_admins(gateway.current.governance, Admins(1, (DEV_KEYS[1][0],)))
+    signed = sign_update(unsigned, [DEV_KEYS[0][1]], 1337)
+    text = encode_update_text(1337, signed)
+    validator("/components/schemas/ValidatorUpdate").validate(json.loads(text))
+    assert ask(gateway, "POST", text).status_code == 202
+    assert gateway.updates == [signed]
+
+
 def test_an_update_is_handed_on() -> None:
     gateway = network()
     text = encode_update_text(1337, UPDATE)
@@ -84,7 +135,7 @@ def test_an_update_is_handed_on() -> None:
     [
         (b"{", (400, "MALFORMED_JSON")),
         (b"{}", (400, "INVALID_FIELD")),
-        (b" " * 40_000, (413, "BODY_TOO_LARGE")),
+        (b" " * 50_000, (413, "BODY_TOO_LARGE")),
         (encode_update_text(1, UPDATE), (422, "UPDATE_REFUSED")),
     ],
 )

@@ -162,7 +162,7 @@ def test_empty_lines_instead_of_requests() -> None:
 
 
 def test_who_leaves_most_unread_goes_first_when_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    some_bytes = 40_000
+    some_bytes = 45_000
 
     async def scenario(server: RestServer) -> None:
         async with unread(server) as most, unread(server) as some, server.client() as reading:

@@ -1,10 +1,13 @@
 """`cairn validators` against a node that the test scripts; docs/network.md is run against a real network elsewhere."""
 
+import io
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,8 +18,9 @@ from cairn.cli.main import app
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import Admins, Governance, Validator, apply_update
+from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator
 from cairn.domain.update_text import encode_public_key, parse_update_text
+from cairn.domain.updates import apply_update
 
 FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 NEW_KEY = encode_public_key(b"\x02" * 32)
@@ -27,7 +31,7 @@ class Scripted:
     """A node of a network with one validator; applies an update at once, by the chain's own rules."""
 
     def __init__(self) -> None:
-        self.governance = Governance(0, (FIRST,))
+        self.governance = Governance(0, (FIRST,), admins=ADMINS)
         self.lost = 0
         """So many updates are taken and never seen again."""
         self.posts = 0
@@ -58,8 +62,8 @@ class Scripted:
             "chainId": 1337,
             "blockHeight": 7,
             "sequence": self.governance.sequence,
-            "threshold": ADMINS.threshold,
-            "admins": ["0x" + address.hex() for address in ADMINS.addresses],
+            "threshold": self.admins.threshold,
+            "admins": ["0x" + address.hex() for address in self.admins.addresses],
             "validators": [
                 {
                     "address": each.engine_address.hex(),
@@ -67,16 +71,35 @@ class Scripted:
                     "power": each.power,
                     "feeRecipient": "0x" + each.fee_recipient.hex(),
                     "name": each.name,
+                    "missedBlocks": 3,
+                    "evidence": 0,
                 }
                 for each in self.governance.validators
             ],
+            "votedBlocks": 100,
+            "evidenceCount": self.governance.evidence_count,
+            "evidence": [
+                {
+                    "address": each.engine_address.hex().upper(),
+                    "name": each.name,
+                    "kind": "duplicateVote",
+                    "blockHeight": each.height,
+                    "timestamp": each.timestamp,
+                }
+                for each in reversed(self.governance.evidence)
+            ],
         }
+
+    @property
+    def admins(self) -> Admins:
+        assert self.governance.admins is not None
+        return self.governance.admins
 
     def take(self, body: bytes) -> tuple[int, object]:
         self.posts += 1
         chain_id, update = parse_update_text(body)
         try:
-            after = apply_update(self.governance, ADMINS, update, chain_id)
+            after = apply_update(self.governance, update, chain_id)
         except NodeError as refusal:
             return 422, {"title": "", "status": 422, "detail": refusal.detail, "code": refusal.code}
         if self.posts > self.lost:
@@ -115,13 +138,26 @@ def test_list_shows_all_that_there_is(node: Scripted) -> None:
     result = run("list", "--node", node.url)
     assert result.exit_code == 0
     assert "Chain 1337, block 7, 0 updates so far" in result.output
-    assert "first        10  100.0%" in result.output
+    assert "first     10  100.0%       3  AQEB" in result.output
+    assert "Power 3 of 10 may fail. Missed are votes of the last 100 blocks." in result.output
+    assert "Evidence" not in result.output
     assert "2 of these must sign a change: " + checksum_address(DEV_KEYS[0][0]) in result.output
+
+
+def test_list_shows_who_broke_the_rules(node: Scripted) -> None:
+    piece = Evidence(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 42, 1_700_000_000)
+    node.governance = node.governance.with_evidence([piece, msgspec.structs.replace(piece, height=43)])
+    output = run("list", "--node", node.url).output
+    assert "Evidence against validators: 2 pieces, the latest of them" in output
+    latest, earlier = (line for line in output.splitlines() if "duplicateVote  first" in line)
+    assert latest.split()[0] == "43"
+    assert earlier.split()[0] == "42"
+    assert FIRST.engine_address.hex().upper() in latest
 
 
 @pytest.mark.parametrize("lie", [{"name": "\x1b[2J"}, {"power": 0}])
 def test_a_list_that_no_chain_has_is_not_shown(node: Scripted, lie: dict[str, Any]) -> None:
-    node.governance = Governance(0, (msgspec.structs.replace(FIRST, **lie),))
+    node.governance = Governance(0, (msgspec.structs.replace(FIRST, **lie),), admins=ADMINS)
     result = run("list", "--node", node.url)
     assert result.exit_code == 1
     assert "the node's answer cannot be read" in result.stderr
@@ -153,10 +189,8 @@ def test_a_lost_update_is_submitted_again(node: Scripted, keys: list[str], monke
 def test_one_that_never_happens_is_given_up(node: Scripted, keys: list[str]) -> None:
     node.lost = 100
     result = run("add", "--public-key", NEW_KEY, "--node", node.url, "--timeout", "1", *keys)
-    assert (result.exit_code, result.stderr) == (
-        6,
-        "cairn: the update is not in a block after 1 s; it may still come\n",
-    )
+    assert result.exit_code == 6
+    assert result.stderr.endswith("cairn: the update is not in a block after 1 s; it may still come\n")
 
 
 def test_administrators_sign_one_after_the_other(node: Scripted, keys: list[str], tmp_path: Path) -> None:
@@ -194,6 +228,16 @@ def test_an_update_that_another_one_overtook_is_refused(node: Scripted, keys: li
         (["add", "--home", "/nowhere"], "cannot read the public key in /nowhere/cometbft/config"),
         (["add", "--public-key", NEW_KEY, "--key-file", "/nowhere"], "cannot read /nowhere: No such file or directory"),
         (["add", "--public-key", NEW_KEY, "--name", "n" * 65], "name: it has at most 64 bytes"),
+        (["add", "--public-key", NEW_KEY, "--name", "first "], "name: it is words of printable ASCII"),
+        (
+            ["update", "--public-key", encode_public_key(FIRST.public_key), "--name", "other"],
+            "the network would refuse it: its key is that of 'first', not of 'other'",
+        ),
+        (
+            ["remove", "--public-key", encode_public_key(FIRST.public_key), "--name", "other"],
+            "the validator with this key is called first, not other",
+        ),
+        (["remove", "--name", "first"], "the network would refuse it: it removes the last validator"),
     ],
 )
 def test_what_the_operator_can_put_right_is_one_line(node: Scripted, args: list[str], message: str) -> None:
@@ -228,3 +272,99 @@ def test_a_node_that_is_none_or_away_is_said() -> None:
     assert away.exit_code == 5
     assert away.stderr.startswith("cairn: http://127.0.0.1:1 does not answer")
     assert "`cairn dev` starts a node" in away.stderr
+
+
+def shown(output: str) -> dict[str, str]:
+    """What is printed of an update before it is signed, by label."""
+    pairs = [line.split("  ", 1) for line in output.splitlines() if "  " in line]
+    return {label: text.strip() for label, text in pairs}
+
+
+def test_an_administrator_sees_all_that_is_signed_and_what_follows(
+    node: Scripted, keys: list[str], tmp_path: Path
+) -> None:
+    others = tuple(Validator(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(2, 5))
+    node.governance = Governance(4, (FIRST, *others), admins=ADMINS)
+    file = str(tmp_path / "update.json")
+    assert run("remove", "--name", "first", "--node", node.url, "--out", file).exit_code == 0
+    signed = run("sign", file, *keys[:2])
+    assert signed.exit_code == 0
+    fields = shown(signed.stdout)
+    assert fields["update"] == "4 of chain 1337"
+    assert fields["name"] == "first"
+    assert fields["key"] == encode_public_key(FIRST.public_key)
+    assert fields["address"] == FIRST.engine_address.hex().upper()
+    assert fields["power"] == "10 before; it is removed"
+    assert fields["validators"] == "3; 4 before"
+    assert fields["all power"] == "30; 40 before"
+    assert fields["may fail"] == "power 9 of 30; 13 of 40 before"
+    assert "Of 3 validators of equal power, none may fail." in signed.stdout
+    assert "none of them may fail: if one stops, the network stands still" in signed.stderr
+
+
+def test_a_file_that_shows_one_validator_and_removes_another_has_no_effect(
+    node: Scripted, keys: list[str], tmp_path: Path
+) -> None:
+    """What was signed as the removal of node3 removed node1."""
+    second = Validator(b"\x02" * 32, 10, DEV_KEYS[0][0], "second")
+    node.governance = Governance(0, (FIRST, second), admins=ADMINS)
+    path = tmp_path / "update.json"
+    run("remove", "--name", "first", "--node", node.url, "--out", str(path))
+    path.write_text(path.read_text().replace('"first"', '"second"'))
+    careful = run("sign", str(path), *keys, "--node", node.url)
+    assert (careful.exit_code, careful.stdout) == (1, "")
+    assert "the network would refuse it: its key is that of 'first', not of 'second'" in careful.stderr
+    signed = run("sign", str(path), *keys)
+    assert shown(signed.stdout)["key"] == encode_public_key(FIRST.public_key)
+    refused = run("submit", str(path), "--node", node.url)
+    assert refused.exit_code == 1
+    assert "its key is that of 'first', not of 'second'" in refused.stderr
+    assert node.governance.validators == (FIRST, second)
+
+
+def test_a_file_that_lies_about_what_was_before_has_no_effect(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "update.json"
+    run("update", "--name", "first", "--power", "20", "--node", node.url, "--out", str(path))
+    path.write_text(path.read_text().replace('"totalPower": 10', '"totalPower": 100'))
+    assert shown(run("sign", str(path), *keys).stdout)["all power"] == "110; 100 before"
+    refused = run("submit", str(path), "--node", node.url)
+    assert "it was signed for power 10 of 100" in refused.stderr
+    assert node.governance.sequence == 0
+
+
+def test_a_second_key_under_a_known_name_needs_a_yes(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    args = ["--public-key", NEW_KEY, "--name", "first", "--node", node.url]
+    refused = run("add", *args, *keys)
+    assert refused.exit_code == 1
+    assert "1 other validator is called first already" in refused.stderr
+    assert "a validator is called first already; --yes adds a second key" in refused.stderr
+    assert node.posts == 0
+    file = str(tmp_path / "update.json")
+    assert run("add", *args, "--out", file, "--yes").exit_code == 0
+    # Whoever signs is asked too: the file says that there is another.
+    assert run("sign", file, *keys).exit_code == 1
+    assert run("sign", file, *keys, "--yes").exit_code == 0
+    assert run("submit", file, "--node", node.url).exit_code == 0
+    assert [each.name for each in node.governance.validators] == ["first", "first"]
+
+
+@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_at_a_terminal_every_signature_is_asked_for(
+    node: Scripted, keys: list[str], monkeypatch: pytest.MonkeyPatch, answer: str, exit_code: int
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(
+        "cairn.cli.network.update_files.sys", SimpleNamespace(stdin=Terminal(answer), stderr=sys.stderr)
+    )
+    done = run("update", "--name", "first", "--power", "20", "--node", node.url, *keys)
+    assert done.exit_code == exit_code
+    assert node.governance.sequence == 1 - exit_code
+
+
+def test_adding_a_validator_that_the_network_would_wait_for_is_warned_of(node: Scripted, keys: list[str]) -> None:
+    added = run("add", "--public-key", NEW_KEY, "--name", "second", "--node", node.url, *keys)
+    assert added.exit_code == 0
+    assert "Until this validator's node runs and has caught up, the network stands still." in added.stderr

@@ -9,7 +9,7 @@ from cairn.engine.abci.wire import Call
 
 TIME = Timestamp(seconds=1_700_000_000, nanos=5)
 TIME_NS = 1_700_000_000_000_000_005
-BLOCK = ((b"1", b"2"), 9, TIME_NS, b"p")
+BLOCK = ((b"1", b"2"), 9, TIME_NS, b"p", (m.Misbehavior(1, b"v", 3, TIME_NS),))
 
 
 def fill(
@@ -17,13 +17,26 @@ def fill(
 ) -> pb.Request:
     """Sets what the three kinds of block requests share."""
     block.txs.extend([b"1", b"2"])
-    block.misbehavior.add(type=pb.DUPLICATE_VOTE, height=3)
+    block.misbehavior.add(
+        type=pb.DUPLICATE_VOTE, validator=pb.Validator(address=b"v", power=7), height=3, time=TIME, total_voting_power=9
+    )
     block.hash, block.height = b"h", 9
     block.time.CopyFrom(TIME)
     block.next_validators_hash, block.proposer_address = b"n", b"p"
     return request
 
 
+VOTED = pb.CommitInfo(
+    votes=[
+        pb.VoteInfo(validator=pb.Validator(address=address), block_id_flag=flag)
+        for address, flag in (
+            (b"here", pb.BLOCK_ID_FLAG_COMMIT),
+            (b"away", pb.BLOCK_ID_FLAG_ABSENT),
+            (b"nil", pb.BLOCK_ID_FLAG_NIL),
+            (b"gone", pb.BLOCK_ID_FLAG_ABSENT),
+        )
+    ]
+)
 PROCESS, EXTEND, FINALIZE = pb.Request(), pb.Request(), pb.Request()
 REQUESTS = [
     (pb.Request(echo=pb.RequestEcho(message="x")), Call("echo", ("x",))),
@@ -86,7 +99,7 @@ REQUESTS = [
                 proposer_address=b"p",
             )
         ),
-        Call("prepare_proposal", (m.PrepareProposalRequest(*BLOCK, max_tx_bytes=77),), 9),
+        Call("prepare_proposal", (m.PrepareProposalRequest(*BLOCK[:4], max_tx_bytes=77),), 9),
     ),
     (
         fill(PROCESS.process_proposal, PROCESS),
@@ -103,7 +116,16 @@ REQUESTS = [
     ),
     (
         fill(FINALIZE.finalize_block, FINALIZE),
-        Call("finalize_block", (m.FinalizeBlockRequest(*BLOCK),), 9),
+        Call("finalize_block", (m.FinalizeBlockRequest(*BLOCK, absent=None),), 9),
+    ),
+    (
+        pb.Request(finalize_block=pb.RequestFinalizeBlock(height=9, decided_last_commit=VOTED)),
+        # A vote for nothing is a vote: its validator was there.
+        Call("finalize_block", (m.FinalizeBlockRequest((), 9, 0, b"", absent=(b"away", b"gone")),), 9),
+    ),
+    (
+        pb.Request(finalize_block=pb.RequestFinalizeBlock(decided_last_commit=pb.CommitInfo(votes=VOTED.votes[:1]))),
+        Call("finalize_block", (m.FinalizeBlockRequest((), 0, 0, b"", absent=()),), 0),
     ),
 ]
 

@@ -10,7 +10,7 @@ import pytest
 
 from cairn.domain.errors import Fatal, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
-from cairn.domain.governance import decode_governance
+from cairn.domain.governance_codec import decode_governance
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS
 from cairn.engine.abci import requests as m
 from cairn.engine.network.bundle import encode_bundle
@@ -318,7 +318,8 @@ def test_administrators_change_the_validators(node: Node) -> None:
     node.app.commit()
     assert answer.app_hash == node.chain.head_hash
     assert node.check(added, recheck=True).code != 0
-    removed = update(1, msgspec.structs.replace(VALIDATOR, power=0), 1, 2)
+    assert node.chain.governance is not None
+    removed = update(1, msgspec.structs.replace(VALIDATOR, power=0), 1, 2, governance=node.chain.governance)
     answer = node.finalize([removed])
     assert answer.validator_updates == [m.ValidatorUpdate(VALIDATOR.public_key, 0)]
     node.app.commit()
@@ -330,7 +331,8 @@ def test_administrators_change_the_validators(node: Node) -> None:
 def test_a_removed_validator_is_paid_for_the_block_that_it_still_proposes(node: Node) -> None:
     """CometBFT lets go of it two blocks after the update, and nothing is burnt."""
     for sequence, wanted in enumerate((SECOND, msgspec.structs.replace(VALIDATOR, power=0))):
-        node.finalize([update(sequence, wanted, 0, 1)])
+        assert node.chain.governance is not None
+        node.finalize([update(sequence, wanted, 0, 1, governance=node.chain.governance)])
         node.app.commit()
     before = node.chain.account(FEES).balance
     node.finalize([raw(0)])

@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.domain.errors import InsufficientFunds, MempoolFull, Rejected, StoreUnavailable
-from cairn.domain.governance import ValidatorUpdate, decode_update
+from cairn.domain.governance import Update
+from cairn.domain.governance_codec import decode_update
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.abci import requests as m
 from cairn.engine.network import checks
@@ -38,7 +39,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """All whose sender is recovered, as it happens."""
     done: list[bytes] = []
 
-    def noted(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
+    def noted(raw: bytes, chain_id: int, base_fee: int) -> Tx | Update | Rejected:
         done.append(raw)
         return parse(raw, chain_id, base_fee)
 
@@ -230,7 +231,7 @@ def test_nothing_is_read_for_checks_while_a_proposal_is_judged(node: Node, monke
     block_goes_on = threading.Event()
     read: list[bytes] = []
 
-    def held_up(item: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
+    def held_up(item: bytes, chain_id: int, base_fee: int) -> Tx | Update | Rejected:
         assert item not in proposed or block_goes_on.wait(PATIENCE_S)
         read.append(item)
         return parse(item, chain_id, base_fee)

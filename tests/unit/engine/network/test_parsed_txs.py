@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cairn.domain.codec import encode_tx
 from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
 from cairn.domain.genesis import GWEI
-from cairn.domain.governance import Validator, ValidatorUpdate, encode_update
+from cairn.domain.governance import Before, Update, Validator, ValidatorUpdate
+from cairn.domain.governance_codec import encode_update
 from cairn.domain.types import Tx
 from cairn.engine.network import parsed_txs as module
 from cairn.engine.network.bundle import Bundle, encode_bundle, open_bundle
@@ -20,7 +21,7 @@ from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.pace import PATIENCE_S
 from tests.support.transfers import address
 
-UPDATE = ValidatorUpdate(0, Validator(bytes(32), 1, address(1)))
+UPDATE = ValidatorUpdate(0, Validator(bytes(32), 1, address(1)), Before(0, 10, 1, 0))
 
 
 def raw_of(nonce: int) -> bytes:
@@ -62,7 +63,7 @@ def test_what_is_sent_once_more_is_remembered_as_the_newest(monkeypatch: pytest.
 def test_many_are_resolved_in_order_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
 
-    def counted(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
+    def counted(raw: bytes, chain_id: int, base_fee: int) -> Tx | Update | Rejected:
         parsed.append(raw)
         return parse(raw, chain_id, base_fee)
 
@@ -179,7 +180,7 @@ def test_a_block_does_not_wait_behind_what_fills_the_mempool(monkeypatch: pytest
     block = [raw_of(nonce) for nonce in range(many, 2 * many)]
     block_is_done = threading.Event()
 
-    def held_up(raw: bytes, chain_id: int, base_fee: int) -> Tx | ValidatorUpdate | Rejected:
+    def held_up(raw: bytes, chain_id: int, base_fee: int) -> Tx | Update | Rejected:
         assert raw in block or block_is_done.wait(PATIENCE_S)
         return parse(raw, chain_id, base_fee)
 

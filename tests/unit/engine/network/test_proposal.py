@@ -16,7 +16,7 @@ from cairn.domain.errors import (
     UpdateRefused,
 )
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.governance import Governance, Validator, ValidatorUpdate
+from cairn.domain.governance import Before, Governance, Update, Validator, ValidatorUpdate
 from cairn.domain.transition import Ledger, build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.framing import proposed_size_bytes
@@ -25,13 +25,14 @@ from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer, read_strictly, sift
 from tests.support.transfers import RULES, Accounts, address, transfer
 
-UPDATE = ValidatorUpdate(0, Validator(bytes(32), 7, address(9)))
-OTHER_UPDATE = ValidatorUpdate(0, Validator(bytes(32), 8, address(9)))
+NEW = Before(0, 0, 0, 0)
+UPDATE = ValidatorUpdate(0, Validator(bytes(32), 7, address(9)), NEW)
+OTHER_UPDATE = ValidatorUpdate(0, Validator(bytes(32), 8, address(9)), NEW)
 AFTER = Governance(1, (UPDATE.validator,))
 PLENTY_BYTES = 10**9
 
 
-def apply_update(update: ValidatorUpdate) -> Governance:
+def apply_update(update: Update) -> Governance:
     if update != UPDATE:
         raise UpdateRefused("not that one")
     return AFTER

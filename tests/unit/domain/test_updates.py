@@ -1,0 +1,231 @@
+"""Validators and administrators change only by updates that enough administrators signed, once each and in order."""
+
+import msgspec
+import pytest
+
+from cairn.domain import updates
+from cairn.domain.crypto import address_of_key, recover_sender
+from cairn.domain.errors import InvalidSignature, UpdateRefused
+from cairn.domain.governance import (
+    MAX_VALIDATORS,
+    Admins,
+    AdminsUpdate,
+    Before,
+    Governance,
+    Validator,
+    ValidatorUpdate,
+    first_governance,
+)
+from cairn.domain.types import Address
+from cairn.domain.updates import apply_update, before_of, sign_update, update_admins, update_validator
+
+CHAIN_ID = 7
+KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
+ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
+
+
+def validator(number: int, power: int = 10, name: str | None = None) -> Validator:
+    return Validator(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}" if name is None else name)
+
+
+START = first_governance([validator(2), validator(1)], ADMINS)
+
+
+def update(
+    wanted: Validator, governance: Governance = START, sequence: int | None = None, keys: list[bytes] | None = None
+) -> ValidatorUpdate:
+    """As somebody could make it who does not care for the rules."""
+    number = governance.sequence if sequence is None else sequence
+    unsigned = ValidatorUpdate(number, wanted, before_of(governance, wanted))
+    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN_ID)
+
+
+def admins_update(wanted: Admins, governance: Governance = START, keys: list[bytes] | None = None) -> AdminsUpdate:
+    unsigned = AdminsUpdate(governance.sequence, wanted, governance.admins or ADMINS)
+    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN_ID)
+
+
+def test_a_validator_is_added_changed_and_removed() -> None:
+    added = apply_update(START, update(validator(3)), CHAIN_ID)
+    assert [v.name for v in added.validators] == ["v1", "v2", "v3"]
+    changed = apply_update(added, update(validator(1, power=99), added), CHAIN_ID)
+    assert [v.power for v in changed.validators] == [99, 10, 10]
+    removed = apply_update(changed, update(validator(1, power=0), changed), CHAIN_ID)
+    assert [v.name for v in removed.validators] == ["v2", "v3"]
+    assert (removed.sequence, removed.admins) == (3, ADMINS)
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (update(validator(3), sequence=1), "its sequence is 1; the next one is 0"),
+        (update(validator(3), keys=KEYS[:1]), "1 of 2 required administrators have signed"),
+        (update(validator(9, power=0)), "it removes an unknown validator"),
+        # What is shown to the administrators as the removal of v2 must not remove v1.
+        (update(validator(1, power=0, name="v2")), "its key is that of 'v1', not of 'v2'"),
+        (update(validator(1, power=20, name="v2")), "its key is that of 'v1', not of 'v2'"),
+        (update(validator(1, power=20, name="")), "its key is that of 'v1', not of ''"),
+    ],
+)
+def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
+    with pytest.raises(UpdateRefused, match=why):
+        apply_update(START, refused, CHAIN_ID)
+
+
+@pytest.mark.parametrize(
+    "false",
+    [{"power": 0}, {"power": 11}, {"total_power": 19}, {"validators": 3}, {"namesakes": 1}],
+)
+def test_an_update_that_states_what_is_not_so_is_refused(false: dict[str, int]) -> None:
+    true = update(validator(1, power=0))
+    assert true.before == Before(10, 20, 2, 0)
+    lie = msgspec.structs.replace(true, before=msgspec.structs.replace(true.before, **false), signatures=())
+    with pytest.raises(UpdateRefused, match="before it; the chain has power 10 of 20, 2 validators and 0 others"):
+        apply_update(START, sign_update(lie, KEYS[:2], CHAIN_ID), CHAIN_ID)
+
+
+def test_a_second_key_under_a_known_name_is_counted_as_that() -> None:
+    assert before_of(START, validator(3, name="v1")) == Before(0, 20, 2, 1)
+    assert before_of(START, validator(1)) == Before(10, 20, 2, 0)
+    nameless = first_governance([validator(1, name=""), validator(2, name="")], ADMINS)
+    assert before_of(nameless, validator(3, name="")).namesakes == 0
+    both = apply_update(START, update(validator(3, name="v1")), CHAIN_ID)
+    assert before_of(both, validator(1)).namesakes == 1
+
+
+def test_a_validator_without_a_name_is_given_one_once() -> None:
+    nameless = first_governance([validator(1, name=""), validator(2)], ADMINS)
+    named = apply_update(nameless, update(validator(1, name="v1"), nameless), CHAIN_ID)
+    with pytest.raises(UpdateRefused, match="its key is that of 'v1'"):
+        apply_update(named, update(validator(1, name="other"), named), CHAIN_ID)
+
+
+def test_the_last_validator_stays() -> None:
+    alone = first_governance([validator(1)], ADMINS)
+    with pytest.raises(UpdateRefused, match="last validator"):
+        apply_update(alone, update(validator(1, power=0), alone), CHAIN_ID)
+
+
+def test_one_administrator_counts_once() -> None:
+    with pytest.raises(InvalidSignature, match="twice"):
+        apply_update(START, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN_ID)
+
+
+def test_a_signature_that_cannot_be_is_not_called_a_transaction_s() -> None:
+    spoilt = msgspec.structs.replace(update(validator(3)), signatures=(bytes(32) + b"\xff" * 32 + b"\0",))
+    with pytest.raises(InvalidSignature, match=r"^s is in the upper half of the curve order$"):
+        apply_update(START, spoilt, CHAIN_ID)
+
+
+def test_strangers_and_other_chains_are_refused() -> None:
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN_ID)
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, update(validator(3)), CHAIN_ID + 1)
+
+
+def test_a_signature_covers_all_that_is_shown() -> None:
+    signed = update(validator(3))
+    for other in (
+        msgspec.structs.replace(signed, validator=validator(3, power=11)),
+        msgspec.structs.replace(signed, validator=validator(3, name="v4")),
+        msgspec.structs.replace(signed, before=Before(0, 20, 2, 1)),
+    ):
+        with pytest.raises(InvalidSignature, match="no administrator"):
+            apply_update(START, other, CHAIN_ID)
+
+
+def test_the_first_signature_of_a_stranger_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a recovery, and anybody can put a hundred under an update."""
+    recovered = 0
+
+    def counted(digest: bytes, signature: bytes) -> Address:
+        nonlocal recovered
+        recovered += 1
+        return recover_sender(digest, signature)
+
+    monkeypatch.setattr(updates, "recover_sender", counted)
+    strangers = [bytes([number]) * 32 for number in range(9, 40)]
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, update(validator(3), keys=[KEYS[0], *strangers]), CHAIN_ID)
+    assert recovered == 2
+
+
+def test_fees_of_the_last_block_of_a_removed_validator_are_its_own() -> None:
+    """An update takes effect two blocks later, so the removed one may still propose the block in between."""
+    removed = apply_update(START, update(validator(1, power=0)), CHAIN_ID)
+    assert removed.leaving == validator(1)
+    assert removed.proposer_of(validator(1).engine_address) == validator(1).fee_recipient
+    later = apply_update(removed, update(validator(3), removed), CHAIN_ID)
+    assert later.leaving is None
+    assert later.proposer_of(validator(1).engine_address) is None
+
+
+def test_there_are_a_thousand_validators_at_most() -> None:
+    many = [Validator(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(MAX_VALIDATORS)]
+    full = first_governance(many, ADMINS)
+    assert len(apply_update(full, update(full.validators[0], full), CHAIN_ID).validators) == 1_000
+    with pytest.raises(UpdateRefused, match="there are 1000 validators already"):
+        apply_update(full, update(validator(255), full), CHAIN_ID)
+
+
+def test_without_administrators_nothing_ever_changes() -> None:
+    fixed = first_governance([validator(1)])
+    for refused in (update(validator(3), fixed), admins_update(ADMINS, fixed)):
+        with pytest.raises(UpdateRefused, match="genesis names no administrators"):
+            apply_update(fixed, refused, CHAIN_ID)
+
+
+# The administrators themselves.
+
+FOURTH = address_of_key(b"\x04" * 32)
+WITHOUT_THE_LOST = Admins(2, (*ADMINS.addresses[:2], FOURTH))
+
+
+def test_administrators_replace_a_lost_key_and_the_old_one_is_worth_nothing() -> None:
+    changed = apply_update(START, admins_update(WITHOUT_THE_LOST), CHAIN_ID)
+    assert (changed.admins, changed.sequence) == (WITHOUT_THE_LOST, 1)
+    assert changed.validators == START.validators
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(changed, update(validator(3), changed, keys=[KEYS[0], KEYS[2]]), CHAIN_ID)
+    by_the_new = update(validator(3), changed, keys=[KEYS[0], b"\x04" * 32])
+    assert len(apply_update(changed, by_the_new, CHAIN_ID).validators) == 3
+
+
+def test_a_new_threshold_counts_from_the_next_update_on() -> None:
+    alone = apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1])), CHAIN_ID)
+    assert apply_update(alone, update(validator(3), alone, keys=KEYS[:1]), CHAIN_ID).sequence == 2
+    with pytest.raises(UpdateRefused, match="1 of 2 required"):
+        apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1]), keys=KEYS[:1]), CHAIN_ID)
+
+
+def test_a_change_of_the_administrators_applies_once_and_in_order() -> None:
+    signed = admins_update(WITHOUT_THE_LOST)
+    changed = apply_update(START, signed, CHAIN_ID)
+    with pytest.raises(UpdateRefused, match="its sequence is 0; the next one is 1"):
+        apply_update(changed, signed, CHAIN_ID)
+    with pytest.raises(InvalidSignature, match="no administrator"):
+        apply_update(START, signed, CHAIN_ID + 1)
+
+
+@pytest.mark.parametrize(
+    ("unsigned", "why"),
+    [
+        (AdminsUpdate(0, WITHOUT_THE_LOST, WITHOUT_THE_LOST), "signed for other administrators"),
+        (AdminsUpdate(0, ADMINS, ADMINS), "it changes nothing"),
+    ],
+)
+def test_a_change_that_is_not_what_it_says_is_refused(unsigned: AdminsUpdate, why: str) -> None:
+    with pytest.raises(UpdateRefused, match=why):
+        apply_update(START, sign_update(unsigned, KEYS[:2], CHAIN_ID), CHAIN_ID)
+
+
+def test_what_the_chain_would_refuse_is_not_made() -> None:
+    assert update_validator(START, validator(3)) == msgspec.structs.replace(update(validator(3)), signatures=())
+    assert update_admins(START, WITHOUT_THE_LOST).before == ADMINS
+    with pytest.raises(UpdateRefused, match="its key is that of 'v1'"):
+        update_validator(START, validator(1, power=0, name="v2"))
+    with pytest.raises(UpdateRefused, match="it changes nothing"):
+        update_admins(START, ADMINS)
+    with pytest.raises(UpdateRefused, match="genesis names no administrators"):
+        update_admins(first_governance([validator(1)]), ADMINS)
