@@ -261,10 +261,13 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
             "power": 3 - index,
             "feeRecipient": recipient,
             "name": f"node{index}",
+            "missedBlocks": 7,
+            "evidence": 0,
         }
         for index, recipient in enumerate(recipients)
     ]
-    admins = {"sequence": 4, "threshold": 1, "admins": [RICH.lower()]}
+    admins: dict[str, object] = {"sequence": 4, "threshold": 1, "admins": [RICH.lower()]}
+    admins |= {"votedBlocks": 100, "evidenceCount": 0, "evidence": []}
     visitor.page.route("**/validators", lambda route: route.fulfill(json=admins | {"validators": validators}))
     page = visitor.open("/blocks")
     expect(page.get_by_role("row").nth(1).locator("[data-label=Proposer]")).to_have_text("node0")
@@ -272,7 +275,17 @@ def test_validators_and_who_proposed(visit: Visit, node: PublicNode) -> None:
     rows = page.get_by_role("table", name="Validators").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("node0360")
     expect(rows.nth(2)).to_contain_text("node1240")
+    expect(page.get_by_role("columnheader", name="Missed of the last 100")).to_be_visible()
+    expect(rows.nth(1).locator("[data-label='Missed of the last 100']")).to_have_text("7")
+    expect(page.locator("main")).to_contain_text("No validator has signed what it must not sign.")
     expect(page.locator("main")).to_contain_text(f"dev0 {RICH}")
+    piece = {"address": f"{1:040X}", "name": "node1", "kind": "duplicateVote", "blockHeight": 1, "timestamp": 1_000}
+    admins |= {"evidenceCount": 21, "evidence": [piece, piece | {"name": "", "kind": "unknown"}]}
+    visitor.open("/validators")
+    expect(page.locator("main")).to_contain_text("There have been 21 pieces of evidence")
+    pieces = page.get_by_role("table", name="Evidence").get_by_role("row")
+    expect(pieces.nth(1)).to_contain_text("node1two votes in one round1")
+    expect(pieces.nth(2)).to_contain_text("00000000…000001unknown1")
     visitor.go("/accounts")
     expect(page.locator("main")).to_contain_text("the fee recipients of the validators")
     expect(page.get_by_role("row", name=re.compile(recipients[0], re.IGNORECASE))).to_contain_text("validator node0")

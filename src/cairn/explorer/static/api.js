@@ -77,12 +77,24 @@ import { queryOf } from "./routes.js";
  * @property {bigint} power
  * @property {string} feeRecipient
  * @property {string} name
+ * @property {bigint} missedBlocks
+ * @property {bigint} evidence
+ *
+ * @typedef {object} Evidence
+ * @property {string} address
+ * @property {string} name
+ * @property {string} kind
+ * @property {bigint} blockHeight
+ * @property {bigint} timestamp
  *
  * @typedef {object} Validators
  * @property {bigint} sequence
  * @property {bigint} threshold
  * @property {string[]} admins
  * @property {Validator[]} validators
+ * @property {bigint} votedBlocks
+ * @property {bigint} evidenceCount
+ * @property {Evidence[]} evidence
  *
  * @typedef {object} Probed The answer of a probe, whatever it was.
  * @property {number} status 0 when there was none.

@@ -12,7 +12,7 @@ export const NOBODY = `0x${"0".repeat(40)}`;
 
 /**
  * The name of a validator, or the ends of its address where it has none.
- * @param {Validator} validator
+ * @param {Pick<Validator, "name" | "address">} validator
  */
 export const validatorName = ({ name, address }) => name || shortened(address);
 

@@ -3,9 +3,9 @@
 import { grouped } from "../amounts.js";
 import { h } from "../dom.js";
 import { findValidators, Proposers, validatorName } from "../proposers.js";
-import { accountLink, card, counted, narrowView, pageHead, table, view, wholeAccount } from "../widgets.js";
+import { accountLink, age, blockLink, card, counted, narrowView, pageHead, table, view, wholeAccount } from "../widgets.js";
 
-/** @import { Validator, Validators } from "../api.js" */
+/** @import { Evidence, Validator, Validators } from "../api.js" */
 /** @import { Live } from "../live.js" */
 /** @import { View } from "../router.js" */
 
@@ -17,12 +17,12 @@ const noValidators = () =>
     );
 
 /**
- * How many of the latest blocks each has proposed.
- * @param {Validator[]} validators
+ * How many of the latest blocks each has proposed and missed.
+ * @param {Validators} current
  * @param {Proposers} proposers
  * @param {Live} live
  */
-function validatorTable(validators, proposers, { blocks }) {
+function validatorTable({ validators, votedBlocks }, proposers, { blocks }) {
     const mined = blocks.filter((block) => block.blockHeight > 0n);
     const all = validators.reduce((sum, { power }) => sum + power, 0n);
     /** @param {Validator} validator */
@@ -37,6 +37,7 @@ function validatorTable(validators, proposers, { blocks }) {
             ["Power", ({ power }) => grouped(power), "end"],
             ["Share (%)", ({ power }) => (Number((power * 1_000n) / (all || 1n)) / 10).toString(), "end"],
             [`Proposed of the last ${mined.length}`, proposed, "end"],
+            [`Missed of the last ${votedBlocks}`, ({ missedBlocks }) => grouped(missedBlocks), "end"],
             ["Fee recipient", recipient],
             ["CometBFT address", ({ address }) => h("span", { class: "code whole" }, address)],
         ],
@@ -73,6 +74,39 @@ const administrators = ({ admins, threshold, sequence }) =>
         ),
     );
 
+/** What each kind of evidence says. */
+const KINDS = /** @type {Record<string, string>} */ ({
+    duplicateVote: "two votes in one round",
+    lightClientAttack: "a block that is not the chain's",
+});
+
+/** @param {Validators} current */
+const misconduct = ({ evidence, evidenceCount }) =>
+    card(
+        "Evidence",
+        h(
+            "p",
+            null,
+            evidenceCount === 0n
+                ? "No validator has signed what it must not sign."
+                : `There have been ${counted(evidenceCount, "piece")} of evidence that a validator signed what it must ` +
+                      "not sign: two processes use its key, or it is hostile. The latest are listed.",
+        ),
+        evidenceCount > 0n &&
+            table(
+                "Evidence",
+                [
+                    ["Validator", ({ name, address }) => validatorName({ name, address })],
+                    ["Signed", ({ kind }) => KINDS[kind] ?? kind],
+                    ["Block", ({ blockHeight }) => blockLink(blockHeight), "end"],
+                    ["Time", ({ timestamp }) => age(timestamp)],
+                    ["CometBFT address", ({ address }) => h("span", { class: "code whole" }, address)],
+                ],
+                /** @type {Evidence[]} */ (evidence),
+                "None.",
+            ),
+    );
+
 /** @type {View} */
 export async function validatorsView({ live, signal }) {
     await live.loaded;
@@ -87,9 +121,10 @@ export async function validatorsView({ live, signal }) {
         head,
         card(
             counted(current.validators.length, "validator"),
-            validatorTable(current.validators, proposers, live),
+            validatorTable(current, proposers, live),
             !areAllKnown && h("p", { class: "hint" }, note),
         ),
+        misconduct(current),
         administrators(current),
     );
 }
