@@ -247,6 +247,8 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise InvalidConfig(f"cannot listen on {host}: {error.strerror}") from None
+    except UnicodeError:
+        raise InvalidConfig(f"cannot listen on {host}: it is not a host name") from None
     try:
         # Without it a restart would fail for a minute, while old connections linger.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -85,6 +85,10 @@ class Transport:
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url}: a node's URL starts with http:// or https://")
+        try:
+            httpx.URL(url)
+        except httpx.InvalidURL as wrong:
+            raise ValueError(f"{url}: {wrong}") from None
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
         """For all attempts together; None means no limit."""

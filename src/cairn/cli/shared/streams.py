@@ -36,6 +36,15 @@ def prepare_streams() -> None:
             sys.stdout = _made_patient(sys.stdout)
 
 
+def is_text(text: str) -> bool:
+    """Whether it was made from UTF-8: of other bytes, Python makes halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _open_nothing(mode: Literal["r", "w"]) -> TextIO:
     """A stand-in for a stream that was closed at the start (`cairn dev >&-`).
 

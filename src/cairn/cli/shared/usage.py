@@ -1,8 +1,9 @@
 """Errors in the use of a command."""
 
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from cairn.cli.shared.amounts import UNITS
 from cairn.cli.shared.report import ExitCode, WrongUsage, reported_exit
-from cairn.cli.shared.streams import prepare_streams
+from cairn.cli.shared.streams import is_text, prepare_streams
+from cairn.config import ENV_PREFIX
+from cairn.domain.errors import InvalidConfig
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The exception for every usage error; its name depends on the version."""
@@ -35,10 +38,13 @@ class Program(TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         for_script = standalone_mode and "--json" in given
         try:
+            check_text(given, os.environ)
             result = super().main(
                 args, prog_name, complete_var, standalone_mode and not for_script, windows_expand_args, **extra
             )
             return sys.exit(result) if for_script else result
+        except InvalidConfig as wrong:
+            sys.exit(reported_exit(WrongUsage(wrong.detail), for_script).exit_code)
         except _UsageError as wrong:
             if not for_script:
                 raise
@@ -47,6 +53,16 @@ class Program(TyperGroup):
             if not for_script:
                 raise
             sys.exit(ExitCode.REFUSED)
+
+
+def check_text(args: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raises `InvalidConfig` for bytes that are not UTF-8, of which Python makes what no other program understands."""
+    for given in args:
+        if not is_text(given):
+            raise InvalidConfig(f"the argument {os.fsencode(given)!r} is not text in UTF-8")
+    for name, value in environ.items():
+        if name.startswith(ENV_PREFIX) and not is_text(value):
+            raise InvalidConfig(f"the environment variable {name} is not text in UTF-8")
 
 
 class PayingCommand(TyperCommand):

@@ -3,11 +3,15 @@
 import getpass
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+from cairn.cli.shared.streams import is_text
 from cairn.domain.errors import InvalidConfig
 
 VARIABLE = "CAIRN_PASSWORD"
+UNDECODED = "\udcff"
+"""Stands for bytes that are not UTF-8."""
 
 
 def read_password(file: Path | None, prompt: str, confirm: bool = False) -> str:
@@ -32,9 +36,14 @@ def ask_secret(prompt: str, otherwise: str) -> str:
     except OSError:
         raise InvalidConfig(f"there is no terminal to ask at; use {otherwise}") from None
     try:
-        return getpass.getpass(prompt)
+        typed = getpass.getpass(prompt)
     except EOFError:
         raise InvalidConfig("nothing was typed; nothing was done") from None
+    except UnicodeDecodeError:
+        typed = UNDECODED
+    if not is_text(typed):
+        raise InvalidConfig("what was typed is not text in UTF-8; nothing was done")
+    return typed
 
 
 def read_secret(file: Path | None, prompt: str) -> str:
@@ -42,11 +51,19 @@ def read_secret(file: Path | None, prompt: str) -> str:
     if file is None and sys.stdin.isatty():
         return ask_secret(prompt, "a file or standard input")
     if file is None or str(file) == "-":
-        return sys.stdin.read()
+        return _standard_input()
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfig(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
+def _standard_input() -> str:
+    with suppress(UnicodeDecodeError):
+        text = sys.stdin.read()
+        if is_text(text):
+            return text
+    raise InvalidConfig("standard input is not text in UTF-8")
 
 
 def _first_line(file: Path) -> str:
