@@ -14,12 +14,14 @@ from cairn import __version__
 from cairn.domain.errors import (
     Fatal,
     InvalidBlock,
+    NodeError,
     Rejected,
     WrongGenesis,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.transition import BlockOutcome
+from cairn.domain.types import Tx, TxHash
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.block_builder import BlockBuilder
@@ -74,6 +76,8 @@ class NetworkApplication:
         self._senders = senders
         self._events = events
         self._rules = chain.genesis.rules
+        self._unfit: set[TxHash] = set()
+        """Transfers with which no block can be made, though they break no rule. It takes a defect to have any."""
         admission = MempoolAdmission(overlay, pool, self._rules, events, self._blocks.apply_update, clock)
         self._checks = CheckQueue(senders, admission, refusals)
         self.list_snapshots = snapshots.list_snapshots
@@ -147,14 +151,34 @@ class NetworkApplication:
 
     def _prepare(self, request: m.PrepareProposalRequest, parsed: Sequence[Parsed]) -> Sequence[bytes]:
         offered = read_offer(request.txs, parsed, request.max_tx_bytes)
-        if offered is not None:
+        if offered is not None and not (self._unfit and any(tx.hash in self._unfit for tx in offered)):
             try:
                 self._blocks.judge(request, parsed, offered, None)
             except InvalidBlock:
                 log.debug("the offer does not make a block as it is", height=request.height)
+            except NodeError:
+                raise
+            except Exception as failure:
+                self._note_unfit(request, offered, failure)
             else:
                 return request.txs
-        return propose(request.txs, parsed, self._chain, self._rules, request.max_tx_bytes, self._blocks.apply_update)
+        return propose(
+            request.txs,
+            parsed,
+            self._chain,
+            self._rules,
+            request.max_tx_bytes,
+            self._blocks.apply_update,
+            self._unfit,
+        )
+
+    def _note_unfit(self, request: _Block, txs: Sequence[Tx], failure: Exception) -> None:
+        """A defect, ours or of another version. Such a proposal is refused, and the transfer at fault not proposed."""
+        unfit = self._blocks.find_unfit(request, txs)
+        if unfit is not None:
+            self._unfit.add(unfit.hash)
+        name = None if unfit is None else "0x" + unfit.hash.hex()
+        log.error("a block cannot be made", height=request.height, tx=name, reason=repr(failure), exc_info=failure)
 
     def process_proposal(self, request: m.ProcessProposalRequest) -> bool | Awaitable[bool]:
         self._blocks.check_height(request)
@@ -164,10 +188,17 @@ class NetworkApplication:
         return self._answer(request, self._process)
 
     def _process(self, request: m.ProcessProposalRequest, parsed: Sequence[Parsed]) -> bool:
+        txs: Sequence[Tx] = ()
         try:
-            self._blocks.judge(request, parsed, *read_strictly(parsed, self._blocks.apply_update))
+            txs, governance = read_strictly(parsed, self._blocks.apply_update)
+            self._blocks.judge(request, parsed, txs, governance)
         except (Rejected, InvalidBlock) as refusal:
             log.warning("refused a proposed block", height=request.height, reason=refusal.detail)
+            return False
+        except NodeError:
+            raise
+        except Exception as failure:
+            self._note_unfit(request, txs, failure)
             return False
         self._events.deciding()
         return True

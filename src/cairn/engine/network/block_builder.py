@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import structlog
 
-from cairn.domain.errors import Fatal, UpdateRefused
+from cairn.domain.errors import Fatal, InvalidBlock, NodeError, UpdateRefused
 from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
@@ -63,6 +63,30 @@ class BlockBuilder:
             list(map(_done, parsed)),
             outcome,
         )
+
+    def find_unfit(self, request: m.BlockRequest, txs: Sequence[Tx]) -> Tx | None:
+        """Of transfers that fail to make a block, the first with which they do; None if no transfer is at fault."""
+        makes, fails = 0, len(txs)
+        if not fails or self._fails(request, ()):
+            return None
+        while fails - makes > 1:
+            middle = (makes + fails) // 2
+            if self._fails(request, txs[:middle]):
+                fails = middle
+            else:
+                makes = middle
+        return txs[makes]
+
+    def _fails(self, request: m.BlockRequest, txs: Sequence[Tx]) -> bool:
+        try:
+            self._build(request, txs, None)
+        except InvalidBlock:
+            return True
+        except NodeError:
+            raise
+        except Exception:
+            return True
+        return False
 
     def find_judged(self, request: m.BlockRequest) -> Judged | None:
         """The outcome that `judge` kept, if it was for this block on this head."""

@@ -1,13 +1,13 @@
 """Which transactions make a block: chosen for our own proposal, judged in another's. Pure functions."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidBlock, Rejected, TxRejected, UpdateRefused
 from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import Ledger, StateView
-from cairn.domain.types import Address, Rules, Tx
+from cairn.domain.types import Address, Rules, Tx, TxHash
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
 from cairn.engine.network.parsed_txs import Parsed
@@ -99,8 +99,12 @@ def propose(
     rules: Rules,
     max_bytes: int,
     apply_update: ApplyUpdate,
+    unfit: Set[TxHash] = frozenset(),
 ) -> list[bytes]:
-    """A chosen proposal: each sender's by nonce, the best price first among senders, and only valid ones."""
+    """A chosen proposal: each sender's by nonce, the best price first among senders, and only valid ones.
+
+    Those in `unfit` are left out.
+    """
     room_bytes = max_bytes
     update = _find_update(raws, parsed, apply_update)
     if update is not None and (size_bytes := proposed_size_bytes(update)) <= room_bytes:
@@ -117,7 +121,7 @@ def propose(
         lane = lanes[sender]
         candidate = lane.pop()
         size_bytes = proposed_size_bytes(candidate.raw) + (0 if len(chosen) % MOST else BUNDLE_HEAD_BYTES)
-        if size_bytes <= room_bytes and _fits(ledger, candidate.tx):
+        if size_bytes <= room_bytes and candidate.tx.hash not in unfit and _fits(ledger, candidate.tx):
             room_bytes -= size_bytes
             chosen.append(candidate.raw)
         if lane:
