@@ -61,6 +61,18 @@ def last_sectors_zeroed(directory: Path) -> Path:
     return segment
 
 
+def current_missing(directory: Path) -> Path:
+    """Of all files the one whose absence RocksDB takes for a store that is yet to be made."""
+    (directory / "chain" / "CURRENT").unlink()
+    return directory / "chain" / "CURRENT"
+
+
+def manifest_missing(directory: Path) -> Path:
+    manifest = only_file(directory / "chain", "MANIFEST-*")
+    manifest.unlink()
+    return manifest
+
+
 def watermark_missing(directory: Path) -> Path:
     (directory / "watermark").unlink()
     return directory / "watermark"
@@ -98,6 +110,8 @@ DAMAGES: tuple[Damage, ...] = (
     segment_truncated,
     segment_cut_in_its_zeros,
     last_sectors_zeroed,
+    current_missing,
+    manifest_missing,
     watermark_missing,
     watermark_empty,
     watermark_zeroed,

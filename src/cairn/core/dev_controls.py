@@ -18,7 +18,7 @@ from cairn.core.gateway import (
     MiningMode,
     not_dev_chain,
 )
-from cairn.domain.errors import InsufficientFunds, InvalidField, Reverting
+from cairn.domain.errors import Fatal, InsufficientFunds, InvalidField, Reverting
 from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
@@ -26,6 +26,7 @@ from cairn.mempool.entry import WAITING
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
+from cairn.store.inspection import inspect_snapshot
 from cairn.store.journal import JournalEntry
 
 HIGHEST_BALANCE = 2**128 - 1
@@ -120,14 +121,25 @@ class DevControls(DevCalls):
         return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
 
     async def revert(self, snapshot: int) -> bool:
-        """Decide the revert and end this core. The process then opens the chain again, which is the snapshot."""
+        """Decide the revert and end this core. The process then opens the chain again, which is the snapshot.
+
+        Raises `InvalidField` for a snapshot whose files are damaged: the chain goes on.
+        """
         self._admissions.check_alive()
+        self._check_snapshot(snapshot)
         decided = self._kept.decide_revert(snapshot)
         if decided:
             # At once: no further block of the old chain may be announced.
             self._engine.stop()
             self._admissions.fail(Reverting(f"the chain goes back to snapshot {snapshot}: try again"))
         return decided
+
+    def _check_snapshot(self, number: int) -> None:
+        if number in self._kept.state.snapshots:
+            try:
+                inspect_snapshot(self._chain.directory, number, self._chain.genesis)
+            except Fatal as damage:
+                raise InvalidField("snapshot", f"snapshot {number} cannot be used any more: {damage.detail}") from None
 
     async def set_balance(self, address: Address, balance: int) -> int:
         self._admissions.check_alive()

@@ -6,19 +6,17 @@ from pathlib import Path
 import msgspec
 
 from cairn.domain.codec import encode_record
-from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable, WrongGenesis
+from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.governance import Governance
-from cairn.domain.governance_codec import decode_governance, encode_governance
-from cairn.domain.headers import block_hash
+from cairn.domain.governance_codec import encode_governance
 from cairn.domain.lattice import Lattice
-from cairn.domain.merkle import tx_root
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
 from cairn.store.attendance import Attendance
 from cairn.store.compaction import Compaction
-from cairn.store.dev_snapshots import finish_revert
+from cairn.store.dev_snapshots import finish_revert, parts_to_open
 from cairn.store.directory import (
     DirectoryLock,
     chain_path,
@@ -26,12 +24,12 @@ from cairn.store.directory import (
     check_present,
     check_room,
     claim_format,
-    journal_path,
     make_directory,
     mark_format,
     sync_directory,
     watermark_path,
 )
+from cairn.store.inspection import Found, FoundChain, find_chain, inspect
 from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.known_chain import SeenHead
@@ -44,8 +42,6 @@ from cairn.store.watermark import Watermark
 
 CACHED_ACCOUNTS = 32_768
 """About 10 MB when full. An account that is not among them costs a seek."""
-CHECKED_LINKS = 16
-"""How many blocks below the head are checked when the store is opened."""
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +81,13 @@ class ChainStore(ChainReader):
     """The chain, opened for writing. After a failed write it is closed and opened again, never repaired."""
 
     def __init__(
-        self, directory: Path, genesis: Genesis, lock: DirectoryLock, database: Database, watermark: Watermark
+        self,
+        directory: Path,
+        genesis: Genesis,
+        lock: DirectoryLock,
+        database: Database,
+        watermark: Watermark,
+        found: FoundChain | None,
     ) -> None:
         super().__init__(database, visible=-1)
         self.directory = directory
@@ -108,15 +110,14 @@ class ChainStore(ChainReader):
         """The validators as of the head; None on a chain that has none."""
         self.attendance = Attendance()
         """Who voted on the latest blocks, as far as they were applied here."""
-        stored = database.get(keys.META, keys.HEAD_KEY)
-        if stored is None:
+        if found is None:
             self._start_chain()
         else:
-            self._resume(keys.decode_head(stored))
+            self._resume(found)
 
     @classmethod
     def open(cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None) -> "ChainStore":
-        """Open the store in `directory`, or start a chain in an empty one.
+        """Open the store in `directory`, or start a chain in an empty one. A directory that is refused is not changed.
 
         With `seen` it is reopened: no new chain is started, and it must be the chain that had this head.
         Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
@@ -128,17 +129,19 @@ class ChainStore(ChainReader):
         database: Database | None = None
         try:
             check_room(directory)
-            claim_format(directory)
+            if seen is not None:
+                check_parts(parts_to_open(directory))
+            found = inspect(directory, genesis)
+            # Nothing was changed up to here.
+            if found is None:
+                if seen is not None:
+                    raise StoreUnavailable(f"the chain in {directory} is gone: bring it back; no new one is started")
+                _begin(directory)
             # Complete a decided revert first, whatever ended the node: from here on only the snapshot is seen.
             reverts = finish_revert(directory)
-            if seen is not None:
-                check_parts(directory)
-            watermark = _open_watermark(directory)
-            _make_private(chain_path(directory))
-            database = _recover(chain_path(directory), watermark.height())
-            if seen is not None:
-                _check_begun(directory, database)
-            store = cls(directory, genesis, lock, database, watermark)
+            watermark = Watermark.open(watermark_path(directory))
+            database, chain = _open_database(directory, genesis, found)
+            store = cls(directory, genesis, lock, database, watermark, chain)
             if seen is not None and reverts <= seen.reverts:
                 store._check_same_chain(seen)
             return store
@@ -352,9 +355,6 @@ class ChainStore(ChainReader):
         return Known(EMPTY_ACCOUNT, NEVER) if version is None else Known(version.account, version.last_used)
 
     def _start_chain(self) -> None:
-        promised = self._watermark.height()
-        if promised >= 0:
-            raise Corrupt(f"the chain's store is empty, though block {promised} was on disk")
         outcome = genesis_outcome(self.genesis)
         batch = Batch(self._database)
         batch.put(keys.META, keys.GENESIS_KEY, genesis_digest(self.genesis))
@@ -362,29 +362,18 @@ class ChainStore(ChainReader):
         self.state_block_hash = outcome.block.hash
         self._write(batch, outcome)
 
-    def _resume(self, stored: StoredHead) -> None:
-        """Continue the chain at its stored head, after checking it."""
-        digest = genesis_digest(self.genesis)
-        found = self._database.get(keys.META, keys.GENESIS_KEY)
-        if found != digest:
-            shown = "none" if found is None else "0x" + found.hex()
-            raise WrongGenesis(f"{self.directory} belongs to genesis {shown}, not to 0x{digest.hex()}")
-        promised = self._watermark.height()
-        if stored.height < promised:
-            raise Corrupt(f"the chain's store ends at block {stored.height}, though block {promised} was on disk")
-        self.visible = stored.height
-        self.lattice = Lattice(stored.lattice_sum)
-        self.state_block_hash = self._load_state_block()
-        governance = self._database.get(keys.META, keys.GOVERNANCE_KEY)
-        self.governance = None if governance is None else decode_governance(governance)
-        self.attendance = Attendance.load(self._database, stored.height)
-        self.base = self._load_base()
+    def _resume(self, found: FoundChain) -> None:
+        """Continue the chain at its head, which was checked."""
+        self.visible = found.head.height
+        self.lattice = Lattice(found.head.lattice_sum)
+        self.head_hash, self.head_header = found.head.hash, found.header
+        self.state_block_hash = found.state_block_hash
+        self.governance = found.governance
+        self.attendance = Attendance.load(self._database, self.visible)
+        self.base = found.base
         self._watermark.tell_oldest(self.base)
-        self.head_hash, self.head_header = self._check_links(stored)
-        if self.lattice.root != self.head_header.state_root:
-            raise Corrupt(f"the stored state is not the one that block {stored.height} commits to")
         # The opening has written and synced what it recovered from the log, so the watermark may include it.
-        self._watermark.advance(stored.height)
+        self._watermark.advance(self.visible)
         # If the node ended during a restore: before its last step nothing of it counts, after it everything.
         self.clear_restore()
 
@@ -400,84 +389,30 @@ class ChainStore(ChainReader):
         if found is not None and found[0] != seen.hash:
             raise StoreUnavailable(f"{self.directory} holds another chain: its block {seen.height} is not this node's")
 
-    def _load_base(self) -> int:
-        found = self._database.get(keys.META, keys.BASE_KEY)
-        return 0 if found is None else keys.decode_height(found)
 
-    def _load_state_block(self) -> BlockHash:
-        found = self._database.get(keys.META, keys.STATE_BLOCK_KEY)
-        if found is None:
-            raise Corrupt("the store does not say which block changed the state last")
-        return BlockHash(found)
-
-    def _check_links(self, stored: StoredHead) -> tuple[BlockHash, Header]:
-        """Check the newest blocks against their hashes and each other; returns the head."""
-        expected = stored.hash
-        head: tuple[BlockHash, Header] | None = None
-        for height in range(stored.height, max(self.base - 1, stored.height - CHECKED_LINKS), -1):
-            found = self.find_header(height)
-            if found is None or found[0] != expected or block_hash(found[1]) != expected:
-                raise Corrupt(f"block {height} in the store is not the one with hash 0x{expected.hex()}")
-            self._check_body(height, found[1])
-            head = head or found
-            expected = found[1].previous_hash
-        assert head is not None
-        return head
-
-    def _check_body(self, height: int, header: Header) -> None:
-        hashes = keys.split_hashes(self.tx_hashes(height))
-        if header.height != height or tx_root(list(hashes)) != header.tx_root:
-            raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
-
-
-def _open_watermark(directory: Path) -> Watermark:
-    """Make the watermark in a new directory. It is the first file there, so if only it is missing, it was lost."""
+def _begin(directory: Path) -> None:
+    """Make what comes before RocksDB's first file: FORMAT, then the watermark."""
+    claim_format(directory)
     path = watermark_path(directory)
     try:
+        # RocksDB would leave the permissions to the umask.
+        make_directory(chain_path(directory))
         if not path.exists():
-            for part in (chain_path(directory) / "CURRENT", *journal_path(directory).glob("*.seg")):
-                if part.exists():
-                    raise Corrupt(f"{path} is missing, though {part} was made after it")
             Watermark.create(path)
     except OSError as failure:
-        raise StoreUnavailable(f"cannot make {path}: {failure}") from failure
-    return Watermark.open(path)
+        raise StoreUnavailable(f"cannot begin a chain in {directory}: {failure}") from failure
 
 
-def _make_private(path: Path) -> None:
-    """Make the directory before RocksDB does, which would leave its permissions to the umask."""
+def _open_database(directory: Path, genesis: Genesis, found: Found | None) -> tuple[Database, FoundChain | None]:
+    """Open RocksDB as it was found, or make it; and the chain in it, if there is one."""
+    path = chain_path(directory)
+    database = Database.create(path) if found is None else Database.open_primary(path, strict=found.is_log_whole)
     try:
-        make_directory(path)
-    except OSError as failure:
-        raise StoreUnavailable(f"cannot make {path}: {failure}") from failure
-
-
-def _check_begun(directory: Path, database: Database) -> None:
-    """Check again: the files may have been removed since `check_parts`, and RocksDB would make new ones."""
-    if database.get(keys.META, keys.HEAD_KEY) is None:
-        raise StoreUnavailable(f"the chain in {directory} is gone: bring it back; no new one is started")
-
-
-def _recover(path: Path, promised: int) -> Database:
-    """Open RocksDB after whatever ended its last writer.
-
-    First strictly: any flaw of the log is an error that names the file. A flaw above the watermark is the torn tail of
-    a block that was never announced, which a crash may leave; it is discarded. Anything else is damage, and nothing is
-    changed.
-    """
-    try:
-        return Database.open_primary(path, strict=True)
-    except Corrupt as flaw:
-        readable = Database.open_read_only(path)
-        try:
-            stored = readable.get(keys.META, keys.HEAD_KEY)
-        finally:
-            readable.close()
-        height = -1 if stored is None else keys.decode_head(stored).height
-        if height < promised:
-            logs = ", ".join(str(log) for log in sorted(path.glob("*.log")) if log.stat().st_size)
-            raise Corrupt(
-                f"{flaw.detail} in the log {logs}; block {height + 1} and all up to {promised} were on disk, "
-                f"and cannot be read"
-            ) from flaw
-        return Database.open_primary(path, strict=False)
+        chain = find_chain(database, path, -1, genesis) if found is None else found.chain
+        stored = database.get(keys.META, keys.HEAD_KEY)
+        if stored != (None if chain is None else keys.encode_head(chain.head)):
+            raise Corrupt(f"the chain's store at {path} is not what was read of it a moment ago")
+    except BaseException:
+        database.close()
+        raise
+    return database, chain

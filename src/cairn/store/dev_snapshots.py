@@ -23,7 +23,16 @@ import msgspec
 
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
-from cairn.store.directory import chain_path, journal_path, make_directory, sync_directory, watermark_path, write_file
+from cairn.store.directory import (
+    Parts,
+    dev_path,
+    journal_path,
+    make_directory,
+    parts_in,
+    sync_directory,
+    watermark_path,
+    write_file,
+)
 from cairn.store.journal import Journal, JournalEntry
 from cairn.store.watermark import Watermark
 
@@ -76,8 +85,11 @@ class DevDirectory:
         `up_s` is the node's uptime, from which waiting times of queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
+        if not _state_path(self._directory).exists():
+            # From now on there is something that nobody may remove for want of the list.
+            _save_state(self._directory, self.state)
         number = self.state.next_id
-        place = _snapshot_path(self._directory, number)
+        place = snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
         chain.checkpoint(place)
         _keep_pending(place, pending, up_s)
@@ -115,6 +127,29 @@ def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> No
         watermark.close()
 
 
+def parts_to_open(directory: Path) -> Parts:
+    """What the next opening opens: with a decided revert, the parts of its snapshot, wherever they are by now.
+
+    Raises `Corrupt` when one of those is lost, or `StoreUnavailable`.
+    """
+    state = _load_state(directory)
+    if state.reverting is None:
+        return parts_in(directory)
+    if state.reverting not in state.snapshots:
+        raise Corrupt(f"{_state_path(directory)} is not what was written: it has no snapshot {state.reverting}")
+    place = snapshot_path(directory, state.reverting)
+    return Parts(*(_find_part(directory, *part) for part in zip(parts_in(place), parts_in(directory), strict=True)))
+
+
+def _find_part(directory: Path, source: Path, target: Path) -> Path:
+    if source.exists():
+        return source
+    # Once it is moved, what it replaced is kept until the revert is complete.
+    if not target.exists() or not (_old_path(directory) / target.name).exists():
+        raise Corrupt(f"{source} is missing, though the chain is to be reverted to it")
+    return target
+
+
 def finish_revert(directory: Path) -> int:
     """Complete a decided revert, if any. The chain must be locked and not open. Raises `StoreUnavailable`.
 
@@ -124,11 +159,11 @@ def finish_revert(directory: Path) -> int:
     number = state.reverting
     if number is None:
         return state.reverts
-    place = _snapshot_path(directory, number)
+    place = snapshot_path(directory, number)
     try:
         make_directory(_old_path(directory))
-        for path_in in (chain_path, watermark_path, journal_path):
-            _put_back(directory, path_in(place), path_in(directory))
+        for source, target in zip(parts_in(place), parts_in(directory), strict=True):
+            _put_back(directory, source, target)
         snapshot = state.snapshots[number]
         kept = {earlier: kept for earlier, kept in state.snapshots.items() if earlier < number}
         reverts = state.reverts + 1
@@ -164,7 +199,7 @@ def _remove_unlisted(directory: Path, state: DevState) -> None:
     """Remove the replaced chain, and snapshots that were used or never finished."""
     listed = {"state", *map(str, state.snapshots)}
     with suppress(FileNotFoundError):
-        for entry in list(os.scandir(_dev_path(directory))):
+        for entry in list(os.scandir(dev_path(directory))):
             if entry.name not in listed:
                 _remove(Path(entry.path))
 
@@ -183,11 +218,18 @@ def _load_state(directory: Path) -> DevState:
     try:
         return msgspec.json.decode(path.read_bytes(), type=DevState)
     except FileNotFoundError:
+        _check_no_snapshots(path)
         return DevState()
     except OSError as failure:
         raise StoreUnavailable(f"cannot read {path}: {failure}") from failure
     except msgspec.DecodeError as error:
         raise Corrupt(f"{path} is not what was written: {error}") from error
+
+
+def _check_no_snapshots(path: Path) -> None:
+    for entry in path.parent.glob("*"):
+        if entry.name.isdigit():
+            raise Corrupt(f"{path} is missing, though {entry} was made after it")
 
 
 def _save_state(directory: Path, state: DevState) -> None:
@@ -199,17 +241,13 @@ def _save_state(directory: Path, state: DevState) -> None:
         raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
 
 
-def _dev_path(directory: Path) -> Path:
-    return directory / "dev"
-
-
 def _state_path(directory: Path) -> Path:
-    return _dev_path(directory) / "state"
+    return dev_path(directory) / "state"
 
 
 def _old_path(directory: Path) -> Path:
-    return _dev_path(directory) / "old"
+    return dev_path(directory) / "old"
 
 
-def _snapshot_path(directory: Path, number: int) -> Path:
-    return _dev_path(directory) / str(number)
+def snapshot_path(directory: Path, number: int) -> Path:
+    return dev_path(directory) / str(number)

@@ -15,6 +15,7 @@ import fcntl
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from cairn.domain.errors import DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.heartbeat import Work, doing
@@ -40,6 +41,22 @@ def snapshots_path(directory: Path) -> Path:
 
 def journal_path(directory: Path) -> Path:
     return directory / "journal"
+
+
+def dev_path(directory: Path) -> Path:
+    return directory / "dev"
+
+
+class Parts(NamedTuple):
+    """Where the parts of a chain are: in a data directory, or in a snapshot that it is to be reverted to."""
+
+    chain: Path
+    watermark: Path
+    journal: Path
+
+
+def parts_in(directory: Path) -> Parts:
+    return Parts(chain_path(directory), watermark_path(directory), journal_path(directory))
 
 
 class DirectoryLock:
@@ -117,9 +134,9 @@ def check_present(directory: Path) -> None:
         raise StoreUnavailable(f"the data directory {directory} is gone: bring it back; no new chain is started in it")
 
 
-def check_parts(directory: Path) -> None:
+def check_parts(parts: Parts) -> None:
     """As above, for what is in it."""
-    for part in (chain_path(directory), watermark_path(directory), journal_path(directory)):
+    for part in (*parts, parts.chain / "CURRENT"):
         if not part.exists():
             raise StoreUnavailable(f"{part} is gone: bring it back; no new one is started")
 
@@ -129,13 +146,23 @@ def claim_format(directory: Path) -> None:
     path = format_path(directory)
     if not path.exists():
         try:
-            for part in (chain_path(directory), journal_path(directory)):
-                if part.exists() and any(part.iterdir()):
-                    raise WrongFormat(f"{part} holds data, but {path} does not say in which format")
+            check_unused(directory)
             mark_format(directory)
         except OSError as failure:
             raise StoreUnavailable(f"cannot write {path}: {failure}") from failure
     check_format(directory)
+
+
+def check_unused(directory: Path) -> None:
+    """For a directory without FORMAT: raises `WrongFormat` if there is data in it."""
+    for part in (*parts_in(directory), snapshots_path(directory), dev_path(directory)):
+        if has_files(part):
+            raise WrongFormat(f"{part} holds data, but {format_path(directory)} does not say in which format")
+
+
+def has_files(path: Path) -> bool:
+    """Whether it is a file, or a directory with anything in it."""
+    return any(path.iterdir()) if path.is_dir() else path.exists()
 
 
 def mark_format(directory: Path) -> None:

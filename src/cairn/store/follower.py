@@ -12,10 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import NodeError, StoreUnavailable
-from cairn.domain.types import TRANSFER_GAS, Header
-from cairn.store import keys
 from cairn.store.directory import chain_path, check_format, watermark_path
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
@@ -128,44 +125,10 @@ class FollowerStore(ChainReader):
             self.base = base
             return False
         first = max(self.visible + 1, base, target - CHECKED_BLOCKS + 1)
-        if target < base or not all(self._is_whole(height) for height in range(first, target + 1)):
+        if target < base or not all(self.is_whole(height) for height in range(first, target + 1)):
             return False
         self.visible, self.base = target, base
         return True
-
-    def _is_whole(self, height: int) -> bool:
-        """Whether each column family has its part of a block: a batch reaches a family wholly or not at all."""
-        get = self._database.get
-        key = keys.encode_height(height)
-        stored, hashes = get(keys.HEADERS, key), get(keys.TX_HASHES, key)
-        if stored is None or hashes is None:
-            return False
-        block_hash, header = keys.decode_stored_header(stored)
-        count = header.gas_used // TRANSFER_GAS
-        if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
-            return False
-        if count == 0:
-            return self._has_silent_changes(height, header)
-        last = keys.chunk_count(count) - 1
-        chunk = get(keys.TXS, keys.encode_location(height, last))
-        if chunk is None or len(chunk) != keys.chunk_bytes(count, last):
-            return False
-        tx = decode_record(chunk[-TX_RECORD_SIZE:])
-        version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
-        return version is not None and get(keys.TX_INDEX, tx.hash) is not None
-
-    def _has_silent_changes(self, height: int, header: Header) -> bool:
-        """Whether all that a block without transactions did to the state is there; most did nothing."""
-        get = self._database.get
-        before = get(keys.HEADERS, keys.encode_height(height - 1)) if height else None
-        if before is None or keys.decode_stored_header(before)[1].state_root == header.state_root:
-            return True
-        balances = get(keys.META, keys.balances_key(height))
-        if balances is None:
-            return get(keys.META, keys.governance_key(height)) is not None
-        found = (get(keys.ACCOUNTS, keys.version_key(address, height)) for address in keys.decode_balances(balances))
-        # One is enough, and those that had the balance already have no version.
-        return any(version is not None for version in found)
 
     def _reopen(self) -> None:
         manifest = self._manifest_stamp()[0]

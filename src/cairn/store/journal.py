@@ -29,7 +29,7 @@ of it, or -1 for a transaction that could be mined when it was accepted.
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile
 from pathlib import Path
 from struct import Struct
@@ -137,9 +137,20 @@ class Journal:
         cls, path: Path, bounds: Bounds, segment_bytes: int = SEGMENT_BYTES, max_segments: int = MAX_SEGMENTS
     ) -> "Journal":
         """Read what is there, and be ready to append. Raises `Corrupt` or `StoreUnavailable`."""
+        return cls._opened(path, bounds, segment_bytes, max_segments, cls._recover)
+
+    @classmethod
+    def check(cls, path: Path, bounds: Bounds) -> None:
+        """Raise what `open` would raise for what is there. It changes nothing."""
+        cls._opened(path, bounds, SEGMENT_BYTES, MAX_SEGMENTS, cls._read).close()
+
+    @classmethod
+    def _opened(
+        cls, path: Path, bounds: Bounds, segment_bytes: int, max_segments: int, read: "Callable[[Journal], object]"
+    ) -> "Journal":
         journal = cls(path, bounds, segment_bytes, max_segments)
         try:
-            journal._recover()
+            read(journal)
         except OSError as failure:
             journal.close()
             raise JournalUnavailable(f"cannot open the journal at {path}: {failure}") from failure
@@ -301,6 +312,24 @@ class Journal:
 
     def _recover(self) -> None:
         """Replay all segments, write the unsettled transactions into new ones, and remove the old ones."""
+        numbers, last, records = self._read()
+        # Everything required is there: from here on the directory is changed.
+        make_directory(self._directory)
+        if last is not None and last.frames:
+            self._write_again(segment_path(self._directory, last.number), last.frames[-1])
+        remove_drafts(self._directory)
+        self._current = numbers[-1] if numbers else 0
+        self._start_segment(0)
+        first = self._current
+        if self.up_s:
+            self._write(_encode_uptime(self.up_s), ())
+        self._rewrite(records)
+        if self.recovered_drops:
+            self._write(b"".join(_encode_drop(_DROP, *drop) for drop in self.recovered_drops), ())
+        self._remove(numbers, first)
+
+    def _read(self) -> tuple[list[int], Scan | None, list[bytes]]:
+        """Replay all segments; returns their numbers, the last of them, and the records of what is unsettled."""
         numbers = list_segments(self._directory)
         adds: dict[TxHash, bytes] = {}
         drops: dict[TxHash, DropReason] = {}
@@ -310,25 +339,12 @@ class Journal:
                 self._replay(segment_path(self._directory, last.number), frame, adds, drops)
             self._sequence = last.next_sequence
         self._check_end(numbers)
-        # Everything required is there: from here on the directory is changed.
-        make_directory(self._directory)
-        if last is not None and last.frames:
-            self._write_again(segment_path(self._directory, last.number), last.frames[-1])
-        remove_drafts(self._directory)
-        self._current = numbers[-1] if numbers else 0
         # The order is the first field after the kind, so sorting the records sorts by it.
         records = sorted(adds.values())
         self.recovered = [_decode_add(record, self._left.get(_hash_of(record))) for record in records]
         self.recovered_drops = list(drops.items())[-KEPT_DROPS:]
         self._order = _order_of(records[-1]) if records else 0
-        self._start_segment(0)
-        first = self._current
-        if self.up_s:
-            self._write(_encode_uptime(self.up_s), ())
-        self._rewrite(records)
-        if self.recovered_drops:
-            self._write(b"".join(_encode_drop(_DROP, *drop) for drop in self.recovered_drops), ())
-        self._remove(numbers, first)
+        return numbers, last, records
 
     def _write_again(self, path: Path, frame: Frame) -> None:
         """Write the last frame to disk again: after a failed sync it may be in memory only.

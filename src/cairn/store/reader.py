@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 
-from cairn.domain.codec import TX_RECORD_SIZE
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import Corrupt
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, Header, TxHash
 from cairn.store import keys
 from cairn.store.keys import NEVER, Location, Version
 from cairn.store.rocks import Database
@@ -113,6 +113,40 @@ class ChainReader:
             # Most accounts have few versions, so a step is mostly cheaper than a seek.
             if entry is not None and entry[0].startswith(address):
                 entry = cursor.seek(keys.after_versions(address))
+
+    def is_whole(self, height: int) -> bool:
+        """Whether each column family has its part of a block: a batch reaches a family wholly or not at all."""
+        get = self._database.get
+        key = keys.encode_height(height)
+        stored, hashes = get(keys.HEADERS, key), get(keys.TX_HASHES, key)
+        if stored is None or hashes is None:
+            return False
+        block_hash, header = keys.decode_stored_header(stored)
+        count = header.gas_used // TRANSFER_GAS
+        if get(keys.BLOCK_INDEX, block_hash) is None or len(hashes) != keys.HASH_SIZE * count:
+            return False
+        if count == 0:
+            return self._has_silent_changes(height, header)
+        last = keys.chunk_count(count) - 1
+        chunk = get(keys.TXS, keys.encode_location(height, last))
+        if chunk is None or len(chunk) != keys.chunk_bytes(count, last):
+            return False
+        tx = decode_record(chunk[-TX_RECORD_SIZE:])
+        version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
+        return version is not None and get(keys.TX_INDEX, tx.hash) is not None
+
+    def _has_silent_changes(self, height: int, header: Header) -> bool:
+        """Whether all that a block without transactions did to the state is there; most did nothing."""
+        get = self._database.get
+        before = get(keys.HEADERS, keys.encode_height(height - 1)) if height else None
+        if before is None or keys.decode_stored_header(before)[1].state_root == header.state_root:
+            return True
+        balances = get(keys.META, keys.balances_key(height))
+        if balances is None:
+            return get(keys.META, keys.governance_key(height)) is not None
+        found = (get(keys.ACCOUNTS, keys.version_key(address, height)) for address in keys.decode_balances(balances))
+        # One is enough, and those that had the balance already have no version.
+        return any(version is not None for version in found)
 
     def _find_version(self, address: Address, height: int) -> Version | None:
         """The account as of `height`."""

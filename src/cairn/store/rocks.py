@@ -109,12 +109,16 @@ class Database:
     """One opened RocksDB. After a failed write it refuses every further one: it must be opened again."""
 
     @doing(Work.OPENING)
-    def __init__(self, path: Path, access: AccessType, *, strict: bool) -> None:
+    def __init__(self, path: Path, access: AccessType, *, strict: bool, create: bool = False) -> None:
         self._path = path
         self._failure: StoreUnavailable | Fatal | None = None
         self._cursors: WeakSet[RocksCursor] = WeakSet()
         self._is_compacting = self._is_stopping = False
         options = _database_options(strict)
+        # Where its list of files is missing, RocksDB would make an empty store, and the next opening of that would
+        # delete every file that is not in the new list.
+        options.create_if_missing(create)
+        options.create_missing_column_families(create)
         cache = Cache(BLOCK_CACHE_BYTES)
         try:
             self._rocks = Rdict(str(path), options, {name: _family_options(name, cache) for name in FAMILIES}, access)
@@ -133,14 +137,19 @@ class Database:
         self._whole_order.set_total_order_seek(True)
 
     @classmethod
+    def create(cls, path: Path) -> "Database":
+        """Open for writing, and make what is missing: only where nobody was told of a block yet."""
+        return cls(path, AccessType.read_write(), strict=False, create=True)
+
+    @classmethod
     def open_primary(cls, path: Path, *, strict: bool) -> "Database":
         """Open for writing. A strict opening refuses any flaw of the log; a lenient one ends the log where it is."""
         return cls(path, AccessType.read_write(), strict=strict)
 
     @classmethod
-    def open_read_only(cls, path: Path) -> "Database":
-        """Open read-only, to see what a lenient opening would recover."""
-        return cls(path, AccessType.read_only(error_if_log_file_exist=False), strict=False)
+    def open_read_only(cls, path: Path, *, strict: bool) -> "Database":
+        """Open as `open_primary` would, to see what that would find. It changes no file."""
+        return cls(path, AccessType.read_only(error_if_log_file_exist=False), strict=strict)
 
     @classmethod
     def open_secondary(cls, path: Path, scratch: Path) -> "Database":
@@ -275,8 +284,6 @@ class Database:
 
 def _database_options(strict: bool) -> Options:
     options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
     options.set_paranoid_checks(True)
     options.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency() if strict else DBRecoveryMode.point_in_time())
     # One log for all families: none holds back a log that the others are done with, and followers get all or nothing.
@@ -319,7 +326,7 @@ def _failure(path: Path, error: Exception) -> StoreUnavailable | Fatal:
     """What an error of RocksDB means: damage stops the node, a failing disk is tried again later."""
     text = str(error)
     if text.startswith("Corruption"):
-        return Corrupt(f"the chain's store is damaged: {text}")
+        return Corrupt(f"the chain's store at {path} is damaged: {text}")
     return StoreUnavailable(f"the chain's store at {path} failed: {text}")
 
 
@@ -330,5 +337,5 @@ def _opening_failure(path: Path, error: Exception) -> StoreUnavailable | Fatal:
     if text.startswith("Invalid argument"):
         return WrongFormat(f"{path} is not a store of this version: {text}")
     if "No such file or directory" in text:
-        return Corrupt(f"the chain's store is damaged, a file is missing: {text}")
+        return Corrupt(f"the chain's store at {path} is damaged, a file is missing: {text}")
     return _failure(path, error)

@@ -62,7 +62,7 @@ class Watermark:
         """Open the file for writing. Raises `Corrupt` or `StoreUnavailable`."""
         watermark = cls(path, _open(path, os.O_RDWR))
         try:
-            watermark._check()
+            watermark.check()
         except BaseException:
             watermark.close()
             raise
@@ -112,7 +112,8 @@ class Watermark:
             os.close(self._file)
             self._file = -1
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise `Corrupt` unless every number can be read."""
         size = os.fstat(self._file).st_size
         if size != SIZE:
             raise Corrupt(f"{self._path} has {size} bytes, not {SIZE}")

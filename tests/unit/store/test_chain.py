@@ -228,7 +228,7 @@ def test_an_empty_store_with_a_watermark_has_lost_everything(chain: ChainStore) 
     chain.close()
     for path in (chain.directory / "chain").iterdir():
         path.unlink()
-    with pytest.raises(Corrupt, match="is empty, though block 0 was on disk"):
+    with pytest.raises(Corrupt, match="CURRENT is missing"):
         ChainStore.open(chain.directory, chain.genesis)
 
 

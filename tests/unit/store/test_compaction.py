@@ -158,7 +158,7 @@ def test_a_follower_reads_on_and_releases_deleted_files_without_a_new_block(chai
 
 
 def test_a_stop_does_not_wait_for_a_merge_and_loses_nothing(tmp_path: Path) -> None:
-    database = Database.open_primary(tmp_path / "rocks", strict=True)
+    database = Database.create(tmp_path / "rocks")
     kept: dict[bytes, bytes] = {}
     for start in range(40):
         batch = Batch(database)

@@ -12,6 +12,7 @@ from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
 from cairn.store.directory import journal_path, sync_file
 from cairn.store.known_chain import SeenChain, SeenHead
+from cairn.store.rocks import Database
 from cairn.store.watermark import Watermark
 
 GENESIS = dev_genesis()
@@ -84,6 +85,18 @@ def test_an_empty_database_is_not_started(tmp_path: Path) -> None:
     seen = seen_in(directory)
     shutil.rmtree(directory / "chain")
     (directory / "chain").mkdir()
+    Watermark.create(directory / "watermark")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="CURRENT is gone"):
+            ChainStore.open(directory, GENESIS, seen)
+    assert not list((directory / "chain").iterdir())
+
+
+def test_a_chain_is_not_begun_in_a_database_that_another_start_had_just_made(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    seen = seen_in(directory)
+    shutil.rmtree(directory / "chain")
+    Database.create(directory / "chain").close()
     Watermark.create(directory / "watermark")
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="chain in .* is gone"):

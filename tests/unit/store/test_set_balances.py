@@ -80,13 +80,13 @@ def test_a_follower_shows_them(chain: ChainStore, tmp_path: Path) -> None:
 def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: Path) -> None:
     set_balances(chain, {NEW: 9})
     follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
-    assert follower._is_whole(1)
+    assert follower.is_whole(1)
     for family, key in ((keys.ACCOUNTS, keys.version_key(NEW, 1)), (keys.META, keys.balances_key(1))):
         batch = Batch(chain._database)
         batch.delete(family, key)
         chain._database.write(batch)
         follower._database.catch_up()
-        assert not follower._is_whole(1), family
+        assert not follower.is_whole(1), family
     follower.close()
 
 

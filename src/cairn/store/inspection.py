@@ -1,0 +1,223 @@
+"""Looks at a data directory before anything in it is changed: whoever refuses it leaves each file as it was.
+
+An opening makes what is missing, moves the files of a revert and writes the journal anew, and RocksDB deletes every
+file that its MANIFEST does not name. On a damaged directory each of these can destroy what could still be brought
+back. So everything is read first: the watermark, the whole journal, and RocksDB opened read-only, which opens all of
+its tables and replays its log, but writes nothing. Only then is the directory opened for writing.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
+from cairn.domain.genesis import Genesis, genesis_digest
+from cairn.domain.governance import Governance
+from cairn.domain.governance_codec import decode_governance
+from cairn.domain.headers import block_hash
+from cairn.domain.lattice import Lattice
+from cairn.domain.merkle import tx_root
+from cairn.domain.types import BlockHash, Header
+from cairn.store import keys
+from cairn.store.dev_snapshots import parts_to_open, snapshot_path
+from cairn.store.directory import Parts, check_format, check_unused, format_path, has_files, parts_in
+from cairn.store.journal import Journal
+from cairn.store.keys import StoredHead
+from cairn.store.reader import ChainReader
+from cairn.store.rocks import Database
+from cairn.store.watermark import Watermark
+
+CHECKED_LINKS = 16
+"""How many blocks below the head are checked when the store is opened."""
+_MANIFEST_LINE = re.compile(r"MANIFEST-[0-9]+\n")
+
+
+class FoundChain(msgspec.Struct, frozen=True):
+    """A chain whose newest blocks agree with each other and with the state."""
+
+    head: StoredHead
+    header: Header
+    base: int
+    state_block_hash: BlockHash
+    governance: Governance | None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A store that can be opened for writing."""
+
+    is_log_whole: bool
+    """Otherwise the log ends with a block that was never announced, and whose write was cut short."""
+    chain: FoundChain | None
+    """None if not even block 0 was written."""
+
+
+def inspect(directory: Path, genesis: Genesis) -> Found | None:
+    """What a data directory holds; None if no chain was begun there, so that one may be.
+
+    Raises `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
+    """
+    try:
+        if not format_path(directory).exists():
+            check_unused(directory)
+            return None
+        check_format(directory)
+        parts = parts_to_open(directory)
+        if not parts.watermark.exists():
+            _check_not_begun(parts)
+            return None
+        return _inspect_parts(parts, genesis)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot read {directory}: {failure}") from failure
+
+
+def inspect_snapshot(directory: Path, number: int, genesis: Genesis) -> None:
+    """Raise what a revert to a dev chain's snapshot would raise."""
+    _inspect_parts(parts_in(snapshot_path(directory, number)), genesis)
+
+
+def _check_not_begun(parts: Parts) -> None:
+    """The watermark is the first file after FORMAT, so if only it is missing, it was lost."""
+    for part in (parts.chain, parts.journal):
+        if has_files(part):
+            raise Corrupt(f"{parts.watermark} is missing, though {part} was made after it")
+
+
+def _inspect_parts(parts: Parts, genesis: Genesis) -> Found | None:
+    watermark = Watermark.follow(parts.watermark)
+    try:
+        watermark.check()
+        Journal.check(parts.journal, watermark)
+        if watermark.height() < 0 and watermark.journal_end() == 0 and not any(parts.chain.glob("*.sst")):
+            _check_unfinished(parts.chain)
+            return None
+        return _inspect_store(parts.chain, watermark.height(), genesis)
+    finally:
+        watermark.close()
+
+
+def _check_unfinished(path: Path) -> None:
+    """Nobody was told of a block. RocksDB may be half made, but its list of files comes before its log."""
+    current = path / "CURRENT"
+    if not current.exists() and any(log.stat().st_size for log in path.glob("*.log")):
+        raise Corrupt(f"{current} is missing, though the log beside it was made after it")
+
+
+def _inspect_store(path: Path, promised: int, genesis: Genesis) -> Found:
+    """Look at RocksDB after whatever ended its last writer.
+
+    First strictly: any flaw of the log is an error that names the file. A flaw above the watermark is the torn tail of
+    a block that was never announced, which a crash may leave; it is discarded. Anything else is damage.
+    """
+    _check_manifest(path)
+    flaw: Corrupt | None = None
+    try:
+        database = Database.open_read_only(path, strict=True)
+    except Corrupt as error:
+        flaw = error
+        database = Database.open_read_only(path, strict=False)
+    try:
+        if flaw is not None:
+            _check_torn(path, database, promised, flaw)
+        return Found(flaw is None, find_chain(database, path, promised, genesis))
+    finally:
+        database.close()
+
+
+def _check_manifest(path: Path) -> None:
+    """Check what RocksDB would name badly, or not at all."""
+    current = path / "CURRENT"
+    if not current.exists():
+        raise Corrupt(f"{current} is missing: bring it back, with the files that it was stored with")
+    line = current.read_text("ascii", "replace")
+    if not _MANIFEST_LINE.fullmatch(line):
+        raise Corrupt(f"{current} does not name a MANIFEST: {line[:40]!r}")
+    if not (manifest := path / line.strip()).exists():
+        raise Corrupt(f"{manifest} is missing, though {current} names it")
+
+
+def _check_torn(path: Path, database: Database, promised: int, flaw: Corrupt) -> None:
+    stored = database.get(keys.META, keys.HEAD_KEY)
+    height = -1 if stored is None else keys.decode_head(stored).height
+    if height < promised:
+        logs = ", ".join(str(log) for log in sorted(path.glob("*.log")) if log.stat().st_size)
+        raise Corrupt(
+            f"{flaw.detail} in the log {logs}; block {height + 1} and all up to {promised} were on disk, "
+            f"and cannot be read"
+        ) from flaw
+
+
+def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) -> FoundChain | None:
+    """The chain in RocksDB, after checking it; None if there is none and the watermark knows of none either."""
+    stored = database.get(keys.META, keys.HEAD_KEY)
+    if stored is None:
+        if promised >= 0:
+            raise Corrupt(f"the chain's store at {path} is empty, though block {promised} was on disk")
+        return None
+    digest, found = genesis_digest(genesis), database.get(keys.META, keys.GENESIS_KEY)
+    if found != digest:
+        shown = "none" if found is None else "0x" + found.hex()
+        raise WrongGenesis(f"{path.parent} belongs to genesis {shown}, not to 0x{digest.hex()}")
+    head = keys.decode_head(stored)
+    if head.height < promised:
+        raise Corrupt(f"the chain's store at {path} ends at block {head.height}, though block {promised} was on disk")
+    base = database.get(keys.META, keys.BASE_KEY)
+    reader = ChainReader(database, head.height, 0 if base is None else keys.decode_height(base))
+    try:
+        header = _check_links(reader, head)
+        if Lattice(head.lattice_sum).root != header.state_root:
+            raise Corrupt(f"the stored state is not the one that block {head.height} commits to")
+        state_block = database.get(keys.META, keys.STATE_BLOCK_KEY)
+        if state_block is None:
+            raise Corrupt("the store does not say which block changed the state last")
+        _check_newest_writes(reader, BlockHash(state_block), genesis)
+    except Corrupt as damage:
+        raise Corrupt(f"{path}: {damage.detail}") from damage
+    governance = database.get(keys.META, keys.GOVERNANCE_KEY)
+    return FoundChain(
+        head,
+        header,
+        reader.base,
+        BlockHash(state_block),
+        None if governance is None else decode_governance(governance),
+    )
+
+
+def _check_links(reader: ChainReader, head: StoredHead) -> Header:
+    """Check the newest blocks against their hashes and each other; returns the header of the head."""
+    expected = head.hash
+    newest: Header | None = None
+    for height in range(head.height, max(reader.base - 1, head.height - CHECKED_LINKS), -1):
+        found = reader.find_header(height)
+        if found is None or found[0] != expected or block_hash(found[1]) != expected:
+            raise Corrupt(f"block {height} in the store is not the one with hash 0x{expected.hex()}")
+        _check_body(reader, height, found[1])
+        if not reader.is_whole(height):
+            raise Corrupt(f"a part of block {height} is missing")
+        newest = newest or found[1]
+        expected = found[1].previous_hash
+    assert newest is not None
+    return newest
+
+
+def _check_newest_writes(reader: ChainReader, state_block: BlockHash, genesis: Genesis) -> None:
+    """Check that no family lost what was written to it last: blocks without transactions leave most of them alone.
+
+    A MANIFEST that was cut off names fewer tables, the newest missing, of some families only.
+    """
+    height = reader.find_height(state_block)
+    if height is None:
+        # It was pruned, and the accounts are kept.
+        is_whole = any(True for _ in reader.accounts_at(reader.visible))
+    elif height == 0:
+        is_whole = all(reader.account_at(address, 0).balance for address, wei in genesis.alloc.items() if wei)
+    else:
+        is_whole = reader.is_whole(height)
+    if not is_whole:
+        raise Corrupt(f"a part of block 0x{state_block.hex()} is missing, the last one that changed the state")
+
+
+def _check_body(reader: ChainReader, height: int, header: Header) -> None:
+    hashes = keys.split_hashes(reader.tx_hashes(height))
+    if header.height != height or tx_root(list(hashes)) != header.tx_root:
+        raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")
