@@ -72,6 +72,8 @@ class Node:
     """What makes the blocks, unless this node does so alone or the operator runs it."""
     watch: Watch = UNWATCHED
     """Who is told of blocks and transactions."""
+    begun_file: Path | None = None
+    """The file outside of the data directory that says that the chain was begun; it is made if there is none."""
     parent_pipe: int | None = None
     """The file at whose end the node stops: a pipe that the program which started the node holds open."""
     read_settings: Reread | None = None
@@ -89,7 +91,7 @@ class Node:
         live = LiveSettings(self.settings, self.read_settings, check_tls)
         with open_listener(self.settings.host, self.settings.port) as listener, runtime_directory() as runtime_dir:
             supervisor = Supervisor(
-                core=partial(self._run_core, listener, runtime_dir, live, SeenChain()),
+                core=partial(self._run_core, listener, runtime_dir, live, SeenChain(self.begun_file)),
                 workers=[
                     partial(self._run_worker, index, listener, runtime_dir, live)
                     for index in range(self.settings.workers)

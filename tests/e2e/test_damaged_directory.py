@@ -11,6 +11,7 @@ from cairn.config import EXIT_FATAL
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.support.damage import DAMAGES, Damage
+from tests.support.damaged_homes import tree
 from tests.support.node_process import NodeProcess, wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.public import post_anew
@@ -36,8 +37,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_damaged_directory_ends_the_node_by_name(whole: Path, tmp_path: Path, damage: Damage) -> None:
     data_dir = Path(shutil.copytree(whole, tmp_path / "data"))
     named = damage(data_dir)
+    before = tree(data_dir)
     with NodeProcess.start(("dev", "--port", "0", "--data-dir", str(data_dir))) as node:
         wait_until(lambda: not node.is_running or "Listening on" in node.stdout, PATIENCE_S, "its end")
         assert not node.is_running, "it took the damage for nothing"
         assert node.process.returncode == EXIT_FATAL
         assert f"Corrupt: {named}" in node.stderr
+    assert tree(data_dir) == before

@@ -21,6 +21,7 @@ from rocksdict import Options
 
 import cairn.core.process
 import cairn.engine.network.engine
+import cairn.store.inspection
 import cairn.store.journal
 import cairn.store.rocks
 from cairn.core import service
@@ -243,6 +244,10 @@ class SmallJournal:
     def open(cls, path: pathlib.Path, bounds: Bounds) -> Journal:
         return Journal.open(path, bounds if cls.is_bounded else UNBOUNDED, cls.segment_bytes, cls.max_segments)
 
+    @classmethod
+    def check(cls, path: pathlib.Path, bounds: Bounds) -> None:
+        Journal.check(path, bounds if cls.is_bounded else UNBOUNDED)
+
 
 @contextmanager
 def simulated_surroundings(
@@ -265,6 +270,7 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.engine.network.engine, "Rpc", rpc))
         patches.enter_context(mock.patch.object(cairn.core.process, "LinkServer", link_server))
         patches.enter_context(mock.patch.object(service, "Journal", SmallJournal))
+        patches.enter_context(mock.patch.object(cairn.store.inspection, "Journal", SmallJournal))
         # As small beside a segment as in a real journal: large ones would leave each segment half empty for ever.
         patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
         _patch_paths(machines, patches)

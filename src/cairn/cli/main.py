@@ -212,12 +212,22 @@ def run(
             # Elsewhere the fees go where the chain's validators say.
             warn_of_lost_fees(settings.proposer)
             warn_of_useless_snapshots(settings.snapshot_interval)
-        make_directory(place.data_dir)
+        if not place.begun_file.exists():
+            make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
         # Loaded here, as for a dev chain.
         from cairn.node import Node  # noqa: PLC0415
 
-        code = Node(genesis, place.data_dir, settings, {}, cometbft, read_settings=read_settings).run(banner)
+        node = Node(
+            genesis,
+            place.data_dir,
+            settings,
+            {},
+            cometbft,
+            begun_file=place.begun_file,
+            read_settings=read_settings,
+        )
+        code = node.run(banner)
     raise typer.Exit(code)
 
 

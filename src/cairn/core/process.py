@@ -129,14 +129,16 @@ class CoreProcess(Answering):
     async def _serve(self) -> None:
         """Run one opened chain, until the stop or a failed write."""
         try:
-            # Only the first opening after the node's start may start a new chain.
+            # Only the first opening after the node's start may start a new chain, and only the node's first one.
             with doing(Work.OPENING):
-                core = self._open(seen=self._seen.last())
+                core = self._open(seen=self._seen.last(), begun=self._seen.find_begun_file())
         except StoreUnavailable as failure:
             self._end_revert(failure)
             await self._unavailable(failure)
             return
         self._remember(core)
+        # Before anybody is served: from here on there is something to lose.
+        self._remember_begun()
         # First, so that every announced block is among those that the next opening must find.
         core.feed.subscribe(lambda height: self._remember(core))
         core.feed.subscribe(self._server.on_commit)
@@ -170,6 +172,13 @@ class CoreProcess(Answering):
             else:
                 self._ended = core
                 await self._unavailable(ended_by)
+
+    def _remember_begun(self) -> None:
+        try:
+            self._seen.note_begun()
+        except OSError as failure:
+            # Read-only homes are fine; this only protects from starting without the data directory.
+            log.warning("cannot write down that the chain was begun", reason=str(failure))
 
     def _remember(self, core: Core) -> None:
         self._seen.note(core.seen_head())

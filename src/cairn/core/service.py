@@ -156,14 +156,16 @@ class Core(CoreGateway):
         seen: SeenHead | None = None,
         pace: Pace | None = None,
         onlooker: Onlooker | None = None,
+        begun: Path | None = None,
     ) -> "Core":
         """Open the store, then restore the mempool from the journal.
 
         `abci_socket` is where to listen for CometBFT, when that is the engine. With `seen`, only the chain that had
-        this head is opened, and none is started. `pace` is that of the previous core, to keep its block times.
+        this head is opened, and none is started; nor with `begun`, the file that says that there is one. `pace` is that
+        of the previous core, to keep its block times.
         """
         with contextlib.ExitStack() as opened:
-            chain = ChainStore.open(data_dir, genesis, seen)
+            chain = ChainStore.open(data_dir, genesis, seen, begun)
             opened.callback(chain.close)
             journal = Journal.open(journal_path(data_dir), chain.journal_bounds)
             opened.callback(journal.close)

@@ -12,7 +12,7 @@ NodeError
 ├── InvalidSnapshot     a peer's fault: its snapshot is wrong; InvalidChunk: one part of it is wrong
 ├── InvalidConfig       the operator's fault: the node does not start until it is corrected
 └── Fatal               our fault or the disk's: stop the node, never continue
-    ├── Corrupt, WrongFormat, WrongGenesis, DirectoryInUse
+    ├── Corrupt, WrongFormat, WrongGenesis, ChainMissing, DirectoryInUse
     └── InvalidBlock
 """
 
@@ -202,6 +202,10 @@ class WrongFormat(Fatal):
 
 class WrongGenesis(Fatal):
     """The directory belongs to another chain."""
+
+
+class ChainMissing(Fatal):
+    """The directory holds no chain, though the node has begun one."""
 
 
 class DirectoryInUse(Fatal):

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from cairn.domain.codec import encode_record
-from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
+from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
 from cairn.domain.governance import Governance
 from cairn.domain.governance_codec import encode_governance
@@ -24,8 +24,11 @@ from cairn.store.directory import (
     check_present,
     check_room,
     claim_format,
+    format_path,
+    has_files,
     make_directory,
     mark_format,
+    parts_in,
     sync_directory,
     watermark_path,
 )
@@ -116,14 +119,20 @@ class ChainStore(ChainReader):
             self._resume(found)
 
     @classmethod
-    def open(cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None) -> "ChainStore":
+    def open(
+        cls, directory: Path, genesis: Genesis, seen: SeenHead | None = None, begun: Path | None = None
+    ) -> "ChainStore":
         """Open the store in `directory`, or start a chain in an empty one. A directory that is refused is not changed.
 
-        With `seen` it is reopened: no new chain is started, and it must be the chain that had this head.
-        Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
+        With `seen` it is reopened: no new chain is started, and it must be the chain that had this head. `begun` is the
+        file that says that there is a chain, if there is one: then none is started either.
+        Raises `DirectoryInUse`, `WrongFormat`, `WrongGenesis`, `ChainMissing`, `Corrupt` or `StoreUnavailable`.
         """
         if seen is not None:
             check_present(directory)
+        elif begun is not None and not any(map(has_files, (format_path(directory), *parts_in(directory)))):
+            # Not even the lock: what is there may be the place where the disk belongs.
+            raise _missing(directory, begun)
         lock = DirectoryLock.acquire(directory)
         watermark: Watermark | None = None
         database: Database | None = None
@@ -136,6 +145,8 @@ class ChainStore(ChainReader):
             if found is None:
                 if seen is not None:
                     raise StoreUnavailable(f"the chain in {directory} is gone: bring it back; no new one is started")
+                if begun is not None:
+                    raise _missing(directory, begun)
                 _begin(directory)
             # Complete a decided revert first, whatever ended the node: from here on only the snapshot is seen.
             reverts = finish_revert(directory)
@@ -388,6 +399,13 @@ class ChainStore(ChainReader):
         # Not found: older blocks were pruned, or a snapshot was restored.
         if found is not None and found[0] != seen.hash:
             raise StoreUnavailable(f"{self.directory} holds another chain: its block {seen.height} is not this node's")
+
+
+def _missing(directory: Path, begun: Path) -> ChainMissing:
+    return ChainMissing(
+        f"{directory} holds no chain, though {begun} says that this node has begun one: mount its disk or restore a "
+        f"backup; to begin anew on purpose, remove {begun}"
+    )
 
 
 def _begin(directory: Path) -> None:

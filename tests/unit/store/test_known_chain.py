@@ -1,19 +1,22 @@
 """A chain that is opened anew: it must be the one that was there, and none is ever started in its place."""
 
 import os
+import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cairn.domain.errors import StoreUnavailable
+from cairn.domain.errors import ChainMissing, StoreUnavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
-from cairn.store.directory import journal_path, sync_file
+from cairn.store.directory import claim_format, journal_path, sync_file
 from cairn.store.known_chain import SeenChain, SeenHead
 from cairn.store.rocks import Database
 from cairn.store.watermark import Watermark
+from tests.support.damaged_homes import remove, tree
 
 GENESIS = dev_genesis()
 
@@ -127,3 +130,71 @@ def test_a_write_to_a_file_that_was_removed_is_no_write(tmp_path: Path) -> None:
             sync_file(file)
     finally:
         os.close(file)
+
+
+def emptied(directory: Path) -> None:
+    for path in list(directory.iterdir()):
+        remove(path, random.Random())
+
+
+def unmounted(directory: Path) -> None:
+    emptied(directory)
+    (directory / "lost+found").mkdir()
+
+
+def only_marked(directory: Path) -> None:
+    emptied(directory)
+    claim_format(directory)
+
+
+def newly_made(directory: Path) -> None:
+    emptied(directory)
+    claim_format(directory)
+    Watermark.create(directory / "watermark")
+
+
+@pytest.mark.parametrize("empty", [shutil.rmtree, emptied, unmounted, only_marked, newly_made])
+def test_a_home_whose_chain_was_begun_begins_no_other(tmp_path: Path, empty: Callable[[Path], None]) -> None:
+    directory, begun = tmp_path / "data", tmp_path / "chain-begun"
+    seen = SeenChain(begun)
+    assert seen.find_begun_file() is None
+    ChainStore.open(directory, GENESIS, begun=seen.find_begun_file()).close()
+    seen.note_begun()
+    assert SeenChain(begun).find_begun_file() == begun
+    empty(directory)
+    before = tree(tmp_path)
+    for _ in range(3):
+        with pytest.raises(ChainMissing, match=f"{directory} holds no chain, .* remove {begun}"):
+            ChainStore.open(directory, GENESIS, begun=begun)
+        assert tree(tmp_path) == before
+    begun.unlink()
+    ChainStore.open(directory, GENESIS, begun=seen.find_begun_file()).close()
+
+
+def test_an_emptied_directory_is_left_without_even_a_lock(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with pytest.raises(ChainMissing):
+        ChainStore.open(tmp_path / "data", GENESIS, begun=tmp_path / "chain-begun")
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_a_chain_that_is_there_is_opened_by_a_home_that_knows_of_it(tmp_path: Path) -> None:
+    seen = seen_in(tmp_path / "data")
+    store = ChainStore.open(tmp_path / "data", GENESIS, begun=tmp_path / "chain-begun")
+    assert store.head_hash == seen.hash
+    store.close()
+
+
+def test_the_mark_of_a_begun_chain_says_what_it_is_for_and_is_written_once(tmp_path: Path) -> None:
+    begun = tmp_path / "chain-begun"
+    SeenChain(begun).note_begun()
+    assert "Remove this file only to begin anew" in begun.read_text()
+    begun.write_text("a note of the operator")
+    SeenChain(begun).note_begun()
+    assert begun.read_text() == "a note of the operator"
+
+
+def test_a_chain_that_nobody_would_miss_leaves_no_mark(tmp_path: Path) -> None:
+    seen = SeenChain()
+    seen.note_begun()
+    assert seen.find_begun_file() is None

@@ -5,10 +5,28 @@ from pathlib import Path
 
 from cairn.cli.network.homes import check_engine_genesis
 from cairn.cli.node.home import Home
+from cairn.cli.shared.report import DataUnusable
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
+
+
+def check_identity(engine: CometBFT) -> None:
+    """Raise `DataUnusable` if a file is missing that says who this node is, or what it has signed.
+
+    CometBFT would make a new key for the node, and its peers would not know it. Without the record of its last vote
+    CometBFT does not start, and a record made anew could let it sign a second block at the same height.
+    """
+    needed = ["config/node_key.json"]
+    if not engine.signer_address():
+        needed.append("data/priv_validator_state.json")
+    for name in needed:
+        if not (path := engine.home / name).exists():
+            raise DataUnusable(
+                f"{path} is missing, though this node has run with it: mount its disk or restore a backup; "
+                "to replace the node, make a new home with `cairn join`"
+            )
 
 
 def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Settings, CometBFT | None]:
@@ -28,4 +46,6 @@ def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Set
     rpc = settings.cometbft_rpc or engine.configured_rpc()
     engine.check_key()
     check_engine_genesis(engine, genesis)
+    if home.begun_file.exists():
+        check_identity(engine)
     return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), engine

@@ -1,4 +1,7 @@
-"""A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/."""
+"""A node's home directory: genesis.json with the chain's rules, cairn.toml with the node's settings, data/.
+
+The file chain-begun is there once data/ has held a chain.
+"""
 
 import secrets
 import time
@@ -43,6 +46,11 @@ class Home:
     @property
     def config_file(self) -> Path:
         return self.directory / CONFIG_FILE
+
+    @property
+    def begun_file(self) -> Path:
+        """Made when the chain is first on disk. It is not in data/, so it is still there when that is not."""
+        return self.directory / "chain-begun"
 
     @property
     def data_dir(self) -> Path:

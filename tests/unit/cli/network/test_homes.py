@@ -21,6 +21,7 @@ from cairn.cli.network.homes import (
 from cairn.cli.network.peers import PLACES, STRANGERS, Peers
 from cairn.cli.node.engine_choice import settle_engine
 from cairn.cli.node.home import Home
+from cairn.cli.shared.report import DataUnusable
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig
@@ -191,6 +192,14 @@ def test_a_key_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_public_key(tmp_path)
 
 
+def write_identity(home: Home) -> None:
+    """What the stand-in leaves out, in a home whose chain was begun."""
+    home.begun_file.touch()
+    (home.directory / "cometbft" / "data").mkdir(exist_ok=True)
+    for name in ("config/node_key.json", "data/priv_validator_state.json"):
+        (home.directory / "cometbft" / name).touch()
+
+
 class TestSettleEngine:
     """From a node's settings and home to the CometBFT that it starts."""
 
@@ -231,3 +240,27 @@ class TestSettleEngine:
             settle_engine(home, home.read_genesis(), Settings())
         with pytest.raises(InvalidConfig, match='names no validators: such a chain needs engine = "embedded"'):
             settle_engine(home, dev_genesis(), Settings(engine="cometbft"))
+
+    @pytest.mark.parametrize("name", ["config/node_key.json", "data/priv_validator_state.json"])
+    def test_a_node_that_has_run_keeps_its_key_and_the_record_of_its_last_vote(
+        self, home: Home, binary: Path, name: str
+    ) -> None:
+        given = Settings(engine="cometbft", cometbft_binary=str(binary))
+        write_identity(home)
+        settle_engine(home, home.read_genesis(), given)
+        (home.directory / "cometbft" / name).unlink()
+        with pytest.raises(DataUnusable, match=f"{name} is missing, though this node has run with it"):
+            settle_engine(home, home.read_genesis(), given)
+        # A home whose chain was never begun is CometBFT's to complete.
+        home.begun_file.unlink()
+        settle_engine(home, home.read_genesis(), given)
+
+    def test_a_validator_whose_key_is_elsewhere_has_no_such_record(self, home: Home, binary: Path) -> None:
+        given = Settings(engine="cometbft", cometbft_binary=str(binary))
+        write_identity(home)
+        _, engine = settle_engine(home, home.read_genesis(), given)
+        assert engine is not None
+        (engine.home / "data" / "priv_validator_state.json").unlink()
+        config = engine.config_file.read_text()
+        engine.config_file.write_text(f'priv_validator_laddr = "tcp://127.0.0.1:26659"\n{config}')
+        settle_engine(home, home.read_genesis(), given)
