@@ -1,6 +1,7 @@
 """What the developer of a dev chain may do: over the link, and where it ends no core, in process too."""
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS, open_core, opened_core, signed
+from tests.support.damaged_homes import remove
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S
 
@@ -348,3 +350,18 @@ def test_a_core_that_has_decided_to_go_back_does_nothing_else(tmp_path: Path) ->
         reopened.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["chain/CURRENT", "watermark", "chain"])
+def test_a_revert_to_a_snapshot_that_is_damaged_is_refused_and_the_chain_goes_on(tmp_path: Path, name: str) -> None:
+    async def scenario(core: LinkClient, heard: Heard) -> None:
+        damaged = await core.snapshot()
+        whole = await core.snapshot()
+        await core.mine()
+        remove(tmp_path / "data" / "dev" / str(damaged) / name, random.Random())
+        with pytest.raises(InvalidField, match=f"snapshot {damaged} cannot be used any more: .*{name}"):
+            await core.revert(damaged)
+        assert await core.mine() == 2
+        assert await core.revert(whole)
+
+    run(tmp_path, scenario)

@@ -18,7 +18,7 @@ from cairn.core.gateway import (
     MiningMode,
     not_dev_chain,
 )
-from cairn.domain.errors import Fatal, InsufficientFunds, InvalidField, Reverting
+from cairn.domain.errors import Fatal, InsufficientFunds, InvalidField, Reverting, StoreUnavailable
 from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
@@ -138,7 +138,7 @@ class DevControls(DevCalls):
         if number in self._kept.state.snapshots:
             try:
                 inspect_snapshot(self._chain.directory, number, self._chain.genesis)
-            except Fatal as damage:
+            except (Fatal, StoreUnavailable) as damage:
                 raise InvalidField("snapshot", f"snapshot {number} cannot be used any more: {damage.detail}") from None
 
     async def set_balance(self, address: Address, balance: int) -> int:

@@ -73,7 +73,11 @@ def inspect(directory: Path, genesis: Genesis) -> Found | None:
 
 def inspect_snapshot(directory: Path, number: int, genesis: Genesis) -> None:
     """Raise what a revert to a dev chain's snapshot would raise."""
-    _inspect_parts(parts_in(snapshot_path(directory, number)), genesis)
+    parts = parts_in(snapshot_path(directory, number))
+    for part in parts:
+        if not part.exists():
+            raise Corrupt(f"{part} is missing")
+    _inspect_parts(parts, genesis)
 
 
 def _check_not_begun(parts: Parts) -> None:

@@ -8,8 +8,10 @@ import pytest
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable
 from cairn.store.discard import discard_journal
 from tests.support.core_fixtures import make_block, opened_core, signed
-from tests.support.damage import DAMAGES, Damage
+from tests.support.damage import DAMAGES, Damage, current_missing, manifest_missing
 from tests.support.disk import files_of
+
+JOURNAL_DAMAGES = [damage for damage in DAMAGES if not damage.__name__.startswith(("watermark", "current", "manifest"))]
 
 
 async def accept(directory: Path) -> None:
@@ -32,9 +34,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize(
-    "damage", [damage for damage in DAMAGES if "watermark" not in damage.__name__], ids=lambda damage: damage.__name__
-)
+@pytest.mark.parametrize("damage", JOURNAL_DAMAGES, ids=lambda damage: damage.__name__)
 def test_the_chain_goes_on_without_it(directory: Path, damage: Damage) -> None:
     damage(directory)
     journal = directory / "journal"
@@ -60,7 +60,21 @@ def test_without_a_watermark_nothing_is_touched(directory: Path, damage: Damage)
     before = files_of(directory)
     with pytest.raises((Corrupt, StoreUnavailable), match="watermark"):
         discard_journal(directory)
-    assert files_of(directory).keys() == before.keys()
+    assert files_of(directory) | {"cairn.lock": b""} == before | {"cairn.lock": b""}
+
+
+@pytest.mark.parametrize("damage", [current_missing, manifest_missing])
+def test_a_chain_that_is_damaged_stays_as_it_is(directory: Path, damage: Damage) -> None:
+    damage(directory)
+    before = files_of(directory / "chain")
+    journal = files_of(directory / "journal")
+    aside = discard_journal(directory)
+    assert aside is not None
+    assert files_of(aside) == journal
+    for _ in range(3):
+        with pytest.raises(Corrupt):
+            asyncio.run(look(directory))
+    assert files_of(directory / "chain") == before
 
 
 def test_a_directory_in_use_is_left_alone(directory: Path) -> None:
