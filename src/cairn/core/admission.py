@@ -242,7 +242,6 @@ class Admissions(SubmissionCalls):
 
     def close(self) -> None:
         self._cancel_flush()
-        self._flushed.set()
         self._answer_waiting(
             StoreUnavailable("the store went away before the transaction was on disk: submit it again")
         )

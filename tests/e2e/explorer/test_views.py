@@ -391,6 +391,19 @@ def test_a_dropped_transaction_says_what_can_be_done_about_it(visit: Visit, reas
         expect(main).not_to_contain_text("submit it again")
 
 
+def test_one_that_the_node_no_longer_holds_names_what_it_holds_instead(visit: Visit) -> None:
+    """Whatever a node may say there is text, and nothing else."""
+    visitor = visit()
+    pending = {"txHash": f"0x{'ab' * 32}", "status": "pending", "from": RICH, "to": RICH, "value": 1, "nonce": 0}
+    shown = pending | {"gas": 21_000, "gasPrice": 1, "notHeld": "<b>replaced</b>", "replacedBy": f"0x{'cd' * 32}"}
+    visitor.page.route("**/tx/0x*", lambda route: route.fulfill(json=shown))
+    main = visitor.open(f"/tx/0x{'ab' * 32}").locator("main")
+    expect(main).to_contain_text("this node no longer holds it (<b>replaced</b>, by 0xcdcd")
+    expect(main).to_contain_text("Another node may still confirm it")
+    expect(main.locator("b")).to_have_count(0)
+    expect(main.locator(f'a[title="0x{"cd" * 32}"]')).to_have_attribute("href", re.compile(f"/tx/0x{'cd' * 32}$"))
+
+
 def test_trying_again_is_offered_only_where_it_may_help(visit: Visit) -> None:
     visitor = visit()
     page = visitor.open("/account/0x12")

@@ -203,6 +203,20 @@ def test_arrivals_are_told_in_order_and_only_while_somebody_listens() -> None:
     run(scenario)
 
 
+def test_who_begins_to_listen_is_not_told_of_what_came_before() -> None:
+    async def scenario(bench: Bench) -> None:
+        heard: list[list[Tx]] = [[], []]
+        bench.arrivals.listen(heard[0].extend)
+        before = bench.admit(0)
+        bench.arrivals.listen(heard[1].extend)
+        after = bench.admit(1)
+        bench.arrivals.tell()
+        assert heard == [[before, after], [after]]
+        bench.arrivals.close()
+
+    run(scenario)
+
+
 def test_what_a_block_takes_at_once_has_arrived_too(tmp_path: Path) -> None:
     async def main() -> None:
         told = Told()

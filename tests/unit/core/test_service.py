@@ -355,6 +355,29 @@ def test_confirmed_leaves_the_journal_and_is_not_restored(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
+def test_the_journal_keeps_nothing_of_what_a_block_confirmed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in (0, 1, 5)])
+            make_block(core)
+            assert list(core._journal._alive) == [signed(5).hash]
+
+    asyncio.run(run())
+
+
+def test_what_is_dropped_at_the_restore_stays_dropped_after_a_kill(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(3)])
+        core = open_core(tmp_path, settings(mempool_per_sender=2))
+        core._journal.close()
+        core._chain.close()
+        async with opened_core(tmp_path) as core:
+            assert await core.find_tx(signed(2).hash) == DroppedTx("evicted")
+
+    asyncio.run(run())
+
+
 def test_lowered_limits_drop_with_a_reason_at_the_restore(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened_core(tmp_path) as core:
@@ -396,6 +419,24 @@ def test_a_failed_sync_refuses_what_waits_and_ends_the_core(tmp_path: Path, monk
         async with opened_core(tmp_path) as reopened:
             assert isinstance(await reopened.find_tx(signed(0).hash), PendingTx)
             await reopened.submit(signed(1))
+
+    asyncio.run(run())
+
+
+def test_what_is_submitted_after_a_failure_is_refused_when_the_core_closes(tmp_path: Path) -> None:
+    """The workers have not heard of the failure yet."""
+
+    async def run() -> None:
+        core = open_core(tmp_path)
+        core.admissions.fail(StoreUnavailable("a block could not be written"))
+        answer = core.submit(signed(0))
+        await asyncio.sleep(0.01)
+        assert not answer.done()
+        await core.stop()
+        assert isinstance(answer.exception(), StoreUnavailable)
+        assert isinstance(core.failed.exception(), StoreUnavailable)
+        async with opened_core(tmp_path) as reopened:
+            assert await reopened.find_tx(signed(0).hash) is None
 
     asyncio.run(run())
 

@@ -200,6 +200,21 @@ def test_a_replaced_one_of_another_node_is_pending_too_and_not_accepted_here(dat
     asyncio.run(run())
 
 
+def test_one_of_another_node_that_is_submitted_here_too_is_on_disk(data: Path) -> None:
+    async def accept_and_vanish() -> None:
+        core = open_member(data)
+        core._pool.note(ORIGINAL, 0)
+        assert await core.submit(ORIGINAL) == Admission(ORIGINAL.hash, known=True)
+        core._chain.close()
+
+    async def look_again() -> None:
+        async with opened_member(data) as core:
+            assert await look(core, ORIGINAL) == (ORIGINAL, None, None)
+
+    asyncio.run(accept_and_vanish())
+    asyncio.run(look_again())
+
+
 def test_an_evicted_one_is_pending_also_after_a_restart_and_held_again_once_it_is_accepted_again(data: Path) -> None:
     told = Told()
 
