@@ -104,6 +104,12 @@ class Settings:
 
     max_body_bytes: int = setting(128 * 1024, "Maximum size of a request body.", least=1)
     max_batch_body_bytes: int = setting(2 * 1024 * 1024, "Maximum size of a request body of POST /txs.", least=1)
+    max_unanswered_bytes: int = setting(
+        64 * 1024 * 1024,
+        "Bytes of requests that a worker holds until they are answered; one client gets at most half. "
+        "The first 8 KiB of a connection are not counted.",
+        least=1,
+    )
     header_timeout_s: float = setting(10.0, "Seconds within which a client must send a whole request.", least=0.1)
     first_byte_timeout_s: float = setting(
         5.0, "Seconds that a new connection may stay silent before it is closed.", least=0.1
@@ -198,6 +204,11 @@ def load_settings(
     settings = Settings(**given)  # type: ignore[arg-type]  # each was checked against its own field
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise InvalidConfig("tls_cert and tls_key go together: set both for HTTPS, or neither")
+    largest_body_bytes = max(settings.max_body_bytes, settings.max_batch_body_bytes)
+    if settings.max_unanswered_bytes < 4 * largest_body_bytes:
+        raise InvalidConfig(
+            f"max_unanswered_bytes: expected at least four times the largest body, {4 * largest_body_bytes} bytes"
+        )
     _check_networks("trusted_proxies", settings.trusted_proxies)
     if settings.cometbft_attach and not settings.abci_socket:
         raise InvalidConfig("cometbft_attach needs abci_socket, the path that the proxy_app of CometBFT names")

@@ -372,6 +372,7 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
         while lane.tasks:
             # Each learns that its client is gone.
             await asyncio.sleep(0)
+        assert lane.unanswered_bytes.taken == 0, "bytes are counted for ever"
 
 
 class Reader:

@@ -63,6 +63,10 @@ class Client:
         length = int(headers.get("content-length", 0)) if has_body and status != 100 else 0
         return Answer(status, headers, await asyncio.wait_for(self._reader.readexactly(length), PATIENCE_S))
 
+    async def some(self) -> bytes:
+        """What has come by now, or comes next."""
+        return await asyncio.wait_for(self._reader.read(2**16), PATIENCE_S)
+
     async def exactly(self, count: int) -> bytes:
         return await asyncio.wait_for(self._reader.readexactly(count), PATIENCE_S)
 
@@ -129,6 +133,11 @@ class RestServer:
     def connections(self) -> list[ObservedProtocol]:
         return [item for item in self.server.connections if isinstance(item, ObservedProtocol)]
 
+    @property
+    def held_bytes(self) -> int:
+        """What is counted of unanswered requests."""
+        return self.server._lane.unanswered_bytes.taken
+
     def pass_time(self, seconds: float) -> None:
         """Time passes as if the server ran meanwhile: it looks at its connections ten times a second."""
         for _ in range(round(10 * seconds)):
@@ -190,6 +199,7 @@ def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Sett
         finally:
             served.server.stop()
             await serving
+        assert served.held_bytes == 0, "every connection has ended"
 
     with (
         patch.object(worker, "HttpProtocol", ObservedProtocol),

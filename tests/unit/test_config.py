@@ -105,6 +105,10 @@ def test_the_environment_spells_booleans_as_people_do(text: str, meant: bool) ->
             "trusted_proxies = ['10.0.0.1/8']",
             "trusted_proxies: expected addresses or networks, as 10.0.0.0/8: 10.0.0.1/8 has host bits set",
         ),
+        (
+            "max_unanswered_bytes = 8388607",
+            "max_unanswered_bytes: expected at least four times the largest body, 8388608 bytes",
+        ),
         ("engine = 'raft'", "cairn.toml: engine: expected embedded or cometbft, got 'raft'"),
         ("port = ", "cairn.toml: Invalid value (at end of document)"),
     ],

@@ -77,6 +77,12 @@ class TooManyConnections(Unavailable):
     code = "TOO_MANY_CONNECTIONS"
 
 
+class TooManyUnansweredBytes(Unavailable):
+    """Clients have sent more than this worker may hold until it is answered."""
+
+    code = "TOO_MANY_UNANSWERED_BYTES"
+
+
 class Internal(NodeError):
     code = "INTERNAL"
 
@@ -137,6 +143,7 @@ ANSWERS: dict[type[NodeError], Answer] = {
     errors.Reverting: Answer(503, "The chain is being reverted", retry_after_s=1),
     errors.EngineUnavailable: Answer(503, "The engine is unavailable", retry_after_s=5),
     TooManyConnections: Answer(503, "Too many connections", retry_after_s=1),
+    TooManyUnansweredBytes: Answer(503, "Too many bytes of requests are unanswered", retry_after_s=1),
 }
 _INTERNAL = ANSWERS[Internal]
 _encode = msgspec.json.Encoder().encode

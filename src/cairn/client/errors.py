@@ -347,6 +347,10 @@ class TooManyConnections(Unavailable):
     code = "TOO_MANY_CONNECTIONS"
 
 
+class TooManyUnansweredBytes(Unavailable):
+    code = "TOO_MANY_UNANSWERED_BYTES"
+
+
 def _classes_by_code(base: type[ApiError]) -> dict[str, type[ApiError]]:
     own = {base.code: base} if "code" in vars(base) and base is not ApiError else {}
     for subclass in base.__subclasses__():

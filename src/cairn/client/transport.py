@@ -26,6 +26,7 @@ from cairn.client.errors import (
     Problem,
     Starting,
     TooManyConnections,
+    TooManyUnansweredBytes,
     TxRejected,
     UnexpectedAnswer,
     error_of,
@@ -50,7 +51,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 PROBLEM = Decoder(Problem)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections)
+_UNTAKEN = (Limited, MempoolFull, Starting, TooManyConnections, TooManyUnansweredBytes)
 """Errors after which nothing was accepted for certain. After a proxy's 502, or a lost core, that is open."""
 
 

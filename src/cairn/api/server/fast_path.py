@@ -23,6 +23,7 @@ from cairn.api.errors import Internal, encode_problem
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of
+from cairn.api.server.client_shares import Shares
 from cairn.api.server.connection_slots import Occupancy, Place
 from cairn.api.server.plain_heads import MAX_PLAIN_HEAD_BYTES, NOT_PLAIN, PlainHeads
 from cairn.api.server.request_framing import Header
@@ -92,6 +93,7 @@ class FastPath:
         self.shares = shares
         self.max_message_bytes = settings.ws_max_message_bytes
         self.occupancy = Occupancy(settings)
+        self.unanswered_bytes = Shares(settings.max_unanswered_bytes)
         self.adjust(settings)
         self.app = app
         self.server_state = ServerState()

@@ -14,9 +14,10 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from cairn.api.errors import MalformedRequest, RequestTimeout
+from cairn.api.errors import MalformedRequest, RequestTimeout, TooManyUnansweredBytes
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, NOT_YET, AnswerQueue, FastPath
+from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.tls_listener import InPieces
@@ -86,8 +87,9 @@ class HttpProtocol(HttpToolsProtocol):
         if self._place is None:
             self._place = self._lane.occupancy.admit(address, self, self._lane.now)
         self._place.guest = self
+        self._received = ReceivedBytes(self._lane.unanswered_bytes, address)
         self._answers = AnswerQueue(self._lane, address, self._place, transport, self._answers_written)
-        self._request.admitted(address, self._place)
+        self._request.admitted(address, self._place, self._received)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -98,6 +100,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._place.give_up()
         self._answers.due.clear()
         self._flow.held = b""
+        self._received.hold(0)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
@@ -178,9 +181,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer in the application's place, and close: what follows on this connection cannot be understood."""
         if self._answers.due:
             # Those must be answered first; this one is refused.
-            self._is_closing = True
+            self._is_closing = self._is_refused = True
             self._request.since = None
-            self._flow.hold(b"")
+            self._flow.held = b""
             return
         if self.pipeline:
             self._end_with_those_before()
@@ -192,6 +195,8 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             # The application is still waiting for the rest of the body.
             self.cycle.disconnected = True
+            # It counts no more from now on.
+            self.cycle.body = bytearray()
             self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
         elif self._is_serving():
@@ -208,6 +213,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._request.in_body:
             # It waits for its turn, and must not be served.
             self.pipeline.popleft()
+            self._request.dropped()
             self._request.in_body = False
         last = self.pipeline[0][0] if self.pipeline else self._served
         assert last is not None
@@ -229,6 +235,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_refused = True
         self._ends_at = self._lane.now + LINGER_S
         self._flow.held = b""
+        self._received.hold(0)
         self._flow.release()
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -267,7 +274,9 @@ class HttpProtocol(HttpToolsProtocol):
             return b""
         self._request.since = None
         # A call may take a minute: a client that leaves meanwhile must be noticed.
-        self._flow.hold(rest, reads_on=self._answers.is_calling and len(rest) <= FEED_BYTES)
+        self._hold(rest, reads_on=self._answers.is_calling and len(rest) <= FEED_BYTES)
+        if self._is_refused:
+            return b""
         if taken == NOT_YET:
             self._answers.call_in_turn(self._continue, rest)
         elif not self._answers.due:
@@ -275,12 +284,26 @@ class HttpProtocol(HttpToolsProtocol):
             asyncio.get_running_loop().call_soon(self._continue)
         return b""
 
+    def _hold(self, data: bytes, reads_on: bool = False) -> None:
+        """Keep what must wait for the answers before it, if that is not too much."""
+        self._flow.hold(data, reads_on)
+        try:
+            self._received.hold(self._request.unanswered_bytes + len(data))
+        except TooManyUnansweredBytes as refused:
+            self._flow.held = b""
+            self._refuse(refused)
+            if self._is_refused:
+                # What still comes is discarded: unread bytes would reset the connection.
+                self._flow.release()
+
     def _answers_written(self) -> None:
         """Continue with what waited for the answers of the fast path."""
         self._heard_at = self._lane.now
         if self._answers.due:
             return
-        if self._is_closing and not self._flow.is_held:
+        if self._is_refused:
+            self._linger()
+        elif self._is_closing and not self._flow.is_held:
             self.transport.close()
         elif self._flow.is_held or self._flow.read_paused:
             self._continue()
@@ -305,7 +328,7 @@ class HttpProtocol(HttpToolsProtocol):
         at = 0
         while at < len(data):
             if self.pipeline:
-                self._flow.hold(data[at:])
+                self._hold(data[at:])
                 return
             piece = data[at : at + FEED_BYTES]
             try:
@@ -326,8 +349,10 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """As in uvicorn, but without a timer for each request: the periodic sweep closes idle connections."""
         self._heard_at = self._lane.now
+        self._request.answered()
         if self.transport.is_closing():
             return
+        self._received.hold(self._request.unanswered_bytes + len(self._flow.held))
         if self.pipeline:
             self._served, app = self.pipeline.pop()
             self._start_asgi_task(self._served, app)
@@ -350,14 +375,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(too_many_connections())
         elif self._is_serving() or self._flow.write_paused:
             # Earlier answers must be written first, and the client has to read them.
-            self._flow.hold(head.encode() + rest)
+            self._hold(head.encode() + rest)
         else:
             self._become_websocket(head, rest)
         return b""
 
     def _become_websocket(self, head: RequestHead, rest: bytes) -> None:
         self._lane.connections.discard(self)
-        protocol = EventsProtocol(self._lane, self._place)
+        protocol = EventsProtocol(self._lane, self._place, self._received)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
         protocol.begin(head, self.scope["client"])

@@ -4,15 +4,17 @@ The parser's callbacks come here first. Valid requests are passed to uvicorn's c
 invalid one stops the parser, and the connection refuses it.
 """
 
+from collections import deque
 from typing import NoReturn
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections
+from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections, TooManyUnansweredBytes
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
+from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import check_framing, check_target
 from cairn.domain.errors import NodeError
 
@@ -21,6 +23,10 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_EMPTY_BYTES = 64
 """Limit for empty lines before a request: some clients send one after a body, and HTTP says to ignore it."""
 LINE_OVERHEAD = len(": \r\n")
+
+
+class _Stopped(Exception):
+    """Raised in a callback to stop the parser."""
 
 
 class RequestParser:
@@ -41,12 +47,18 @@ class RequestParser:
         """Bytes of the complete lines of head and trailers."""
         self.unsaid_bytes = 0
         """Bytes of a line that is not complete yet."""
+        self._received: ReceivedBytes | None = None
+        self._unanswered: deque[int] = deque()
+        """Bytes of the requests that are not answered yet, the oldest first."""
+        self.unanswered_bytes = 0
+        """The sum of them."""
         self._objection: NodeError | None = None
         """Why a callback stopped the parser."""
         self.renew()
 
-    def admitted(self, peer: str, place: Place) -> None:
+    def admitted(self, peer: str, place: Place, received: ReceivedBytes) -> None:
         self._place = place
+        self._received = received
         self._is_proxy = self._lane.proxies.trusts(peer)
         self.serves_probes_only = place.is_for_probes
 
@@ -56,18 +68,39 @@ class RequestParser:
         # As uvicorn sets it: what follows a request that ends the connection is not parsed.
         self._connection.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
+    def answered(self) -> None:
+        """The oldest request is answered."""
+        self.unanswered_bytes -= self._unanswered.popleft()
+
+    def dropped(self) -> None:
+        """The newest request will not be answered."""
+        self.unanswered_bytes -= self._unanswered.pop()
+
     def feed(self, data: bytes) -> None:
         """Raises the refusal; or `HttpParserUpgrade` with the end of a head that asks for an upgrade."""
         self.unsaid_bytes += len(data)
-        try:
-            self._connection.parser.feed_data(data)
-        except httptools.HttpParserError:
-            raise self._objection or MalformedRequest("the request is not HTTP/1.1 as it should be") from None
+        if not self._parse(data):
+            raise self._take_objection()
         if self.in_head or self.in_body:
             if self._head_bytes + self.unsaid_bytes > MAX_HEAD_BYTES:
                 raise _head_too_large()
+            if self.in_head:
+                assert self._received is not None
+                self._received.hold(self.unanswered_bytes + self._head_bytes + self.unsaid_bytes)
         elif self.unsaid_bytes > MAX_EMPTY_BYTES and self._is_next_awaited():
             raise MalformedRequest("there are empty lines where a request should be")
+
+    def _parse(self, data: bytes) -> bool:
+        try:
+            self._connection.parser.feed_data(data)
+        except httptools.HttpParserError:
+            return False
+        return True
+
+    def _take_objection(self) -> NodeError:
+        # Kept neither here nor by a frame of its own traceback: that would keep the bytes that were parsed, too.
+        objection, self._objection = self._objection, None
+        return objection or MalformedRequest("the request is not HTTP/1.1 as it should be")
 
     def _is_next_awaited(self) -> bool:
         """Whether bytes are parsed: after a request that ends the connection they are not."""
@@ -75,10 +108,20 @@ class RequestParser:
         # uvicorn declares it as always there; it is not before the first request.
         return not bool(cycle) or cycle.keep_alive
 
+    def _take_in(self, size_bytes: int) -> None:
+        """Count what the newest request holds, before the application sees it: it must not do what is refused."""
+        self._unanswered[-1] += size_bytes
+        self.unanswered_bytes += size_bytes
+        assert self._received is not None
+        try:
+            self._received.hold(self.unanswered_bytes)
+        except TooManyUnansweredBytes as refused:
+            self._object(refused)
+
     def _object(self, error: NodeError) -> NoReturn:
         """Stop the parser, from one of its callbacks, and refuse the request."""
         self._objection = error
-        raise error
+        raise _Stopped
 
     # The parser's callbacks.
 
@@ -117,6 +160,8 @@ class RequestParser:
         # The connection decides about the upgrade after the parser has stopped; until then it is not a request.
         self._asks_for_upgrade = connection.parser.should_upgrade()
         if not self._asks_for_upgrade:
+            self._unanswered.append(0)
+            self._take_in(self._head_bytes)
             connection.on_headers_complete()
             if self.serves_probes_only:
                 connection.cycle.keep_alive = False
@@ -134,10 +179,17 @@ class RequestParser:
             connection.scope["client"] = (client, 0)
         asks = connection.scope["client"]
         assert self._place is not None
+        assert self._received is not None
         assert asks is not None
+        try:
+            self._received.move_to(asks[0])
+        except TooManyUnansweredBytes as refused:
+            self._object(refused)
         return self._lane.occupancy.move(self._place, asks[0])
 
     def on_body(self, body: bytes) -> None:
+        if not self._asks_for_upgrade and not self._connection.cycle.response_complete:
+            self._take_in(len(body))
         self._connection.on_body(body)
         self.unsaid_bytes = 0
 

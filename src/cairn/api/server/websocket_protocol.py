@@ -14,9 +14,17 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from cairn.api.errors import HeadersTooLarge, MalformedRequest, MethodNotAllowed, UpgradeRequired, encode_problem
+from cairn.api.errors import (
+    HeadersTooLarge,
+    MalformedRequest,
+    MethodNotAllowed,
+    TooManyUnansweredBytes,
+    UpgradeRequired,
+    encode_problem,
+)
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FastPath
+from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
@@ -30,6 +38,8 @@ FAILED_LINGER_S = 5.0
 """The same for a client that broke the protocol, while what it still sends is discarded."""
 SHUTDOWN_LINGER_S = 1.5
 """The same when the node stops: less than the server waits for its connections to end."""
+PIECE_BYTES = 1_024
+"""Read at once: the shortest frame has six bytes, and becomes a message of some hundreds."""
 RECEIVE_BUFFER_BYTES = 32 * 1024
 """Keeps what one client can send in one turn of the event loop, and so the time it takes from others, small."""
 
@@ -37,10 +47,11 @@ RECEIVE_BUFFER_BYTES = 32 * 1024
 class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
-    def __init__(self, lane: FastPath, place: Place | None) -> None:
-        """`place` is that of the HTTP connection that was upgraded."""
+    def __init__(self, lane: FastPath, place: Place | None, received: ReceivedBytes) -> None:
+        """`place` and `received` are those of the HTTP connection that was upgraded."""
         self._lane = lane
         self._place = place
+        self._received = received
         if place is not None:
             place.guest = None
         self._frames = ServerProtocol(max_size=lane.max_message_bytes)
@@ -52,8 +63,10 @@ class EventsProtocol(asyncio.Protocol):
         self._response: Response | None = None
         """Accepts the handshake."""
         self._is_open = False
-        self._early = b""
-        """Bytes that arrived before the handshake was answered."""
+        self._unread = b""
+        """Bytes that wait until the handshake is answered, or the application has read the messages before them."""
+        self._message_bytes = 0
+        """Of the message that is not complete yet."""
         self.close_sent = False
         """Nothing more is written: a close frame, or an error instead of the handshake, was written."""
         self._is_full = False
@@ -122,6 +135,8 @@ class EventsProtocol(asyncio.Protocol):
         self._lane.connections.discard(self)
         if self._place is not None:
             self._place.give_up()
+        self._unread = b""
+        self._received.hold(0)
         self._end_session()
         self._deadlines.end_linger()
 
@@ -165,17 +180,37 @@ class EventsProtocol(asyncio.Protocol):
         may_read = self.close_sent or (self._is_open and not self._is_full)
         if may_read and not self._is_reading and not self.transport.is_closing():
             self._is_reading = True
-            self.transport.resume_reading()
+            self._read_on()
+            # Unless what had come before is enough for now.
+            if self._is_reading:
+                self.transport.resume_reading()
 
     # What the client sends.
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_open:
-            if not self.close_sent:
-                # The client did not wait for the answer to its handshake; that must be written first.
-                self._early += data
-                self._pause_reading()
-            return
+        self._unread += data
+        if self._is_open:
+            self._read_on()
+        elif self.close_sent:
+            self._unread = b""
+        else:
+            # The client did not wait for the answer to its handshake; that must be written first.
+            self._pause_reading()
+        try:
+            self._received.hold(len(self._unread) + self._message_bytes)
+        except TooManyUnansweredBytes as refused:
+            self.close(CloseCode.TRY_AGAIN_LATER, refused.detail)
+
+    def _read_on(self) -> None:
+        """Read what has come, but only as many messages at once as the application can hold."""
+        while self._unread and (self.close_sent or self._session.has_read_all):
+            piece, self._unread = self._unread[:PIECE_BYTES], self._unread[PIECE_BYTES:]
+            self._message_bytes += len(piece)
+            self._take(piece)
+        if self._unread:
+            self._pause_reading()
+
+    def _take(self, data: bytes) -> None:
         self._frames.receive_data(data)
         frames = [event for event in self._frames.events_received() if isinstance(event, Frame)]
         is_closed = any(frame.opcode is Opcode.CLOSE for frame in frames)
@@ -204,6 +239,7 @@ class EventsProtocol(asyncio.Protocol):
                 self._break_off()
                 return
             if message is not None:
+                self._message_bytes = 0
                 self._session.put(message)
                 self._pause_reading()
 
@@ -245,9 +281,6 @@ class EventsProtocol(asyncio.Protocol):
         self._is_open = True
         self._deadlines.begin_pings()
         self.resume_reading()
-        if self._early:
-            early, self._early = self._early, b""
-            self.data_received(early)
 
     def refuse(self, error: NodeError) -> None:
         """Send an error instead of accepting the handshake, unless it was answered."""

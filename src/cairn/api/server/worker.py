@@ -14,6 +14,7 @@ import uvicorn
 import uvloop
 from websockets.frames import CloseCode
 
+from cairn import memory
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
@@ -35,6 +36,7 @@ DRAIN_TIMEOUT_S = 2.0
 DRAIN_POLL_S = 0.05
 MAX_UNREAD_BYTES = 256 * 1024 * 1024
 """Written for all clients together and not read by them yet. A client that reads has next to none."""
+WORTH_TRIMMING_BYTES = 8 * 1024 * 1024
 
 log = structlog.get_logger("cairn.api")
 
@@ -140,6 +142,8 @@ class Server:
         self._lane = lane
         self._clock = clock
         self._certificates = certificates
+        self._most_held_bytes = 0
+        """For clients, since memory was given back."""
         self._stopping = asyncio.Event()
         self._config = uvicorn.Config(
             lane.app,
@@ -199,18 +203,31 @@ class Server:
     def sweep(self) -> None:
         """End the connections that take too long."""
         self._lane.refresh(self._clock())
+        # Before others end: what those let go is free only once the application has heard of it.
+        self._give_memory_back(self._cut_off_unread() + self._lane.unanswered_bytes.taken)
         for connection in self.connections:
             if isinstance(connection, HttpProtocol):
                 connection.sweep()
-        self._cut_off_unread()
 
-    def _cut_off_unread(self) -> None:
-        """Answers have megabytes, and many clients that read none would fill the memory: the most unread go first."""
+    def _give_memory_back(self, held_bytes: int) -> None:
+        """Once clients have let go of much that they had made this worker hold."""
+        self._most_held_bytes = max(self._most_held_bytes, held_bytes)
+        if self._most_held_bytes - held_bytes >= WORTH_TRIMMING_BYTES:
+            self._most_held_bytes = held_bytes
+            memory.trim()
+
+    def _cut_off_unread(self) -> int:
+        """Answers have megabytes, and many clients that read none would fill the memory: the most unread go first.
+
+        Returns how many bytes were unread.
+        """
         transports = [connection.transport for connection in self.connections]
         unread = sorted(((each.get_write_buffer_size(), index) for index, each in enumerate(transports)), reverse=True)
-        excess_bytes = sum(size_bytes for size_bytes, _ in unread) - MAX_UNREAD_BYTES
+        unread_bytes = sum(size_bytes for size_bytes, _ in unread)
+        excess_bytes = unread_bytes - MAX_UNREAD_BYTES
         for size_bytes, index in unread:
             if excess_bytes <= 0:
-                return
+                break
             transports[index].abort()
             excess_bytes -= size_bytes
+        return unread_bytes

@@ -51,6 +51,7 @@ BORROWED = {
     "RequestResponseCycle.response_complete": "",
     "RequestResponseCycle.keep_alive": "set to False: the connection ends with the answer",
     "RequestResponseCycle.disconnected": "set to True: the application is told that nobody waits for the answer",
+    "RequestResponseCycle.body": "emptied: the application will not ask for it any more",
     "RequestResponseCycle.message_event": "set, so that the application hears of it",
     "RequestResponseCycle.waiting_for_100_continue": "set to False: the client is not told to go on",
     "FlowControl.pause_reading": "",
@@ -413,7 +414,7 @@ def test_a_cycle_can_be_told_to_end_the_connection() -> None:
     asyncio.run(main())
 
 
-@proves("RequestResponseCycle.disconnected", "RequestResponseCycle.message_event")
+@proves("RequestResponseCycle.disconnected", "RequestResponseCycle.body", "RequestResponseCycle.message_event")
 def test_a_cycle_can_be_told_that_its_client_is_gone() -> None:
     async def main() -> None:
         async with serving() as served:
@@ -422,6 +423,7 @@ def test_a_cycle_can_be_told_that_its_client_is_gone() -> None:
             await until(lambda: bool(served.app.heard))
             cycle = served.protocol.cycle
             assert not cycle.disconnected
+            cycle.body = bytearray()
             cycle.disconnected = True
             cycle.message_event.set()
             await until(lambda: served.app.heard[-1] == {"type": "http.disconnect"})

@@ -14,6 +14,15 @@ def test_each_finds_some_however_many_there_are() -> None:
     assert taken == [32, 16, 8, 4]
 
 
+def test_many_at_once_are_as_many_as_one_by_one() -> None:
+    for places in range(12):
+        for at_once in range(1, 12):
+            one_by_one, together = Shares(places), Shares(places)
+            expected = all(one_by_one.take("a") for _ in range(at_once))
+            assert together.take("a", at_once) is expected, (places, at_once)
+            assert together.taken == (at_once if expected else 0)
+
+
 def test_what_is_given_back_can_be_taken() -> None:
     shares = Shares(4)
     assert [shares.take("a") for _ in range(3)] == [True, True, False]
