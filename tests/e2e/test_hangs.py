@@ -6,14 +6,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
+from tests.chaos.shim import COMPILERS, DiskFault, Operation, Shim
 from tests.support.node_process import NodeProcess, is_alive, is_stopped, wait_until
 from tests.support.pace import PATIENCE_S, Pace
+from tests.support.programs import need_program
 from tests.support.public import get_anew, post_anew
 
 FIRST, SECOND = (checksum_address(address) for address, _ in DEV_KEYS[:2])
@@ -122,3 +125,23 @@ def test_a_pause_of_the_whole_node_ends_no_process(node: NodeProcess) -> None:
     await_confirmed(node, tx_hash)
     assert node.pids() == processes
     assert node.stderr == ""
+
+
+def test_a_core_that_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    shim = Shim(tmp_path, data_dir, need_program(*COMPILERS))
+    with NodeProcess.start(("dev", "--port", "0", "--data-dir", str(data_dir)), shim.environment) as node:
+        node.wait_ready()
+        processes = node.pids()
+        shim.begin(DiskFault(Operation.SYNC, last=1, delay_ms=13_000))
+        # Not accepted in time: it is on no disk yet.
+        assert submit(node, 1) is None
+        wait_until(lambda: "a process takes long" in node.stderr, PATIENCE_S, f"the warning: {node.stderr}")
+        assert "blocked while using the disk" in node.stderr
+        node.wait_ready()
+        tx_hash = submit(node, 2)
+        assert tx_hash is not None
+        await_confirmed(node, tx_hash)
+        assert node.pids() == processes
+        assert shim.end() == 1
