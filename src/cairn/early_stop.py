@@ -3,7 +3,10 @@
 import signal
 from types import FrameType
 
+from cairn.terminal import Terminal
+
 _told: list[int] = []
+_terminals: list[Terminal] = []
 
 
 def note_stops() -> None:
@@ -15,6 +18,8 @@ def note_stops() -> None:
     calls some, what it raises is lost, and a class that is being made turns it into another error.
     """
     _told.clear()
+    # Now, since it may be closed before there is a supervisor.
+    _terminals[:] = [Terminal()]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _note)
@@ -23,6 +28,11 @@ def note_stops() -> None:
 def told() -> bytes:
     """The signals that came."""
     return bytes(_told)
+
+
+def terminal() -> Terminal:
+    """The one that the program was started in."""
+    return _terminals[0] if _terminals else Terminal()
 
 
 def _note(number: int, frame: FrameType | None) -> None:

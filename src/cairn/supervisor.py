@@ -25,7 +25,6 @@ from cairn import early_stop
 from cairn.config import EXIT_FATAL
 from cairn.heartbeat import Page, Slot, Work, begin
 from cairn.temporary import STOP_SIGNALS
-from cairn.terminal import Terminal
 from cairn.watchdog import LOOK_S, STOPPED, Finding, Watch, look_at
 
 EXIT_OK = 0
@@ -143,7 +142,7 @@ class Supervisor:
         self._drain_delay_s = drain_delay_s
         self._on_stop = on_stop
         self._on_reload = on_reload
-        self._terminal = Terminal()
+        self._terminal = early_stop.terminal()
         self._timers = Timers()
         self._signals = SignalPipe(parent_pipe)
         # Only this process holds the write end: however it ends, its children see the end of file and leave too.

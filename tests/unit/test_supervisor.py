@@ -286,6 +286,21 @@ def test_in_a_terminal_a_signal_is_a_reload_and_the_end_of_the_terminal_is_a_sto
     assert said.read_text().count("ended by SIGTERM") == 3
 
 
+def test_a_terminal_that_ends_before_the_supervisor_is_there_is_a_stop(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = (
+        "import runpy, sys, time; from pathlib import Path; from cairn import early_stop; early_stop.note_stops();"
+        f"Path({str(tmp_path / 'begun')!r}).touch();"
+        "\nwhile not early_stop.told(): time.sleep(0.01)\n"
+        "sys.argv = ['', 'reloading']; runpy.run_module('tests.support.supervised', run_name='__main__')"
+    )
+    command = ["sh", "-c", f'exec "$@" >{said} 2>&1', "sh", sys.executable, "-c", code]
+    with Terminal(command, os.environ) as terminal:
+        wait_until((tmp_path / "begun").exists, PATIENCE_S, "the beginning")
+        terminal.hang_up()
+        assert terminal.process.wait(PATIENCE_S) == 0, said.read_text()
+
+
 def test_a_hang_up_just_before_the_terminal_ends_is_a_stop(tmp_path: Path) -> None:
     """As some shells do it: they tell their programs, which have groups of their own, and then end."""
     said = tmp_path / "said"

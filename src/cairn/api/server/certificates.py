@@ -51,8 +51,8 @@ class Pair:
         try:
             # A password, or OpenSSL would ask for one at the terminal; a node starts unattended.
             context.load_cert_chain(self.certificate, self.key, password="")
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise InvalidConfig(f"cannot use tls_cert {self.certificate} with tls_key {self.key}: {reason}") from None
         return context
 
