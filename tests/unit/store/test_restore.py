@@ -10,7 +10,7 @@ import pytest
 
 from cairn.domain.codec import decode_record
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
-from cairn.domain.governance import Governance, Validator
+from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import encode_header
 from cairn.domain.types import Account, Address, BlockHash
@@ -36,6 +36,10 @@ from tests.support.snapshots import (
 )
 
 NOBODY = Address(b"n" * 20)
+PIECE = Evidence(EvidenceKind.DUPLICATE_VOTE, VALIDATORS[0].engine_address, 3, 1_000)
+CHANGED = Governance(
+    1, (*VALIDATORS, Validator(b"\x09" * 32, 1, PEOPLE[5], "new")), admins=Admins(1, (PEOPLE[0],))
+).with_evidence([PIECE])
 
 
 @pytest.fixture
@@ -44,8 +48,7 @@ def chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChainStor
     store = open_chain(tmp_path / "data")
     grow_signed(store, 5)
     assert store.governance is not None
-    changed = Governance(1, (*VALIDATORS, Validator(b"\x09" * 32, 1, PEOPLE[5], "new")))
-    add_block(store, [pay(store, 2, PEOPLE[4])], change=(store.governance, changed))
+    add_block(store, [pay(store, 2, PEOPLE[4])], change=(store.governance, CHANGED))
     add_block(store, [pay(store, 2, NOBODY, value=0)])
     yield store
     store.close()
@@ -245,6 +248,15 @@ FALSE: list[tuple[Callable[[Parcel], Parcel], str]] = [
     (with_manifest(governance=b""), "the state in the snapshot has the root"),
     (with_manifest(governance=b"{}"), "validators cannot be read"),
     (with_manifest(governance=encode_governance(Governance(1, VALIDATORS))), "the state in the snapshot has the root"),
+    # A peer invents evidence against a validator, or leaves some out.
+    (
+        with_manifest(governance=encode_governance(CHANGED.with_evidence([PIECE]))),
+        "the state in the snapshot has the root",
+    ),
+    (
+        with_manifest(governance=encode_governance(msgspec.structs.replace(CHANGED, evidence=(), evidence_count=0))),
+        "the state in the snapshot has the root",
+    ),
     (with_manifest(genesis=bytes(32)), "the snapshot belongs to genesis 0x00.*, not to 0x"),
     (with_manifest(header=b"?"), "header cannot be read"),
     (with_other_header, "the snapshot is of block 0x.*; the network's is 0x"),

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.shared.report import reported_errors
+from cairn.cli.shared.report import reported_errors, warn
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig
 
@@ -147,6 +147,13 @@ def print_peers(current: Peers) -> None:
     for each in current.ids:
         print(f"  {each}   (may connect; it is not dialled)")
     print(f"Other nodes: {'none may connect' if current.is_closed else f'up to {STRANGERS} may connect'}.")
+
+
+def warn_if_open(home: Path) -> None:
+    """A validator should take listed nodes only."""
+    engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
+    if engine.config_file.exists() and not read_peers(engine).is_closed:
+        warn(f"unknown nodes may connect to this validator: `cairn peers --home {home} --closed`, then restart it")
 
 
 def tell_newcomer(own: str, listed: Sequence[str]) -> None:

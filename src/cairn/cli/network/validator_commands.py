@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cairn.cli.network.homes import FIRST_POWER, validator_with
+from cairn.cli.network.peers import warn_if_open
 from cairn.cli.network.update_files import (
     choose_key,
     read_keys,
@@ -84,6 +85,8 @@ def add(
         recipient = None if fee_recipient is None else read_address(fee_recipient, "--fee-recipient")
         wanted = validator_with(key, power or FIRST_POWER, recipient, name or (home.resolve().name if home else ""))
         network.change(wanted, Signing(key_file or [], out, timeout, yes))
+        if home is not None:
+            warn_if_open(home)
 
 
 @app.command()

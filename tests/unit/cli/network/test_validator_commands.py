@@ -176,6 +176,21 @@ def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str
     assert node.governance.sequence == 3
 
 
+@pytest.mark.parametrize(("inbound", "is_told"), [(40, True), (0, False)])
+def test_whoever_adds_a_validator_that_takes_unknown_nodes_is_told(
+    node: Scripted, keys: list[str], tmp_path: Path, inbound: int, is_told: bool
+) -> None:
+    home = tmp_path / "node1"
+    config = home / "cometbft" / "config"
+    config.mkdir(parents=True)
+    (config / "priv_validator_key.json").write_text(json.dumps({"pub_key": {"value": NEW_KEY}}))
+    (config / "config.toml").write_text(f"[p2p]\nmax_num_inbound_peers = {inbound}\n")
+    added = run("add", "--home", str(home), "--node", node.url, *keys)
+    assert added.exit_code == 0, added.stderr
+    assert node.governance.validators[1].name == "node1"
+    assert ("unknown nodes may connect to this validator" in added.stderr) == is_told
+
+
 def test_a_lost_update_is_submitted_again(node: Scripted, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cairn.cli.network.remote_network.RESUBMIT_S", 0.1)
     node.lost = 2
