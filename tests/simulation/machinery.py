@@ -21,6 +21,7 @@ from rocksdict import Options
 
 import cairn.core.process
 import cairn.engine.network.engine
+import cairn.store.compaction
 import cairn.store.inspection
 import cairn.store.journal
 import cairn.store.rocks
@@ -273,6 +274,8 @@ def simulated_surroundings(
         patches.enter_context(mock.patch.object(cairn.store.inspection, "Journal", SmallJournal))
         # As small beside a segment as in a real journal: large ones would leave each segment half empty for ever.
         patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
+        # A few removals, so that pruning has files merged.
+        patches.enter_context(mock.patch.object(cairn.store.compaction, "LEAST_REMOVALS", 3))
         _patch_paths(machines, patches)
         _patch_rocksdb(machines, patches)
         yield
