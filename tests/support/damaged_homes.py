@@ -87,7 +87,7 @@ def tree(directory: Path) -> dict[str, bytes | None]:
 # Homes.
 
 
-def _make_blocks(chain: ChainStore, first: int, count: int) -> None:
+def make_blocks(chain: ChainStore, first: int, count: int) -> None:
     for nonce in range(first, first + count):
         header, rules = chain.head_header, chain.genesis.rules
         made = build_block(
@@ -107,9 +107,9 @@ def make_running(directory: Path, image: Path) -> None:
     """Blocks in tables and in the log, and what is pending; `image` is what a kill then leaves, `directory` a stop."""
     chain = ChainStore.open(directory, dev_genesis())
     journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
-    _make_blocks(chain, 0, 3)
+    make_blocks(chain, 0, 3)
     flush(chain._database)
-    _make_blocks(chain, 3, 3)
+    make_blocks(chain, 3, 3)
     _accept(journal, *range(7, 30))
     shutil.copytree(directory, image)
     journal.close()
@@ -120,11 +120,11 @@ def make_reverting(directory: Path) -> None:
     """A dev chain that is to be reverted at the next start, with a second snapshot."""
     chain = ChainStore.open(directory, dev_genesis())
     kept = DevDirectory(directory)
-    _make_blocks(chain, 0, 2)
+    make_blocks(chain, 0, 2)
     assert kept.take_snapshot(chain, chain.visible, []) == 1
-    _make_blocks(chain, 2, 1)
+    make_blocks(chain, 2, 1)
     assert kept.take_snapshot(chain, chain.visible, [JournalEntry(7, signed(3))]) == 2
-    _make_blocks(chain, 3, 1)
+    make_blocks(chain, 3, 1)
     journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
     _accept(journal, 5)
     journal.close()

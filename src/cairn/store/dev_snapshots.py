@@ -189,6 +189,8 @@ def _put_back(directory: Path, source: Path, target: Path) -> None:
         _remove(old)
         # Moved away, not removed: a worker that still reads it must never find half of the files.
         target.rename(old)
+        # That it is there tells a part that was moved from one that was lost.
+        sync_directory(old.parent)
     source.rename(target)
     # The snapshot's directory last: after a power loss a part may be in both places, but never in none.
     sync_directory(target.parent)

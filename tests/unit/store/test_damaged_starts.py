@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cairn.domain.errors import NodeError
+from cairn.store import follower, keys
+from cairn.store.follower import FollowerStore
 from tests.support.damaged_homes import (
     HARMS,
     HOMES,
@@ -19,6 +22,7 @@ from tests.support.damaged_homes import (
     flip,
     make_homes,
     remove,
+    tree,
     truncate,
     zero,
 )
@@ -146,3 +150,25 @@ def test_whatever_is_left_of_a_directory_is_not_taken_for_a_new_one(
                 path.unlink()
 
     assert check_starts(homes["killed"], tmp_path / "data", damage) == "refused"
+
+
+def test_a_worker_shows_everything_or_nothing_and_changes_no_file(
+    homes: dict[str, DamagedHome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "ATTEMPTS", 2)
+    home, outcomes = homes["killed"], set()
+    head = keys.decode_head(dict(home.whole.chain[keys.META])[keys.HEAD_KEY]).height
+    for number, (name, harm) in enumerate(chosen(home)):
+        directory = Path(shutil.copytree(home.directory, tmp_path / str(number)))
+        harmful((name,), (harm,), f"{SEED} {name}")(directory)
+        damaged = tree(directory)
+        try:
+            opened = FollowerStore.open(directory, tmp_path / "scratch" / str(number))
+        except NodeError:
+            outcomes.add("refused")
+        else:
+            outcomes.add("opened")
+            assert opened.visible == head, f"{harm.__name__} {name}"
+            opened.close()
+        assert tree(directory) == damaged, f"{harm.__name__} {name}"
+    assert outcomes == {"opened", "refused"}

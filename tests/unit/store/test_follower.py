@@ -9,7 +9,7 @@ from cairn.domain.types import TxHash
 from cairn.store import follower as follower_module
 from cairn.store import keys
 from cairn.store.chain import ChainStore
-from cairn.store.follower import FollowerStore
+from cairn.store.follower import CHECKED_BLOCKS, FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
 from tests.support.disk import compact, flip_byte, flush, only_file
@@ -229,3 +229,22 @@ def test_a_catch_up_starts_no_threads(chain: ChainStore, follower: FollowerStore
         if fewest == 0:
             break
     assert fewest < len(keys.FAMILIES)
+
+
+def test_a_catch_up_during_which_files_were_replaced_does_not_count(
+    chain: ChainStore, follower: FollowerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks far below the newest one may have been in a log that vanished meanwhile; only those above are checked."""
+    grow(chain, CHECKED_BLOCKS + 10, 1)
+    catch_up, shown = follower._database.catch_up, []
+
+    def race() -> None:
+        shown.append(follower.visible)
+        catch_up()
+        if len(shown) == 1:
+            flush(chain._database)
+
+    monkeypatch.setattr(follower._database, "catch_up", race)
+    assert follower.catch_up() == chain.visible
+    assert shown == [0, 0], "it trusted what it had read while the MANIFEST changed"
+    assert_same(follower, chain)

@@ -15,6 +15,7 @@ from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import Address
+from cairn.store.directory import has_files, make_directory, write_file
 
 GENESIS_FILE = "genesis.json"
 
@@ -58,15 +59,15 @@ class Home:
 
     def create(self, genesis: Genesis, chosen: Mapping[str, object]) -> None:
         """Write both files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
-        for path in (self.genesis_file, self.config_file):
-            if path.exists():
+        # Not beside a chain either, whose genesis may just have been lost.
+        for path in (self.genesis_file, self.config_file, self.begun_file, self.data_dir):
+            if has_files(path):
                 raise InvalidConfig(f"{path} exists already; nothing was written")
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self.genesis_file.open("xb") as genesis_out:
-                genesis_out.write(encode_genesis(genesis))
-            with self.config_file.open("x") as config_out:
-                config_out.write(_PREAMBLE + encode_settings(chosen))
+            make_directory(self.directory)
+            # On disk before any block: a chain whose genesis is lost can never be opened again.
+            write_file(self.genesis_file, encode_genesis(genesis))
+            write_file(self.config_file, (_PREAMBLE + encode_settings(chosen)).encode())
         except OSError as error:
             raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
 

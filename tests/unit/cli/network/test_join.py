@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,8 +14,12 @@ from typer.testing import CliRunner
 
 from cairn.cli.main import app
 from cairn.cli.network.join import trust
+from cairn.cli.node.home import Home
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import dev_genesis, encode_genesis
+from cairn.store.chain import ChainStore
+from tests.support.damaged_homes import remove, tree
+from tests.support.snapshots import network_genesis
 
 PEER = f"{'ab' * 20}@10.0.0.1:8651"
 BLOCK_TIME = "2026-01-01T00:00:00.123456789Z"
@@ -123,3 +128,21 @@ def test_what_cannot_be_joined_is_refused_and_nothing_written(tmp_path: Path) ->
     genesis.write_bytes(encode_genesis(dev_genesis()))
     assert "names no validators, so it is not the genesis of a network" in CliRunner().invoke(app, args).stderr
     assert not home.exists()
+
+
+@pytest.mark.parametrize("left", ["genesis.json", "cairn.toml", "chain-begun", "data"])
+def test_no_home_is_made_where_something_of_one_is_left(tmp_path: Path, left: str) -> None:
+    genesis, home = tmp_path / "genesis.json", tmp_path / "home"
+    genesis.write_bytes(encode_genesis(network_genesis()))
+    Home(home).create(dev_genesis(), {})
+    (home / "chain-begun").write_text("begun")
+    ChainStore.open(home / "data", dev_genesis()).close()
+    for path in list(home.iterdir()):
+        if path.name != left:
+            remove(path, random.Random())
+    before = tree(home)
+    for args in (["join", str(home), "--genesis", str(genesis), "--peers", PEER], ["init", str(home)]):
+        refused = CliRunner().invoke(app, args)
+        assert refused.exit_code == 2
+        assert "nothing was written" in refused.stderr
+        assert tree(home) == before
