@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cairn.core.gateway import Admission
 from cairn.domain.codec import decode_tx, encode_tx
-from cairn.domain.errors import MempoolFull, NodeError, Rejected
+from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
@@ -106,14 +106,21 @@ class Clients:
         if process is None or node.disk.is_dead:
             return
         self.tally.count("transfers submitted")
-        if process.admissions is None:
+        node.told_drops.pop(tx.hash, None)
+        # Half of them as a client's go: through a worker, whose answer may come when the core is gone.
+        by_link = node.worker is not None and tx.hash[0] % 2 == 0
+        try:
+            answer = node.worker.submit(tx) if by_link else process.submit(tx)
+        except Unavailable:
             return
-        answer = process.admissions.submit(tx)
+        epoch = node.epoch
 
         def answered(future: "object") -> None:
-            failure = None if answer.cancelled() else answer.exception()
+            if answer.cancelled() or node.epoch != epoch:
+                return
+            failure = answer.exception()
             # A node that died has answered nobody, whatever its remains do.
-            if node.disk.is_dead or node.life != life or answer.cancelled():
+            if not by_link and (node.disk.is_dead or node.life != life):
                 return
             if failure is None:
                 self._accepted(node, tx, answer.result())
@@ -155,6 +162,7 @@ class Clients:
             if tx_hash not in unsynced:
                 self.told_dropped(node, tx_hash, reason)
         self._check_endings()
+        self._check_told(node)
 
     def told_dropped(self, node: Node, tx_hash: bytes, reason: str) -> None:
         self.dropped.setdefault(tx_hash, f"{node.name} told that 0x{tx_hash[:6].hex()} is dropped: {reason}")
@@ -162,6 +170,18 @@ class Clients:
     def _check_endings(self) -> None:
         for tx_hash in self.dropped.keys() & self.ledger.confirmed.keys():
             raise Violation("ending", f"{self.dropped[tx_hash]}; it is in block {self.ledger.confirmed[tx_hash]}")
+
+    def _check_told(self, node: Node) -> None:
+        """What a lone node was told to have dropped, no crash brings back; in a network peers may."""
+        core = node.core
+        if core is None or self.setup.genesis.validators:
+            return
+        for tx_hash, reason in node.told_drops.items():
+            if tx_hash in core._pool.listed.entries:
+                raise Violation("told", f"{node.name} told that 0x{tx_hash[:6].hex()} is {reason!r}, and holds it")
+
+    def promises_of(self, node: Node) -> dict[tuple[int, bytes], Promise]:
+        return {key: promise for key, promise in self.promises.items() if key[0] == node.number}
 
     def _is_kept(self, node: Node, promise: Promise, since: int, visible: int) -> bool:
         """Whether the promise has come to its end. Raises `Violation` when it was broken."""

@@ -1,6 +1,8 @@
-"""Damage to the files that say what was promised, done while the node is down: it must never start as if nothing were.
+"""Damage to a node's files, done while it is down: it must never start as if nothing were.
 
-Only bytes that were on the platter before the newest block was: what came after it, a torn write looks like.
+Of the journal only bytes that were on the platter before the newest block was: what came after it, a torn write looks
+like. Of RocksDB's files some bytes are read by nobody, and a cut may leave the end of a log as a crash would: what such
+`rot` leaves may be opened, if all of it is what it was.
 """
 
 import os
@@ -9,9 +11,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.simulation.disk import SECTOR, Disk
+from tests.simulation.disk import NOT_COPIED, Disk
+from tests.simulation.platter import SECTOR
+from tests.support.disk import files_of
 
-PARTS = ("journal", "watermark")
+CHAIN_SHARE = 0.5
+PARTS = ("journal", "watermark", "chain")
 
 
 class Damage:
@@ -22,6 +27,8 @@ class Damage:
         self._backup = disk.path.with_name("backup")
         self.what = ""
         """Empty when there was nothing to damage."""
+        self.is_rot = False
+        """Whether it may be opened all the same, if nothing of it is wrong."""
         self._save()
         anchored = disk.anchored_journal()
         kinds: list[Callable[[random.Random], str]] = [self._zero_watermark, self._remove_watermark, self._stray]
@@ -30,7 +37,16 @@ class Damage:
             kinds += [self._remove_journal, lambda rng: self._remove_newest(anchored)]
             kinds += [lambda rng: self._empty(path), lambda rng: self._zero(path)]
             kinds += [lambda rng: self._truncate(path, end, rng), lambda rng: self._zero_sector(path, end, rng)] * 2
-        self.what = rng.choice(kinds)(rng)
+        # Drawn aside: what a seed did to the journal before there was more, it still does.
+        more = random.Random(f"{rng.random()}/chain")
+        self.what = self._harm_chain(more) if more.random() < CHAIN_SHARE else rng.choice(kinds)(rng)
+        self.files = _files_of(self._directory)
+        """What is there now. A start that is refused changes nothing of it."""
+
+    def changed(self) -> list[str]:
+        """The names of files that are not what they were when the harm was done."""
+        found = _files_of(self._directory)
+        return sorted(name for name in found.keys() | self.files.keys() if found.get(name) != self.files.get(name))
 
     def undo(self) -> None:
         for part in PARTS:
@@ -42,6 +58,32 @@ class Damage:
         os.makedirs(self._backup)
         for part in PARTS:
             _copy(self._directory / part, self._backup / part)
+
+    def _harm_chain(self, rng: random.Random) -> str:
+        chain = self._directory / "chain"
+        current = chain / "CURRENT"
+        manifest = chain / current.read_text().strip()
+        tables = sorted(chain.glob("*.sst"))
+        harm = rng.choice(("lost", "lost", "empty", "astray", "rot", "rot", "cut"))
+        if harm == "astray":
+            current.write_text("MANIFEST-999999\n")
+            return "a CURRENT that names no file"
+        if harm == "empty":
+            current.write_bytes(b"")
+            return "an empty CURRENT"
+        # Those that are gone, torn or rotten; a table is shared with snapshots, so it is replaced, not changed.
+        path = rng.choice([current, manifest, *tables] if harm == "lost" else [manifest, *tables])
+        content = path.read_bytes()
+        path.unlink()
+        if harm == "lost":
+            return f"no {path.name}"
+        self.is_rot = True
+        at = rng.randrange(len(content))
+        if harm == "cut":
+            path.write_bytes(content[:at])
+            return f"{path.name} cut to {at} bytes"
+        path.write_bytes(content[:at] + bytes((content[at] ^ 1 << rng.randrange(8),)) + content[at + 1 :])
+        return f"{path.name} with a flipped bit at {at}"
 
     def _zero_watermark(self, rng: random.Random) -> str:
         path = self._directory / "watermark"
@@ -88,6 +130,12 @@ class Damage:
         content[start:stop] = bytes(stop - start)
         path.write_bytes(content)
         return f"{path.name} with zeros from {start} to {stop}"
+
+
+def _files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        name: content for name, content in files_of(directory).items() if not Path(name).name.startswith(NOT_COPIED)
+    }
 
 
 def _remove(path: Path) -> None:

@@ -1,12 +1,14 @@
 """A machine's disk that fails, tears and forgets, below the node's real files.
 
-What the node writes through `os` and `pathlib` goes to real files, but each file has a second content: what is on the
+What the node writes through Python goes to real files (`files.py`), but each file has a second content: what is on the
 platter. A write changes the file only; a sync copies the sectors written since to the platter. After a power loss the
 node finds the platter, with any of the sectors that were on their way. After a failed sync the sectors count as written
 though they are not, as Linux has it. Entries of directories work alike: made, renamed and removed ones may be taken
-back, the latest first, until their directory is synced.
+back, the latest first, until their directory is synced. A rename from one directory to another is two such entries: a
+file system without a log of its own may leave the file in both places, or, synced in the wrong order, in none.
 
-RocksDB writes its files itself, so its log is cut instead: a power loss leaves any part of what was not synced.
+RocksDB writes its files itself, so its log is cut instead: a power loss leaves any part of what was not synced; one
+while a memtable is written out leaves the new tables and a torn MANIFEST beside the log that they were made from.
 A dead machine writes nothing more: from its last moment on, each operation raises `Crash`.
 """
 
@@ -15,14 +17,16 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-SECTOR = 512
-FaultKind = Literal["kill", "power", "write", "short", "sync", "refuse"]
-"""The process ends; the machine does; a write fails half done; a write stops short; a sync fails; nothing is done."""
+from tests.simulation.platter import SECTOR, Entry, FileState, cut_log, link, moved, remove
+
+FaultKind = Literal["kill", "power", "write", "short", "sync", "refuse", "read"]
+"""The process ends; the machine does; a write fails half done; a write stops short; a sync fails; nothing is done; a
+read fails."""
 FAULTS: dict[FaultKind, str] = {
     "kill": "kills within a write",
     "power": "power losses within a write",
@@ -30,12 +34,31 @@ FAULTS: dict[FaultKind, str] = {
     "short": "writes that stopped short",
     "sync": "syncs that failed",
     "refuse": "operations that were refused",
+    "read": "reads that failed",
 }
 """What the report of a run calls them."""
 HEADER_BYTES = 40
 """A segment of the journal that has no more holds nothing yet."""
 NOT_COPIED = ("LOG", "LOCK", "cairn.lock")
 """What no start reads: RocksDB's own messages, and locks."""
+
+
+_asides = 0
+
+
+@contextmanager
+def aside() -> Generator[None, None, None]:
+    """What is done meanwhile is the simulator's own doing, and no operation of the node's."""
+    global _asides
+    _asides += 1
+    try:
+        yield
+    finally:
+        _asides -= 1
+
+
+def is_aside() -> bool:
+    return _asides > 0
 
 
 class Crash(BaseException):
@@ -49,51 +72,15 @@ class Fault(NamedTuple):
     seed: int
 
 
-@dataclass
-class FileState:
-    """A file whose platter may differ from what the kernel shows."""
+class Flush(NamedTuple):
+    """What a database was when its memtables began to be written out."""
 
-    platter: bytes
-    dirty: set[int] = field(default_factory=set)
-    """Sectors written since the last sync."""
-
-    def synced(self, shown: bytes) -> None:
-        content = bytearray(self.platter)
-        _extend(content, len(shown))
-        for sector in self.dirty:
-            start = sector * SECTOR
-            content[start : start + SECTOR] = shown[start : start + SECTOR]
-        self.platter = bytes(content)
-        self.dirty.clear()
-
-    def after_power_loss(self, shown: bytes, rng: random.Random) -> bytes:
-        """All, none or any of the sectors on their way have arrived; so may the file's length."""
-        share = rng.choice((0.0, 0.5, 1.0))
-        arrived = [sector for sector in sorted(self.dirty) if rng.random() < share]
-        content = bytearray(self.platter)
-        if arrived or rng.random() < share:
-            _extend(content, len(shown))
-        for sector in arrived:
-            start = sector * SECTOR
-            content[start : start + SECTOR] = shown[start : start + SECTOR]
-        return bytes(content)
-
-
-def _extend(content: bytearray, size: int) -> None:
-    if len(content) < size:
-        content += bytes(size - len(content))
-
-
-@dataclass
-class Entry:
-    """A change of a directory that may be taken back, with what it replaced or removed."""
-
-    kind: Literal["made", "moved", "removed"]
-    directories: tuple[Path, ...]
-    """The sync of any of them makes it last."""
-    path: Path
-    source: Path | None = None
-    content: bytes | None = None
+    fault: Fault | None
+    """A crash in the middle of it."""
+    manifest: str
+    manifest_bytes: int
+    logs: dict[str, bytes]
+    synced: dict[str, int]
 
 
 class Disk:
@@ -115,16 +102,27 @@ class Disk:
         """The same, as of the newest block."""
         self.ops = 0
         self.fault: Fault | None = None
+        self._reads_left = 0
+        """Until one of them fails; 0 while none is to."""
         self.is_dead = False
         self.on_death: Callable[[], None] = lambda: None
         self.is_full = False
+        self.primary: Any = None
+        """The database that the node has open for writing."""
+        self.flush_rate = 0.0
+        """How often a batch is followed by the memtables being written out, and a look of a worker's met by that."""
+        self.rng = random.Random(0)
+        """For what RocksDB does by itself."""
         self.met: Counter[str] = Counter()
         """What became of its files, for the report of a run."""
 
     # Faults.
 
     def arm(self, after_ops: int, kind: FaultKind, seed: int) -> None:
-        self.fault = Fault(self.ops + after_ops, kind, seed)
+        if kind == "read":
+            self._reads_left = after_ops
+        else:
+            self.fault = Fault(self.ops + after_ops, kind, seed)
 
     def _next_fault(self) -> Fault | None:
         """Count an operation; what is to go wrong with it, if anything."""
@@ -142,36 +140,75 @@ class Disk:
         """End this life, now: what follows in this process leaves no trace."""
         rng = random.Random(seed)
         self.met["power losses" if power else "kills"] += 1
-        self._lives += 1
-        image = self._root / str(self._lives)
-        self._files, self._logs = self._copy(image, power, rng)
-        # The files of the next life are others.
-        self._journal_ends, self._anchored = {}, {}
-        if power:
-            kept = rng.randrange(len(self._entries) + 1)
-            for entry in reversed(self._entries[kept:]):
-                self.met["entries of directories lost"] += 1
-                self._take_back(entry, image)
-            self._entries.clear()
-        else:
-            self._entries = [_moved(entry, self.path, image) for entry in self._entries]
+        with aside():
+            image = self._next_image()
+            self._files, self._logs = self._copy(self.path, image, power, rng)
+            if power:
+                kept = rng.randrange(len(self._entries) + 1)
+                for entry in reversed(self._entries[kept:]):
+                    self.met["entries of directories lost"] += 1
+                    self._take_back(entry, image)
+                self._entries.clear()
+            else:
+                self._entries = [moved(entry, self.path, image) for entry in self._entries]
         self.previous, self.path = self.path, image
         self.is_dead = True
         self.on_death()
 
+    def _next_image(self) -> Path:
+        """Where the next life goes on. Its files are others."""
+        self._lives += 1
+        self._journal_ends, self._anchored = {}, {}
+        return self._root / str(self._lives)
+
     def revive(self) -> None:
-        shutil.rmtree(self.previous, ignore_errors=True)
+        with aside():
+            shutil.rmtree(self.previous, ignore_errors=True)
         self.is_dead = self.is_full = False
+        self.heal()
+
+    def heal(self) -> None:
+        """Nothing is to go wrong any more."""
         self.fault = None
+        self._reads_left = 0
 
     def wipe(self) -> None:
         """The operator empties the data directory."""
-        shutil.rmtree(self.path)
-        os.makedirs(self.path)
+        with aside():
+            shutil.rmtree(self.path)
+            os.makedirs(self.path)
+            shutil.rmtree(self._kept, ignore_errors=True)
         self._files.clear()
         self._entries.clear()
         self._logs.clear()
         self._anchored = {}
+
+    # What an operator can do with a whole disk.
+
+    @property
+    def _kept(self) -> Path:
+        return self._root / "kept"
+
+    @property
+    def has_copy(self) -> bool:
+        return self._kept.exists()
+
+    def keep_copy(self) -> None:
+        """The disk as it is now, to go back to."""
+        with aside():
+            shutil.rmtree(self._kept, ignore_errors=True)
+            self._copy(self.path, self._kept, False, random.Random(0))
+
+    def put(self, copy: Path | None) -> Path:
+        """Put a copy in place of what is there, the kept one if none is named; returns where that is now."""
+        before = self.path
+        with aside():
+            self.path = self._next_image()
+            self._files, self._logs = self._copy(copy or self._kept, self.path, False, random.Random(0))
+            for file in (self.path / "chain").glob("*.log"):
+                self._logs[file.stat().st_ino] = file.stat().st_size
+        self._entries.clear()
+        return before
 
     def anchor(self) -> None:
         """A block was committed: what the journal held by then must never be lost unnoticed."""
@@ -184,13 +221,15 @@ class Disk:
         ends = [(path, self._anchored.get(path.stat().st_ino, 0)) for path in found]
         return [(path, end) for path, end in ends if end > HEADER_BYTES]
 
-    def _copy(self, image: Path, power: bool, rng: random.Random) -> tuple[dict[int, FileState], dict[int, int]]:
+    def _copy(
+        self, whole: Path, image: Path, power: bool, rng: random.Random
+    ) -> tuple[dict[int, FileState], dict[int, int]]:
         files: dict[int, FileState] = {}
         logs: dict[int, int] = {}
         os.makedirs(image)
-        for place, folders, names in os.walk(self.path):
+        for place, folders, names in os.walk(whole):
             folders.sort()
-            target = image / os.path.relpath(place, self.path)
+            target = image / os.path.relpath(place, whole)
             for folder in folders:
                 os.mkdir(target / folder)
             for name in sorted(names):
@@ -222,7 +261,7 @@ class Disk:
         if source.suffix == ".log" and source.parent.name == "chain":
             synced = self._logs.get(inode, 0)
             if power:
-                left = _cut_log(content, synced, rng)
+                left = cut_log(content, synced, rng)
                 self.met["logs of RocksDB cut"] += left != content
                 content, synced = left, len(left)
             target.write_bytes(content)
@@ -234,45 +273,74 @@ class Disk:
 
     def _take_back(self, entry: Entry, image: Path) -> None:
         path = image / os.path.relpath(entry.path, self.path)
-        if entry.kind == "made":
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.exists():
-                os.unlink(path)
+        other = None if entry.other is None else image / os.path.relpath(entry.other, self.path)
+        if not path.parent.exists():
             return
-        if entry.kind == "moved" and entry.source is not None:
-            source = image / os.path.relpath(entry.source, self.path)
-            if path.exists() and source.parent.exists() and not source.exists():
-                os.rename(path, source)
-        if entry.content is not None and path.parent.exists():
+        if entry.kind in ("made", "appeared"):
+            remove(path)
+        elif entry.kind == "vanished" and other is not None and other.exists() and not path.exists():
+            link(other, path)
+        elif entry.kind == "moved" and other is not None and path.exists() and not other.exists():
+            os.rename(path, other)
+        elif entry.kind == "removed" and entry.content is None:
+            path.mkdir(exist_ok=True)
+        if entry.content is not None:
             path.write_bytes(entry.content)
 
-    # What the node does through `os` and `pathlib`.
+    # What the node does through `os` and what is built on it.
 
-    def opened(self, path: Path, flags: int) -> None:
+    def opened(self, path: Path, flags: int) -> bool:
+        """Whether it is a new file."""
         if flags & os.O_CREAT and not path.exists():
             self._maybe_refuse()
-            self._entries.append(Entry("made", (path.parent,), path))
-        elif flags & os.O_TRUNC:
+            self._entries.append(Entry("made", path.parent, path))
+            return True
+        if flags & os.O_TRUNC:
             self._maybe_refuse()
-            self._touch(path.stat().st_ino, path.read_bytes(), 0, 0)
+            self._cut(path.stat().st_ino, path.read_bytes())
         elif self.is_dead:
             raise Crash
+        return False
+
+    def made_file(self, file: int) -> None:
+        # The number of a file that is gone may come again.
+        self._files[os.fstat(file).st_ino] = FileState(b"")
 
     def made_directory(self, path: Path) -> None:
         self._maybe_refuse()
-        self._entries.append(Entry("made", (path.parent,), path))
+        self._entries.append(Entry("made", path.parent, path))
 
     def removing(self, path: Path) -> None:
         self._maybe_refuse()
         content = path.read_bytes() if path.is_file() else None
-        self._entries.append(Entry("removed", (path.parent,), path, content=content))
+        self._entries.append(Entry("removed", path.parent, path, content=content))
 
     def renaming(self, source: Path, target: Path) -> None:
         self._maybe_refuse()
         content = target.read_bytes() if target.is_file() else None
-        self._entries.append(Entry("moved", (source.parent, target.parent), target, source, content))
+        if source.parent == target.parent:
+            self._entries.append(Entry("moved", target.parent, target, source, content))
+        else:
+            self._entries.append(Entry("appeared", target.parent, target, source, content))
+            self._entries.append(Entry("vanished", source.parent, source, target))
+            self.met["renames to another directory"] += 1
         self.met["snapshots taken"] += target.parent.name == "snapshots" and target.name.isdigit()
+
+    def cutting(self, file: int) -> None:
+        self._maybe_refuse()
+        self._cut(os.fstat(file).st_ino, os.pread(file, os.fstat(file).st_size, 0))
+
+    def _cut(self, inode: int, shown: bytes) -> None:
+        self._touch(inode, shown, 0, 0)
+        self._files[inode].is_cut = True
+
+    def reading(self) -> None:
+        """Something is read, by the node or one of its workers."""
+        if self._reads_left:
+            self._reads_left -= 1
+            if not self._reads_left:
+                self.met[FAULTS["read"]] += 1
+                raise OSError(errno.EIO, "simulated")
 
     def _maybe_refuse(self, *kinds: FaultKind) -> None:
         fault = self._next_fault()
@@ -319,7 +387,7 @@ class Disk:
         self._synced(file, state, path)
 
     def _synced(self, file: int, state: FileState | None, path: Path) -> None:
-        if state is not None and state.dirty:
+        if state is not None and (state.dirty or state.is_cut):
             shown = os.pread(file, os.fstat(file).st_size, 0)
             state.synced(shown)
             if path.parent == self.path / "journal":
@@ -327,7 +395,13 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         self._maybe_refuse("write", "refuse", "sync")
-        self._entries = [entry for entry in self._entries if path not in entry.directories]
+        lasting = [entry for entry in self._entries if entry.directory == path]
+        gone = [entry.path for entry in lasting if entry.kind in ("removed", "vanished")]
+        self._entries = [
+            entry
+            for entry in self._entries
+            if entry.directory != path and not any(entry.path.is_relative_to(each) for each in gone)
+        ]
 
     def _touch(self, inode: int, shown: bytes, offset: int, length: int) -> None:
         state = self._files.get(inode)
@@ -365,26 +439,42 @@ class Disk:
             if entry.name.endswith(".log"):
                 self._logs[entry.inode()] = entry.stat().st_size
 
+    def begin_flush(self, database: Path) -> Flush | None:
+        """Before memtables are written out; None if they are not, for lack of room or by a fault of the disk."""
+        fault = self._next_fault()
+        if self.is_full or (fault is not None and fault.kind not in ("kill", "power")):
+            return None
+        manifest = database / (database / "CURRENT").read_text().strip()
+        logs = {file.name: file.read_bytes() for file in database.glob("*.log")}
+        synced = {file.name: self._logs.get(file.stat().st_ino, 0) for file in database.glob("*.log")}
+        return Flush(fault, manifest.name, manifest.stat().st_size, logs, synced)
+
+    def end_flush(self, database: Path, flush: Flush) -> None:
+        """The tables are there, and the MANIFEST names them. A crash comes before the log that they replace is gone."""
+        self.met["memtables written out"] += 1
+        fault = flush.fault
+        if fault is None:
+            self.trust_logs(database)
+            return
+        self.met["crashes while memtables were written out"] += 1
+        self.crash(power=fault.kind == "power", seed=fault.seed)
+        with aside():
+            rng = random.Random(f"{fault.seed}/flush")
+            image = self.path / os.path.relpath(database, self.previous)
+            for name, content in flush.logs.items():
+                left = cut_log(content, flush.synced[name], rng) if fault.kind == "power" else content
+                (image / name).write_bytes(left)
+                self._logs[(image / name).stat().st_ino] = len(left)
+            size = (image / flush.manifest).stat().st_size
+            os.truncate(image / flush.manifest, rng.randint(min(flush.manifest_bytes, size), size))
+        raise Crash
+
     def opening(self) -> None:
         fault = self._next_fault()
         if fault is not None and fault.kind in ("kill", "power"):
             self._end(fault)
         if fault is not None or self.is_full:
             raise OSError(errno.EIO, "simulated")
-
-
-def _cut_log(content: bytes, synced: int, rng: random.Random) -> bytes:
-    if synced >= len(content):
-        return content
-    return content[: rng.choice((synced, len(content), rng.randrange(synced, len(content) + 1)))]
-
-
-def _moved(entry: Entry, old: Path, new: Path) -> Entry:
-    def moved(path: Path) -> Path:
-        return new / os.path.relpath(path, old) if path.is_relative_to(old) else path
-
-    source = None if entry.source is None else moved(entry.source)
-    return Entry(entry.kind, tuple(map(moved, entry.directories)), moved(entry.path), source, entry.content)
 
 
 class Machines:
@@ -399,14 +489,30 @@ class Machines:
         return disk
 
     def find(self, path: object) -> Disk | None:
-        text = os.fspath(path) if isinstance(path, os.PathLike | str) else ""
-        for prefix, disk in self._disks:
-            if text.startswith(prefix):
-                # A life that ended has no disk any more: its last writes go nowhere that counts.
-                if not text.startswith(str(disk.path) + os.sep) and text != str(disk.path):
-                    raise Crash
-                return disk
+        """None for a path that is on none. Raises `Crash` for a life that ended: its last writes go nowhere."""
+        disk = self._find(path)
+        if disk is not None and not _is_on(path, disk):
+            raise Crash
+        return disk
+
+    def find_living(self, path: object) -> Disk | None:
+        """The same for who only reads, and is not of the life that ended."""
+        disk = self._find(path)
+        return disk if disk is not None and _is_on(path, disk) else None
+
+    def _find(self, path: object) -> Disk | None:
+        if is_aside() or not isinstance(path, os.PathLike | str):
+            return None
+        text = os.fspath(path)
+        if isinstance(text, str):
+            for prefix, disk in self._disks:
+                if text.startswith(prefix):
+                    return disk
         return None
 
     def __iter__(self) -> Iterator[Disk]:
         return (disk for _, disk in self._disks)
+
+
+def _is_on(path: object, disk: Disk) -> bool:
+    return str(path) == str(disk.path) or str(path).startswith(str(disk.path) + os.sep)

@@ -4,16 +4,19 @@ On a dev chain it is told to make blocks, time and money, and to go back, with f
 """
 
 import asyncio
+import contextlib
 import random
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
+from cairn.store.state_file import save_state
 from tests.simulation.clients import Promise
-from tests.simulation.disk import Machines
+from tests.simulation.disk import Machines, aside
 from tests.simulation.machinery import Clock
 from tests.simulation.node import Node, Violation
 from tests.simulation.setup import Setup
@@ -42,6 +45,9 @@ class EmbeddedWorld(World):
         """The snapshot that was asked for last: a crash may leave open whether it has become the chain."""
         self._wanted: dict[bytes, set[int]] = {}
         """Balances that were asked for and not seen yet: a crash may leave open whether they were set."""
+        self._saved: bytes | None = None
+        """The chain as it was saved to a file last."""
+        self._node.on_announced = self._announced
         if setup.is_dev:
             self._node.dev_keys = dict(DEV_KEYS)
 
@@ -55,12 +61,25 @@ class EmbeddedWorld(World):
             "ahead": (self._increase_time, 1 * dev),
         }
 
-    def move_on(self) -> None:
-        self._take_over_blocks()
-        # Only now may the thread that prunes go on: the model has seen the blocks.
+    def more(self) -> dict[str, tuple[Action, float]]:
+        return super().more() | {"save": (self._save_state, 2.0 if self.setup.is_dev else 0)}
+
+    def _announced(self, node: Node, height: int) -> None:
+        """At once: the thread that prunes may take any turn from now on, and the model must have seen the block."""
+        try:
+            with aside():
+                self._take_over_blocks()
+        except Violation as violation:
+            self.violations.append(violation)
+
+    def give_turns(self) -> None:
         for thread in list(Turns.started):
             for _ in range(self._dice.choice((0, 1, 3, 20))):
                 thread.step()
+
+    def move_on(self) -> None:
+        self._check_saved()
+        self._take_over_blocks()
 
     def _take_over_blocks(self) -> None:
         core = self._node.core
@@ -103,6 +122,45 @@ class EmbeddedWorld(World):
                 self.ledger.set_balance(address, balance, proposer)
                 return True
         return False
+
+    # What `cairn dev --state` leaves. The file is on the same disk; whatever happens, it is whole.
+
+    @property
+    def _state_path(self) -> Path:
+        return self._node.disk.path / "saved" / "chain.state"
+
+    async def _save_state(self, rng: random.Random) -> None:
+        node = self._node
+        await node.stop()
+        if node.disk.is_dead:
+            return
+        with aside():
+            self._state_path.parent.mkdir(exist_ok=True)
+        if rng.random() < 0.5:
+            node.disk.arm(rng.randint(1, 12), rng.choice(("kill", "power", "write", "sync")), rng.getrandbits(32))
+        # Until it is saved, the one before may be found, or the new one.
+        self._saved = None
+        with contextlib.suppress(InvalidConfig):
+            save_state(node.disk.path, node.genesis, self._state_path)
+            with aside():
+                self._saved = self._state_path.read_bytes() if self._state_path.exists() else None
+            self.tally.count("dev chains saved to a file")
+        if rng.random() < 0.5:
+            node.forget_supervisor()
+            node.disk.crash(power=True, seed=rng.getrandbits(32))
+
+    def _check_saved(self) -> None:
+        path = self._state_path
+        if self._saved is not None and (not path.exists() or path.read_bytes() != self._saved):
+            raise Violation("state file", f"{self._node.name} has saved its chain, and the file is another or gone")
+        if path.exists():
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    flaw = archive.testzip()
+            except zipfile.BadZipFile as failure:
+                flaw = str(failure)
+            if flaw is not None:
+                raise Violation("state file", f"the chain that {self._node.name} has saved is not whole: {flaw}")
 
     # What the developer does.
 
@@ -150,8 +208,9 @@ class EmbeddedWorld(World):
             self.tally.count("snapshots of a dev chain")
 
     def _look_first(self) -> None:
-        self.move_on()
-        self.clients.check(self._node)
+        with aside():
+            self.move_on()
+            self.clients.check(self._node)
 
     async def _revert(self, rng: random.Random) -> None:
         if not self._kept:
@@ -175,6 +234,8 @@ class EmbeddedWorld(World):
         self.invariants.reverted(self._node, kept.height)
         self._node.told = min(self._node.told, kept.height)
         self.clients.promises = kept.promises.copy()
+        self._node.told_drops.clear()
+        self._node.epoch += 1
         self.clients.next_nonce.clear()
         self.clients.dropped.clear()
         self._wanted.clear()
@@ -188,7 +249,8 @@ class EmbeddedWorld(World):
         height = await self._ask(rng, "set_balance", address, balance)
         if isinstance(height, int):
             self.tally.count("balances set")
-            self.move_on()
+            with aside():
+                self.move_on()
             # A disk that failed meanwhile hides the block until the store is opened again.
             if self.ledger.height >= height:
                 self._wanted.get(bytes(address), set()).discard(balance)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.follow_status import FollowStatus
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
-from cairn.core.gateway import ChainInfo, Phase, Standing
-from cairn.domain.errors import Fatal, StoreUnavailable
+from cairn.core.gateway import Admission, ChainInfo, Phase, Standing
+from cairn.core.link import LinkClient
+from cairn.domain.errors import Fatal, StoreUnavailable, Unavailable
 from cairn.domain.types import Address, DropReason, Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.simulation.clients import Clients
@@ -68,6 +70,7 @@ class Worker:
         self._violations = violations
         self._scratch = scratch
         self._begin()
+        self._forget()
         node.worker = self
 
     def _begin(self) -> None:
@@ -76,17 +79,55 @@ class Worker:
         self._view.subscribe(self._hub)
         FollowStatus(self, self._hub)  # type: ignore[arg-type]
         self._socket: Socket | None = None
+        self._client: LinkClient | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def _forget(self) -> None:
         self._next: int | None = None
         """The next block that the client must be told of; None before it has subscribed."""
         self._followed: dict[TxHash, bool] = {}
         """Whether their end was told."""
 
-    def begin_anew(self) -> None:
-        """The node is set up again on an empty disk: no process of the old one is left, and no connection."""
+    def die(self) -> None:
+        """Its process ends; another takes its place. What its clients know, they know."""
+        self.leave()
         if self._socket is not None:
             self._socket.is_open = False
         self._view.close()
         self._begin()
+        if self._node.is_up:
+            self.join()
+
+    def begin_anew(self) -> None:
+        """The node is set up again on an empty disk: no process of the old one is left, and no client."""
+        self._forget()
+        self.die()
+
+    # Its end of the link.
+
+    def join(self) -> None:
+        """The node has a core again."""
+        if self._running is None:
+            self._client = LinkClient(Path(self._node.link_path), self)
+            self._running = asyncio.get_running_loop().create_task(self._client.run())
+
+    def leave(self) -> None:
+        """As when the node is stopped."""
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+            self._view.on_phase("unavailable", "the core is gone")
+
+    def lose_link(self) -> None:
+        """The connection breaks, and both processes live on."""
+        if self._client is not None and self._client._connection is not None:
+            self._client._connection._transport.abort()
+
+    def submit(self, tx: Tx) -> "asyncio.Future[Admission]":
+        """Raises `Unavailable`."""
+        if self._client is None:
+            raise StoreUnavailable("the core is away")
+        return self._client.submit(tx)
 
     # What the link tells, and is asked.
 
@@ -106,15 +147,12 @@ class Worker:
         self._view.on_arrived(txs)
 
     async def find_tx(self, tx_hash: TxHash) -> Standing | None:
-        if not self._node.is_ready or self._node.process is None:
+        if self._client is None:
             raise StoreUnavailable("the core is away")
-        return await self._node.process.find_tx(tx_hash)
+        return await self._client.find_tx(tx_hash)
 
     def _damaged(self, failure: Fatal) -> None:
         self._violations.append(Violation("worker", f"the worker of {self._node.name} fails: {failure.detail}"))
-
-    def lost_core(self) -> None:
-        self.on_phase("unavailable", "the core is gone")
 
     def close(self) -> None:
         self._view.close()
@@ -125,6 +163,11 @@ class Worker:
         """Connect, follow something, read slowly, or look at an account."""
         if self._view.height < 0:
             return
+        # A read that fails is told to the client, which asks again.
+        with suppress(Unavailable):
+            self._act(rng)
+
+    def _act(self, rng: random.Random) -> None:
         if self._socket is None or not self._socket.is_open:
             self._connect()
         elif rng.random() < 0.2:
@@ -133,19 +176,27 @@ class Worker:
             tx = rng.choice(self._clients.signed[-10:])
             if self._followed.get(tx.hash, True):
                 self._followed[tx.hash] = False
-                self._hub.follow(self._subscriber, tx.hash)
+                self._follow(tx.hash)
         else:
             self._look(rng)
 
     def _connect(self) -> None:
-        self._socket = Socket(self._read, self._closed)
-        self._subscriber = self._hub.attach(self._socket)
+        socket = Socket(self._read, self._closed)
+        self._subscriber = self._hub.attach(socket)
         first = max(self._next if self._next is not None else self._view.height + 1, self._view.base)
         self._next = self._hub.subscribe_blocks(self._subscriber, first)
+        self._socket = socket
         # What it had followed and not heard the end of, it follows again.
-        for tx_hash, ended in self._followed.items():
+        for tx_hash, ended in list(self._followed.items()):
             if not ended:
-                self._hub.follow(self._subscriber, tx_hash)
+                self._follow(tx_hash)
+
+    def _follow(self, tx_hash: TxHash) -> None:
+        try:
+            self._hub.follow(self._subscriber, tx_hash)
+        except Unavailable:
+            del self._followed[tx_hash]
+            raise
 
     def _closed(self, code: int) -> None:
         # Not within the hub's own walk over its sockets: a real one ends later too.

@@ -63,6 +63,10 @@ class NetworkWorld(World):
         comet.application = None
         comet.end()
 
+    def may_go_on_from_copy(self, node: Node) -> bool:
+        # CometBFT has all blocks since.
+        return self.comets[node.number].base <= node.kept_told + 1
+
     def unfinished(self) -> list[str]:
         found = super().unfinished()
         for comet in self.comets:
@@ -337,12 +341,7 @@ class NetworkWorld(World):
         if node.disk.is_dead:
             return
         node.disk.wipe()
-        node.forget_supervisor()
-        node.told = -1
-        if node.number in self.workers:
-            self.workers[node.number].begin_anew()
-        self.clients.forget(node)
-        self.invariants.forget(node)
+        self.forget(node)
         comet.wipe()
         comet.state_syncs = True
         node.start()

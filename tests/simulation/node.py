@@ -1,12 +1,12 @@
 """A node of the simulation: the real core, opened, failed, reopened and killed as a supervisor and fate would."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cairn.config import Settings
-from cairn.core.gateway import ChainInfo, Phase
+from cairn.core.gateway import Admission
 from cairn.core.process import CoreProcess
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal
@@ -15,7 +15,8 @@ from cairn.domain.types import Address, DropReason, Tx, TxHash
 from cairn.engine.network.engine import NetworkEngine
 from cairn.store.known_chain import SeenChain
 from tests.simulation.disk import Crash, Disk
-from tests.simulation.threads import Turns
+from tests.simulation.link import Server
+from tests.simulation.threads import Executor, Turns
 
 
 class Violation(AssertionError):
@@ -26,39 +27,31 @@ class Violation(AssertionError):
         self.kind = kind
 
 
-class Link:
-    """What the core finds as its server: whatever it tells workers is told to one listener, in order."""
+class Link(Server):
+    """What the core finds as its server."""
 
     def __init__(self, core: "Process") -> None:
+        super().__init__(core, core.node.link_path)
         self._node = core.node
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-    def on_info(self, info: ChainInfo) -> None:
-        self._tell("on_info", info)
-
-    def on_phase(self, phase: Phase, reason: str) -> None:
-        self._tell("on_phase", phase, reason)
 
     def on_commit(self, height: int) -> None:
-        self._node.announced(height)
-        self._tell("on_commit", height)
+        if self._is_alive:
+            self._node.announced(height)
+        super().on_commit(height)
+        if self._is_alive:
+            self._node.told_something()
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
-        if not self._node.disk.is_dead:
+        if self._is_alive:
+            self._node.told_drops[tx_hash] = reason
             self._node.on_dropped(self._node, tx_hash, reason)
-        self._tell("on_dropped", tx_hash, reason)
+        super().on_dropped(tx_hash, reason)
+        if self._is_alive:
+            self._node.told_something()
 
-    def on_arrived(self, txs: Sequence[Tx]) -> None:
-        self._tell("on_arrived", txs)
-
-    def _tell(self, name: str, *args: object) -> None:
-        worker = self._node.worker
-        if worker is not None and not self._node.disk.is_dead:
-            getattr(worker, name)(*args)
-
-    async def settle(self) -> None:
-        await asyncio.sleep(0)
+    @property
+    def _is_alive(self) -> bool:
+        return not self.is_dead and not self._node.disk.is_dead
 
 
 class Process(CoreProcess):
@@ -83,6 +76,17 @@ class Process(CoreProcess):
     def is_ready(self) -> bool:
         return self._core is not None and self._phase == "ready"
 
+    def submit(self, tx: Tx) -> "asyncio.Future[Admission]":
+        """As the link does. Raises `Unavailable`."""
+        if self.admissions is None:
+            raise self.why_not()
+        return self.admissions.submit(tx)
+
+    @property
+    def link(self) -> Link:
+        assert isinstance(self._server, Link)
+        return self._server
+
     def drain(self) -> None:
         self._drain()
 
@@ -102,7 +106,16 @@ class Node:
         self.task: asyncio.Task[None] | None = None
         self.told = -1
         """The newest height that anybody was told of."""
+        self.told_drops: dict[bytes, DropReason] = {}
+        """What anybody was told is dropped, and nobody has sent since."""
+        self.kept_told = -1
+        """The same when the copy of its disk was made."""
+        self.kept_promises: dict[tuple[int, bytes], Any] = {}
+        self._tellings_left = 0
+        self._telling_seed = 0
         self.life = 0
+        self.epoch = 0
+        """Counts how often all was made void that anybody was answered: on an empty disk, or by a revert."""
         self.damage = ""
         """What was done to its files while it was down: it must not start as if nothing were."""
         self.on_exit: Callable[[Node, BaseException | None], None] = lambda node, failure: None
@@ -114,12 +127,20 @@ class Node:
         return f"node{self.number}"
 
     @property
+    def link_path(self) -> str:
+        return f"/simulated/core{self.number}.sock"
+
+    @property
     def socket(self) -> Path:
         return Path(f"/simulated/{self.number}")
 
     @property
     def is_up(self) -> bool:
         return self.process is not None
+
+    def has_died(self) -> bool:
+        """Asked anew each time: its disk may have failed since."""
+        return self.disk.is_dead
 
     @property
     def core(self) -> Core | None:
@@ -128,6 +149,18 @@ class Node:
     @property
     def is_ready(self) -> bool:
         return self.process is not None and not self.disk.is_dead and self.process.is_ready
+
+    def crash_at_telling(self, after: int, seed: int) -> None:
+        self._tellings_left, self._telling_seed = after, seed
+
+    def told_something(self) -> None:
+        if self._tellings_left and not self.disk.is_dead:
+            self._tellings_left -= 1
+            if not self._tellings_left:
+                self.forget_supervisor()
+                self.disk.met["power losses at a telling"] += 1
+                self.disk.crash(power=True, seed=self._telling_seed)
+                raise Crash
 
     def announced(self, height: int) -> None:
         if not self.disk.is_dead:
@@ -143,6 +176,8 @@ class Node:
         self.process = Process(self, self.genesis, self.disk.path, self.settings, self.dev_keys, socket, self.seen)
         self.task = asyncio.get_running_loop().create_task(self.process.simulate(), name=f"{self.name} {self.life}")
         self.task.add_done_callback(self._ended)
+        if self.worker is not None:
+            self.worker.join()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if task is not self.task:
@@ -150,6 +185,7 @@ class Node:
         failure = None if task.cancelled() else task.exception()
         if isinstance(failure, Crash) or self.disk.is_dead:
             return
+        self._end_link()
         self.process = self.task = None
         self.on_exit(self, failure)
 
@@ -157,20 +193,25 @@ class Node:
         """A clean stop, if nothing fails meanwhile."""
         if self.process is not None and self.task is not None:
             self.process.drain()
+            if self.worker is not None:
+                self.worker.leave()
             await asyncio.wait([self.task])
 
     def bury(self) -> None:
         """After its disk is dead: take everything of the last life out of the world."""
         assert self.disk.is_dead
         process, task = self.process, self.task
+        self._end_link()
         self.process = self.task = None
         if task is not None:
             task.cancel()
         core = None if process is None else process.core
         if core is not None:
             _bury_core(core)
-        if self.worker is not None:
-            self.worker.lost_core()
+
+    def _end_link(self) -> None:
+        if self.process is not None:
+            self.process.link.die()
 
     def forget_supervisor(self) -> None:
         """Not only the core ended: the next start knows nothing of what this node has seen."""
@@ -181,10 +222,14 @@ def _bury_core(core: Core) -> None:
     for pending in (core._housekeeping, core._engine_task):
         if pending is not None:
             pending.cancel()
-    if isinstance(core.engine, NetworkEngine):
-        thread: object = core.engine._snapshots._thread
-        if isinstance(thread, Turns):
-            thread.kill()
+    engine = core.engine
+    upkeep = engine._snapshots if isinstance(engine, NetworkEngine) else getattr(engine, "_pruning", None)
+    thread: object = None if upkeep is None else upkeep._thread
+    if isinstance(thread, Turns):
+        thread.kill()
+    if isinstance(engine, NetworkEngine):
+        for executor in (engine._snapshots._intake._thread, engine._senders._threads, engine._senders._block_threads):
+            cast(Executor, executor).kill()
     core.failed.cancel()
     core._arrivals.close()
     core._journal.close()

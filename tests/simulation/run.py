@@ -72,13 +72,16 @@ def simulate(
             assert isinstance(loop, SimulatedLoop)
             clock = Clock(loop)
             AbciServer.listening.clear()
-            with simulated_surroundings(machines, clock, AbciServer, Rpc, Link):
+            passed_by: list[str] = []
+            with simulated_surroundings(seed, machines, clock, AbciServer, Rpc, Link, passed_by.append):
                 world = _make_world(seed, root, machines, clock, without)
                 world.trace = tell
                 SmallJournal.segment_bytes = world.setup.journal_segment_bytes
                 SmallJournal.max_segments = world.setup.journal_segments
                 try:
                     runner.run(world.run(steps))
+                    if passed_by:
+                        raise Violation("disk", f"{passed_by[0]} is changed, but not through its disk")
                 except Violation as violation:
                     failure, kind = str(violation), violation.kind
                 finally:

@@ -14,6 +14,7 @@ from tests.simulation.ledger import GAS, Rules, State
 
 CHAIN_ID = 77
 ADMIN_COUNT = 3
+FLUSH_RATES = (0.0, 0.02, 0.1, 0.4)
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Setup:
     workers: frozenset[int]
     """Nodes that have a worker, with a client that follows."""
     is_dev: bool = False
+    flush_rate: float = 0.0
+    """How often RocksDB's memtables are full."""
 
     @property
     def rules(self) -> Rules:
@@ -96,6 +99,7 @@ def draw_network(rng: random.Random) -> Setup:
         fault_rate=rng.choice((0.0, 0.3, 1.0, 2.0)),
         is_small_pool=small,
         workers=frozenset(number for number in range(count) if rng.random() < 0.2),
+        flush_rate=rng.choice(FLUSH_RATES),
     )
 
 
@@ -135,6 +139,7 @@ def draw_embedded(rng: random.Random) -> Setup:
         is_small_pool=small,
         workers=frozenset((0,)) if rng.random() < 0.5 else frozenset(),
         is_dev=is_dev,
+        flush_rate=rng.choice(FLUSH_RATES),
     )
 
 

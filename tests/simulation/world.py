@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from cairn.domain.errors import Fatal
+from cairn.domain.errors import Fatal, NodeError
+from cairn.store.chain import ChainStore
 from tests.simulation.clients import Clients
 from tests.simulation.comet import Down
 from tests.simulation.damage import Damage
-from tests.simulation.disk import Crash, FaultKind, Machines
+from tests.simulation.disk import Crash, FaultKind, Machines, aside
 from tests.simulation.follower import Worker
 from tests.simulation.invariants import Invariants
 from tests.simulation.ledger import Ledger
@@ -26,6 +27,9 @@ from tests.simulation.setup import Setup, Tally
 from tests.simulation.threads import Turns
 from tests.support.audit import audit
 
+MORE_SHARE = 0.15
+STARTS = 3
+"""How often a damaged node is started."""
 REST_S = 30.0
 """Of virtual time: enough for a core to open its store anew and for everything to be sent again."""
 LAST_ROUNDS = 400
@@ -52,6 +56,9 @@ class World:
             Node(number, machines.add(root / str(number)), setup.genesis, settings)
             for number, settings in enumerate(setup.settings)
         ]
+        for node in self.nodes:
+            node.disk.rng = random.Random(f"{seed}/disk/{node.number}")
+            node.disk.flush_rate = setup.flush_rate
         self.clients = Clients(setup, self.ledger, self.tally)
         self.invariants = Invariants(self.ledger, self.tally)
         self.workers: dict[int, Worker] = {}
@@ -81,10 +88,27 @@ class World:
             "audit": (self._audit, 0.5),
         }
 
+    def more(self) -> dict[str, tuple[Action, float]]:
+        """The same, for one step in some."""
+        faults = self.setup.fault_rate
+        return {
+            "twice": (self._submit_twice, 2),
+            "tell": (self._crash_at_telling, 2 * faults),
+            "read": (self._read_fault, 2 * faults),
+            "opening": (self._crash_while_opening, 2 * faults),
+            "worker": (self._end_worker, 2 if self.workers else 0),
+            "link": (self._break_link, 2 if self.workers else 0),
+            "keep": (self._keep_copy, 1.5 * faults),
+            "back": (self._roll_back, 1.5 * faults),
+        }
+
     # Where worlds differ.
 
     def buried(self, node: Node) -> None:
         """Its process is gone."""
+
+    def give_turns(self) -> None:
+        """After that: let threads go on, where no step does."""
 
     def move_on(self) -> None:
         """Before everything is looked at: let the model come to where the nodes are."""
@@ -113,12 +137,17 @@ class World:
         asyncio.get_running_loop().set_exception_handler(self._callback_failed)
         table = [(name, *entry) for name, entry in self.table().items() if name not in self._without]
         weights = [weight for _, _, weight in table]
+        more = [(name, *entry) for name, entry in self.more().items() if name not in self._without and entry[1]]
         for node in self.nodes:
             node.start()
         await asyncio.sleep(1.0)
         for step in steps:
             rng = random.Random(f"{self._seed}/{step}")
             name, action, _ = rng.choices(table, weights)[0]
+            # Drawn aside: the other steps of a seed stay what they were before there were these.
+            aside_rng = random.Random(f"{self._seed}/{step}/more")
+            if more and aside_rng.random() < MORE_SHARE:
+                name, action, _ = aside_rng.choices(more, [weight for _, _, weight in more])[0]
             self.tally.steps[name] += 1
             self._tell(f"step {step:4} {name:9}")
             await self._in_time(f"step {step}, {name}", self._step(action, rng))
@@ -154,20 +183,26 @@ class World:
         """Take the dead away, start what must run, and look at everything."""
         for node in self.nodes:
             if node.disk.is_dead:
-                node.bury()
-                self.buried(node)
-                await asyncio.sleep(0)
-                node.disk.revive()
-                if rng.random() < 0.7:
-                    node.start()
+                await self.raise_again(node, rng.random() < 0.7)
             elif not node.is_up and rng.random() < 0.3:
                 node.start()
         self._raise_found()
-        self.move_on()
-        for node in self.nodes:
-            self.invariants.check(node, random.Random(rng.random()))
-            self.clients.check(node)
+        with aside():
+            self.move_on()
+            for node in self.nodes:
+                self.invariants.check(node, random.Random(rng.random()))
+                self.clients.check(node)
         self._raise_found()
+        self.give_turns()
+
+    async def raise_again(self, node: Node, starts: bool = True) -> None:
+        """Take the dead away, and give the machine its power back."""
+        node.bury()
+        self.buried(node)
+        await asyncio.sleep(0)
+        node.disk.revive()
+        if starts:
+            node.start()
 
     def _raise_found(self) -> None:
         for thread in Turns.started:
@@ -197,7 +232,8 @@ class World:
         """All faults end; then everything that was promised must come true."""
         rng = random.Random(f"{self._seed}/end")
         for node in self.nodes:
-            node.disk.fault, node.disk.is_full = None, False
+            node.disk.heal()
+            node.disk.is_full = False
             if not node.is_up:
                 node.start()
         for worker in self.workers.values():
@@ -228,6 +264,14 @@ class World:
         for _ in range(rng.choice((1, 1, 2, 5, 12))):
             self.clients.submit(rng.choice(self.nodes), self.clients.draw_tx(rng))
 
+    async def _submit_twice(self, rng: random.Random) -> None:
+        """Who was not answered yet sends it again."""
+        node, tx = rng.choice(self.nodes), self.clients.draw_tx(rng)
+        if rng.random() < 0.5:
+            node.disk.arm(rng.choice((1, 2, 3)), rng.choice(("kill", "power", "sync", "write")), rng.getrandbits(32))
+        for _ in range(rng.choice((2, 3))):
+            self.clients.submit(node, tx)
+
     async def _wait(self, rng: random.Random) -> None:
         await asyncio.sleep(rng.choice((1.0, 4.0, 25.0)))
 
@@ -254,7 +298,8 @@ class World:
         if core is None or core.failed.done():
             return
         try:
-            audit(core._chain)
+            with aside():
+                audit(core._chain)
         except Fatal as failure:
             raise Violation("audit", f"{node.name}: {failure.detail}") from failure
 
@@ -277,6 +322,83 @@ class World:
         kinds: tuple[FaultKind, ...] = ("kill", "power", "power", "write", "short", "sync", "sync", "refuse")
         node.disk.arm(rng.choice((1, 2, 3, 5, 10, 30)), rng.choice(kinds), rng.getrandbits(32))
 
+    async def _crash_at_telling(self, rng: random.Random) -> None:
+        """The power fails at the moment at which a worker is told something: it must be so, for ever."""
+        rng.choice(self.nodes).crash_at_telling(rng.choice((1, 2, 5, 20)), rng.getrandbits(32))
+
+    async def _read_fault(self, rng: random.Random) -> None:
+        rng.choice(self.nodes).disk.arm(rng.choice((1, 3, 10, 100)), "read", 0)
+
+    async def _crash_while_opening(self, rng: random.Random) -> None:
+        """Again and again, each time a little later or earlier."""
+        node = rng.choice(self.nodes)
+        for _ in range(rng.choice((1, 1, 3))):
+            await node.stop()
+            if node.disk.is_dead:
+                return
+            node.disk.arm(rng.randint(1, 40), rng.choice(("kill", "power", "power")), rng.getrandbits(32))
+            node.start()
+            await asyncio.sleep(0.5)
+            if node.has_died():
+                node.forget_supervisor()
+                await self.raise_again(node)
+
+    async def _end_worker(self, rng: random.Random) -> None:
+        rng.choice(list(self.workers.values())).die()
+
+    async def _break_link(self, rng: random.Random) -> None:
+        rng.choice(list(self.workers.values())).lose_link()
+
+    async def _keep_copy(self, rng: random.Random) -> None:
+        node = rng.choice(self.nodes)
+        if node.is_ready:
+            node.disk.keep_copy()
+            node.kept_told, node.kept_promises = node.told, self.clients.promises_of(node)
+            self.tally.count("copies of a disk kept")
+
+    async def _roll_back(self, rng: random.Random) -> None:
+        """An older copy of the disk is put in its place: a node that has seen more must notice."""
+        node = rng.choice(self.nodes)
+        if not node.disk.has_copy or node.told <= node.kept_told or not node.is_up:
+            return
+        await node.stop()
+        if node.disk.is_dead:
+            return
+        node.disk.heal()
+        node.disk.is_full = False
+        before = node.disk.put(None)
+        if self.may_go_on_from_copy(node) and rng.random() < 0.5:
+            self.tally.count("nodes that went on from an older copy")
+            self.forget(node)
+            node.told = node.kept_told
+            self.clients.promises |= node.kept_promises
+            node.start()
+            return
+        self.tally.count("older copies refused")
+        node.start()
+        await asyncio.sleep(3.0)
+        if node.is_ready:
+            raise Violation("rollback", f"{node.name} goes on from block {node.kept_told}, and has had {node.told}")
+        await node.stop()
+        if not node.disk.is_dead:
+            node.disk.put(before)
+            node.start()
+
+    def may_go_on_from_copy(self, node: Node) -> bool:
+        """Whether a node that has forgotten what it had seen gets the rest from others."""
+        return False
+
+    def forget(self, node: Node) -> None:
+        """It is set up again, on another disk: nobody is held to what was before."""
+        node.forget_supervisor()
+        node.told = -1
+        node.epoch += 1
+        node.told_drops.clear()
+        if node.number in self.workers:
+            self.workers[node.number].begin_anew()
+        self.clients.forget(node)
+        self.invariants.forget(node)
+
     async def _full(self, rng: random.Random) -> None:
         disk = rng.choice(self.nodes).disk
         disk.is_full = not disk.is_full
@@ -289,22 +411,51 @@ class World:
                 node.forget_supervisor()
 
     async def _damage(self, rng: random.Random) -> None:
-        """The journal or the watermark is damaged: the node must say so, and go on when it is whole again."""
+        """Files are lost, torn or rotten: the node must say so, change nothing, and go on when they are whole again."""
         node = rng.choice(self.nodes)
         await node.stop()
         if node.disk.is_dead or not (node.disk.path / "watermark").exists():
             return
-        node.disk.fault, node.disk.is_full = None, False
-        damage = Damage(node.disk, rng)
+        node.disk.heal()
+        node.disk.is_full = False
+        with aside():
+            damage = Damage(node.disk, rng)
+            if damage.is_rot:
+                self._look_at_rot(node, damage.what)
+        if not damage.is_rot:
+            await self._refuse_starts(node, damage)
+        with aside():
+            damage.undo()
+            node.disk.trust_logs(node.disk.path / "chain")
+        node.start()
+
+    async def _refuse_starts(self, node: Node, damage: Damage) -> None:
         node.damage = damage.what
         node.forget_supervisor()
-        node.start()
-        await asyncio.sleep(3.0)
-        if node.is_up:
-            raise Violation("damage", f"{node.name} starts with {damage.what}")
-        damage.undo()
+        for _ in range(STARTS):
+            node.start()
+            await asyncio.sleep(3.0)
+            if node.is_ready:
+                raise Violation("damage", f"{node.name} starts with {damage.what}")
+            await node.stop()
         node.damage = ""
-        node.start()
+
+    def _look_at_rot(self, node: Node, what: str) -> None:
+        """Opened by itself: what a node went on to write would be lost when the damage is undone."""
+        try:
+            chain = ChainStore.open(node.disk.path, node.genesis)
+        except NodeError:
+            self.tally.count("damaged files refused")
+            return
+        try:
+            if chain.visible < node.told:
+                raise Violation("damage", f"{node.name} opens {what}, and has lost block {node.told}")
+            audit(chain)
+            self.tally.count("damaged files without harm")
+        except NodeError:
+            self.tally.count("damaged files refused when they were read")
+        finally:
+            chain.close()
 
 
 def _waits_in(task: "asyncio.Task[None]") -> list[str]:

@@ -3,18 +3,15 @@
 import ast
 import contextlib
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from types import CodeType, ModuleType
 
 import pytest
 
 from tools.mutants.coverage import SOURCE
 from tools.mutants.mutations import Mutant
+from tools.mutants.planted import Planted
 from tools.mutants.processes import Children, be_silent
 
 START_CPU_S = 10
@@ -44,33 +41,5 @@ def start(mutant: Mutant, tests: Sequence[str], cpu_s: float, children: Children
 
 def _try_here(mutant: Mutant, tests: Sequence[str]) -> int:
     be_silent()
-    sys.meta_path.insert(0, _Planted(mutant))
+    sys.meta_path.insert(0, Planted(mutant.path, SOURCE, mutant.plant()))
     return int(pytest.main([*PYTEST, *tests]))
-
-
-class _Planted(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Gives the mutant when its module is imported."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._path = mutant.path.resolve()
-        parts = mutant.path.relative_to(SOURCE).with_suffix("").parts
-        self._name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if self._name in sys.modules:
-            raise RuntimeError(f"{self._name} is imported already: the tests would run on the code as it is")
-        self._tree = mutant.plant()
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self._tree, str(self._path), "exec")
-
-    def get_source(self, fullname: str) -> str:
-        return ast.unparse(self._tree)
-
-    def is_package(self, fullname: str) -> bool:
-        return self._path.name == "__init__.py"

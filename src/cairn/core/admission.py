@@ -80,8 +80,7 @@ class Admissions(SubmissionCalls):
         try:
             admitted = self._pool.admit(tx, received_at)
         except NonceTooLow as refused:
-            known = self._chain.find_location(tx.hash) is not None
-            reply(Admission(tx.hash, confirmed=True) if known else refused)
+            self._reply_used(tx, refused, reply)
             return
         except (TxRejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
@@ -101,6 +100,16 @@ class Admissions(SubmissionCalls):
         # A known transaction may still wait for the sync of its first submission.
         self._waiting.append((reply, Admission(tx.hash) if admitted.added else Admission(tx.hash, known=True)))
         self._flush_soon()
+
+    def _reply_used(self, tx: Tx, refused: NonceTooLow, reply: Reply) -> None:
+        """Its nonce is used: by itself, or by another."""
+        try:
+            known = self._chain.find_location(tx.hash) is not None
+        except NodeError as failure:
+            reply(failure)
+            self.fail(failure)
+            return
+        reply(Admission(tx.hash, confirmed=True) if known else refused)
 
     def submit(self, tx: Tx) -> asyncio.Future[Admission]:
         future: asyncio.Future[Admission] = self._loop.create_future()

@@ -1,0 +1,161 @@
+"""Defects to be planted, and the machine that must find each: a machine that does not find them finds nothing.
+
+A defect is a change of the source's text. Where the text is another by now, say here how the same mistake looks in it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path("src")
+
+
+@dataclass(frozen=True)
+class Defect:
+    name: str
+    path: str
+    before: str
+    """Occurs once in the file."""
+    after: str
+    tests: tuple[str, ...] = ()
+    """Of these at least one must fail; without any, the simulator must find it."""
+    shown_as: tuple[str, ...] = ()
+    """The kinds of violation that it may show itself as."""
+    seeds: tuple[int, ...] = ()
+    """These are tried first; where none of them finds it any more, others are."""
+    arguments: tuple[str, ...] = ()
+    """For the simulator."""
+
+
+DEFECTS = (
+    Defect(
+        "a known transaction is answered before its first sync",
+        "src/cairn/core/admission.py",
+        """        # A known transaction may still wait for the sync of its first submission.
+""",
+        """        if not admitted.added:
+            reply(Admission(tx.hash, known=True))
+            return
+""",
+        shown_as=("lost",),
+    ),
+    Defect(
+        "a drop is told before its sync",
+        "src/cairn/core/admission.py",
+        """        self._drops.extend(drops)
+""",
+        """        for tx_hash, reason in drops:
+            self._listener.on_dropped(tx_hash, reason)
+""",
+        shown_as=("told",),
+    ),
+    Defect(
+        "the journal's start is raised after the removals",
+        "src/cairn/store/journal.py",
+        """        self._bounds.raise_journal_start(self._firsts[kept])
+        for number in numbers:
+            segment_path(self._directory, number).unlink()
+            # One by one, so that after a power loss the newer part remains, without a gap: a DROP must not be removed
+            # before its ADD.
+            sync_directory(self._directory)
+""",
+        """        for number in numbers:
+            segment_path(self._directory, number).unlink()
+            sync_directory(self._directory)
+        self._bounds.raise_journal_start(self._firsts[kept])
+""",
+        shown_as=("exit",),
+    ),
+    Defect(
+        "a journal that is cut short passes as whole",
+        "src/cairn/store/journal.py",
+        "if self._sequence >= end:",
+        "if True:",
+        shown_as=("damage", "lost"),
+    ),
+    Defect(
+        "a follower does not look at the MANIFEST",
+        "src/cairn/store/follower.py",
+        "        if self._manifest_stamp() != before:\n            return False\n",
+        "",
+        tests=("tests/property/test_store_follower.py",),
+    ),
+    Defect(
+        "the parts of a snapshot are not synced",
+        "src/cairn/store/snapshot.py",
+        "        sync_file(stream.fileno())\n",
+        "",
+        shown_as=("snapshot",),
+    ),
+    Defect(
+        "a saved dev chain is not synced before it is renamed",
+        "src/cairn/store/state_file.py",
+        "            sync_file(file.fileno())\n",
+        "",
+        shown_as=("state file",),
+    ),
+    Defect(
+        "the directory of a file that was replaced is not synced",
+        "src/cairn/store/directory.py",
+        "    draft.rename(path)\n    sync_directory(path.parent)\n",
+        "    draft.rename(path)\n",
+        shown_as=("dev", "exit", "lost", "account"),
+    ),
+    Defect(
+        "the shelf of snapshots is read before the plan",
+        "src/cairn/engine/network/snapshot_serving.py",
+        "        planned = self._planned()\n        return min([*planned, *self._shelf.heights()], default=0)\n",
+        "        there = self._shelf.heights()\n        return min([*self._planned(), *there], default=0)\n",
+        shown_as=("snapshot",),
+    ),
+    Defect(
+        "the memory of the head is switched before it is written",
+        "src/cairn/store/known_chain.py",
+        """        _SLOT.pack_into(self._memory, _offset(slot), head.height, head.reverts, head.hash)
+        self._memory[_NEWEST_AT] = slot
+""",
+        """        self._memory[_NEWEST_AT] = slot
+        _SLOT.pack_into(self._memory, _offset(slot), head.height, head.reverts, head.hash)
+""",
+        tests=("tests/unit/store/test_known_chain.py",),
+    ),
+    Defect(
+        "arrivals are still watched for a worker that left",
+        "src/cairn/core/link_server.py",
+        "        self.watch_arrivals(connection, on=False)\n",
+        "",
+        tests=("tests/unit/core/test_link.py",),
+    ),
+    Defect(
+        "payments that were read ahead are told again",
+        "src/cairn/client/following.py",
+        "        self._due.clear()\n",
+        "",
+        tests=("tests/unit/client/test_following.py",),
+    ),
+    Defect(
+        "pruning removes the only version of an account",
+        "src/cairn/store/prune.py",
+        """        newest = cursor.seek(keys.version_key(address, height))
+        if newest is None or not newest[0].startswith(address):
+            continue
+        older = cursor.next()
+""",
+        """        older = cursor.seek(keys.version_key(address, height - 1)) if height else None
+""",
+        shown_as=("account", "audit", "agreement", "exit"),
+        seeds=(3, 6, 10),
+    ),
+    Defect(
+        "the simulator waits for what never comes",
+        "tests/simulation/world.py",
+        "    async def _submit(self, rng: random.Random) -> None:\n",
+        "    async def _submit(self, rng: random.Random) -> None:\n"
+        "        await asyncio.get_running_loop().create_future()\n",
+        shown_as=("hang",),
+    ),
+)
+
+
+def find_defect(name: str) -> Defect:
+    [defect] = [each for each in DEFECTS if each.name == name]
+    return defect
