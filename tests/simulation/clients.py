@@ -22,6 +22,8 @@ class Promise:
     life: int
     left: str = ""
     """Why the node no longer holds it, though another may still confirm it."""
+    judged: set[str] = field(default_factory=set)
+    """Reasons that were right once: of what a peer sent again a crash leaves what was before."""
 
 
 @dataclass
@@ -180,6 +182,11 @@ class Clients:
             if tx_hash in core._pool.listed.entries:
                 raise Violation("told", f"{node.name} told that 0x{tx_hash[:6].hex()} is {reason!r}, and holds it")
 
+    def go_back(self, node: Node, height: int, promises: dict[tuple[int, bytes], Promise]) -> None:
+        """The node goes on from an older copy of its disk, with what it had promised by then."""
+        self.promises |= promises
+        self._checked[node.number] = height
+
     def promises_of(self, node: Node) -> dict[tuple[int, bytes], Promise]:
         return {key: promise for key, promise in self.promises.items() if key[0] == node.number}
 
@@ -204,7 +211,8 @@ class Clients:
             # A peer may have sent one again that had left: then that peer answers for it.
             promise.left = "" if entry.local else "sent again by a peer"
             return False
-        if left is not None and left.reason == promise.left:
+        if left is not None and left.reason in promise.judged:
+            promise.left = left.reason
             return False
         reason = pool.drops.get(tx.hash) if left is None else left.reason
         if reason is None:
@@ -217,6 +225,7 @@ class Clients:
             raise Violation("dropped", f"{node.name} dropped {_name(tx)} as {reason!r}, which is not so")
         if left is not None:
             promise.left = reason
+            promise.judged.add(reason)
             self.tally.count(f"transfers no longer held: {reason}")
             return False
         self.tally.count(f"transfers dropped: {reason}")

@@ -29,6 +29,8 @@ class End(asyncio.Transport):
         """What the other end has not got yet."""
         self._is_due = False
         self._is_made = self._is_closed = False
+        self.is_alive: Callable[[], bool] = lambda: True
+        """Whether its process is: one that has ended reads nothing, before anybody has cleared it away."""
 
     def join(self, other: "End") -> None:
         self._other, other._other = other, self
@@ -75,7 +77,7 @@ class End(asyncio.Transport):
     def _deliver(self) -> None:
         self._is_due = False
         other = self._other
-        if other is None or other._is_closed:
+        if other is None or other._is_closed or not other.is_alive():
             return
         if not other._is_made:
             # The other process has not taken the connection yet.
@@ -103,19 +105,23 @@ class Server(LinkServer):
         super().__init__(core)
         self._path = path
         self._ends: list[End] = []
-        self.is_dead = False
+        self._is_dead = False
         Server.listening[path] = self
         for waiting in Server._waiting.pop(path, []):
             if not waiting.done():
                 waiting.set_result(None)
 
+    @property
+    def is_alive(self) -> bool:
+        return not self._is_dead
+
     def _broadcast(self, frame: bytes) -> None:
         # What a process that is gone leaves behind tells nobody anything.
-        if not self.is_dead:
+        if self.is_alive:
             super()._broadcast(frame)
 
     def die(self) -> None:
-        self.is_dead = True
+        self._is_dead = True
         if Server.listening.get(self._path) is self:
             del Server.listening[self._path]
         for end in self._ends:
@@ -124,6 +130,7 @@ class Server(LinkServer):
     def accept(self, client: asyncio.Protocol) -> End:
         protocol = _WorkerConnection(self, self._core)
         ours, theirs = End(protocol), End(client)
+        ours.is_alive = lambda: self.is_alive
         ours.join(theirs)
         self._ends.append(ours)
         asyncio.get_running_loop().call_later(chance.uniform(0, LATEST_S), ours.made)

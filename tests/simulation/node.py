@@ -35,23 +35,23 @@ class Link(Server):
         self._node = core.node
 
     def on_commit(self, height: int) -> None:
-        if self._is_alive:
+        if self.is_alive:
             self._node.announced(height)
         super().on_commit(height)
-        if self._is_alive:
+        if self.is_alive:
             self._node.told_something()
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
-        if self._is_alive:
+        if self.is_alive:
             self._node.told_drops[tx_hash] = reason
             self._node.on_dropped(self._node, tx_hash, reason)
         super().on_dropped(tx_hash, reason)
-        if self._is_alive:
+        if self.is_alive:
             self._node.told_something()
 
     @property
-    def _is_alive(self) -> bool:
-        return not self.is_dead and not self._node.disk.is_dead
+    def is_alive(self) -> bool:
+        return super().is_alive and not self._node.disk.is_dead
 
 
 class Process(CoreProcess):

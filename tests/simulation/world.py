@@ -371,7 +371,7 @@ class World:
             self.tally.count("nodes that went on from an older copy")
             self.forget(node)
             node.told = node.kept_told
-            self.clients.promises |= node.kept_promises
+            self.clients.go_back(node, node.kept_told, node.kept_promises)
             node.start()
             return
         self.tally.count("older copies refused")
