@@ -37,13 +37,13 @@ DEFECTS = (
             return
 """,
         shown_as=("lost",),
+        seeds=(2444712010,),
     ),
     Defect(
         "a drop is told before its sync",
         "src/cairn/core/admission.py",
-        """        self._drops.extend(drops)
-""",
-        """        for tx_hash, reason in drops:
+        "        self._drops += note_left(self._journal, self._pool, drops)\n",
+        """        for tx_hash, reason in note_left(self._journal, self._pool, drops):
             self._listener.on_dropped(tx_hash, reason)
 """,
         shown_as=("told",),
@@ -64,6 +64,7 @@ DEFECTS = (
         self._bounds.raise_journal_start(self._firsts[kept])
 """,
         shown_as=("exit",),
+        seeds=(1095513148,),
     ),
     Defect(
         "a journal that is cut short passes as whole",
@@ -77,7 +78,7 @@ DEFECTS = (
         "src/cairn/store/follower.py",
         "        if self._manifest_stamp() != before:\n            return False\n",
         "",
-        tests=("tests/property/test_store_follower.py",),
+        tests=("tests/unit/store/test_follower.py",),
     ),
     Defect(
         "the parts of a snapshot are not synced",
@@ -85,6 +86,7 @@ DEFECTS = (
         "        sync_file(stream.fileno())\n",
         "",
         shown_as=("snapshot",),
+        seeds=(1095513148,),
     ),
     Defect(
         "a saved dev chain is not synced before it is renamed",

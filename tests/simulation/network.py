@@ -16,9 +16,10 @@ from cairn.domain.updates import sign_update
 from cairn.engine.abci import requests as m
 from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
+from cairn.store.watermark import Watermark
 from tests.simulation import ledger
 from tests.simulation.comet import AbciServer, Comet, Decided, Down, snapshot_requests
-from tests.simulation.disk import Machines
+from tests.simulation.disk import Machines, aside
 from tests.simulation.ledger import Evidence, Transfer, Update
 from tests.simulation.machinery import START_S, Clock
 from tests.simulation.node import Node, Violation
@@ -336,6 +337,27 @@ class NetworkWorld(World):
     async def _state_sync(self, rng: random.Random) -> None:
         """A node joins with an empty directory, from a snapshot of a peer."""
         comet = rng.choice(self.comets[1:])
+        await self._join(rng, comet)
+        while self._is_half_joined(comet):
+            # It ended after the last part, before CometBFT had noted that: it is offered the same one again, or the
+            # operator begins once more.
+            if comet.node.disk.is_dead:
+                await self.raise_again(comet.node)
+                await asyncio.sleep(1.0)
+            core = comet.node.core
+            if core is not None and comet.is_running and rng.random() < 0.8:
+                await self._take_snapshot(rng, comet, core.head)
+            else:
+                await self._join(rng, comet)
+
+    def _is_half_joined(self, comet: Comet) -> bool:
+        path = comet.node.disk.path / "watermark"
+        if comet.height or not path.exists():
+            return False
+        with aside(), contextlib.closing(Watermark.follow(path)) as watermark:
+            return watermark.height() > 0
+
+    async def _join(self, rng: random.Random, comet: Comet) -> None:
         node = comet.node
         await node.stop()
         if node.disk.is_dead:
@@ -347,26 +369,29 @@ class NetworkWorld(World):
         node.start()
         await asyncio.sleep(1.0)
         await self._take_snapshot(rng, comet)
-        comet.state_syncs = False
-        if comet.application is not None and comet.height == 0:
+        comet.state_syncs = self._is_half_joined(comet)
+        if comet.application is not None and comet.height == 0 and not comet.state_syncs:
             comet.end()
             await self.guarded(comet.start())
 
-    async def _take_snapshot(self, rng: random.Random, comet: Comet) -> None:
+    async def _take_snapshot(self, rng: random.Random, comet: Comet, height: int = 0) -> None:
+        """One of this height, if any is given."""
         for peer in rng.sample(self.comets, len(self.comets)):
             if peer is comet or not peer.is_running:
                 continue
             offered: Sequence[m.Snapshot] = await peer.call("list_snapshots")
-            for snapshot in reversed(offered):
+            for snapshot in reversed([each for each in offered if height in (0, each.height)]):
                 try:
-                    if await self._take_in(rng, comet, peer, snapshot):
+                    if await self._take_in(rng, comet, peer, snapshot, is_here=height > 0):
                         self.tally.count("state syncs")
                         return
                 except Down:
                     return
 
-    async def _take_in(self, rng: random.Random, comet: Comet, peer: Comet, snapshot: m.Snapshot) -> bool:
-        """As CometBFT does it, with a part altered now and then."""
+    async def _take_in(
+        self, rng: random.Random, comet: Comet, peer: Comet, snapshot: m.Snapshot, is_here: bool
+    ) -> bool:
+        """As CometBFT does it, with a part altered now and then; one that is here already is not looked at again."""
         trusted = self.blocks[snapshot.height].app_hash
         if peer.base > snapshot.height + 1:
             raise Violation(
@@ -380,7 +405,7 @@ class NetworkWorld(World):
             chunk: bytes = await peer.call("load_snapshot_chunk", request)
             if not chunk:
                 raise Violation("snapshot", f"{peer.node.name} does not have part {request.chunk} of its snapshot")
-            if rng.random() < 0.3:
+            if rng.random() < 0.3 and not is_here:
                 spoiled = bytearray(chunk)
                 spoiled[rng.randrange(len(spoiled))] ^= 1
                 await self._expect(comet, request.chunk, bytes(spoiled), m.ApplySnapshotChunkResult.RETRY)

@@ -72,6 +72,27 @@ def test_flushes_and_compactions_change_nothing_of_what_is_shown(chain: ChainSto
             assert_same(follower, chain)
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["before the logs are read", "after they were read"])
+def test_a_look_during_which_the_primary_moves_on_counts_for_nothing(
+    chain: ChainStore, follower: FollowerStore, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """A log may be gone whose content the MANIFEST, as it was read, did not name yet."""
+    grow(chain, 1, 20)
+    real, database = follower._database.catch_up, follower._database
+
+    def interrupted() -> None:
+        steps = [real, lambda: flush(chain._database)]
+        for step in reversed(steps) if is_first else steps:
+            step()
+
+    monkeypatch.setattr(database, "catch_up", interrupted)
+    assert not follower._take_in()
+    monkeypatch.undo()
+    assert follower._take_in()
+    assert follower.catch_up() == chain.visible
+    assert_same(follower, chain)
+
+
 def test_an_account_that_changed_right_before_a_flush_is_not_shown_as_it_was(
     chain: ChainStore, follower: FollowerStore
 ) -> None:
