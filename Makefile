@@ -67,8 +67,8 @@ interop: $(STAMP) cometbft ## Use the node with clients of others: generated one
 	@PYTHON="$(PYTHON)" sh tools/interop.sh
 	$(BIN)/pytest -q -n 2 --dist loadfile $(PYTEST_ARGS) tests/interop
 
-simulate: $(STAMP) ## Simulate networks under faults for a while: make simulate SECONDS=3600 ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
-	$(BIN)/python -m tests.simulation --seconds $(or $(SECONDS),60) $(ARGS)
+simulate: $(STAMP) ## Simulate networks under faults: make simulate SECONDS=3600, or SEEDS=200, with ARGS="--report reports/simulation.md"; prints what it met, or the seed that fails
+	$(BIN)/python -m tests.simulation $(if $(SEEDS),--count $(SEEDS),--seconds $(or $(SECONDS),60)) $(ARGS)
 
 flood: $(STAMP) cometbft ## Flood a network from one peer for longer than the tests do, and show what is left: make flood SECONDS=60
 	FLOOD_SECONDS=$(or $(SECONDS),60) $(BIN)/pytest -q -s tests/e2e/network/test_flood.py

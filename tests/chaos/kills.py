@@ -5,26 +5,33 @@
     make kills KILLS=20 SEED=1234          the same moments again, as far as the machine allows
 
 Most of a life is its start, which keeps one core busy: two nodes at once take half the time on two cores. Each has a
-chain, senders and a ledger of its own. Every fourth time it is also killed while it starts. The report goes to
+chain, senders and a ledger of its own. Every fourth time it is also killed while it starts, and every fifth it is told
+to go back to a snapshot before that, half of the time with a kill in the middle. Where there is a C compiler, half of
+the kills are power losses: what was written and not synced is then lost, in part or whole. The report goes to
 reports/kills.md.
 """
 
 import argparse
 import asyncio
+import copy
 import random
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
+
+from tests.chaos.cache import Cache
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_senders
 from tests.chaos.report import facts, failure_of, table, write_report
+from tests.chaos.shim import Shim, find_compiler
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
@@ -52,6 +59,12 @@ class KillRun:
     """The signal, set before it: nobody waits for what would come of it."""
     kills: int = 0
     killed_starts: int = 0
+    power_losses: int = 0
+    reverts: int = 0
+    """Of which some were killed in the middle, and came to nothing."""
+    cache: Cache | None = None
+    """What is lost with the power; without it, a kill is a kill."""
+    environment: Mapping[str, str] = field(default_factory=dict)
     slowest_start_s: float = 0.0
     took_s: float = 0.0
 
@@ -66,14 +79,18 @@ def run_kills(
     began = time.monotonic()
     dice = random.Random(run.seed_number)
     senders = make_senders(run.seed_number, run.ledger)
+    _prepare_power_losses(run, data_dir)
     try:
         for number in range(kills):
             if run.ended.is_set():
                 break
             if number % 4 == 3:
                 kill_start(data_dir, dice, run)
+            if number % 5 == 4:
+                go_back(data_dir, senders, run, dice)
             with started(data_dir, 1 + number % 2, run) as process:
                 live_until_killed(process, senders, run, dice)
+            lose_power(run, dice)
             run.kills += 1
             if run.kills % SHOWN_EVERY == 0:
                 print(f"{run.kills} kills, {len(run.ledger.accepted)} accepted", flush=True)
@@ -87,17 +104,92 @@ def run_kills(
 
 def started(data_dir: Path, workers: int, run: KillRun) -> NodeProcess:
     began = time.monotonic()
-    process = NodeProcess.start_dev(*FLAGS, str(workers), data_dir=data_dir)
+    process = NodeProcess.start(_arguments(data_dir, workers), run.environment)
+    try:
+        process.wait_ready()
+    except BaseException:
+        process.close()
+        raise
     run.slowest_start_s = max(run.slowest_start_s, time.monotonic() - began)
     return process
 
 
 def kill_start(data_dir: Path, dice: random.Random, run: KillRun) -> None:
     """Recovery itself must survive a crash."""
-    with NodeProcess.start(("dev", "--port", "0", "--data-dir", str(data_dir), *FLAGS, "1")) as starting:
+    with NodeProcess.start(_arguments(data_dir, 1), run.environment) as starting:
         time.sleep(dice.uniform(0, START_S))
         starting.kill_group()
+    lose_power(run, dice)
     run.killed_starts += 1
+
+
+def _arguments(data_dir: Path, workers: int) -> tuple[str, ...]:
+    return "dev", "--port", "0", "--data-dir", str(data_dir), *FLAGS, str(workers)
+
+
+def _prepare_power_losses(run: KillRun, data_dir: Path) -> None:
+    compiler = find_compiler()
+    if compiler is not None:
+        place = data_dir.with_name(f"{data_dir.name}.shim")
+        place.mkdir()
+        run.environment = Shim(place, data_dir, compiler, place / "cache").environment
+        run.cache = Cache(place / "cache", data_dir)
+
+
+def lose_power(run: KillRun, dice: random.Random) -> None:
+    """Nothing of the node runs any more. Half of the time it was the machine that ended."""
+    if run.cache is None:
+        return
+    if dice.random() < 0.5:
+        run.cache.lose(dice)
+        run.power_losses += 1
+    else:
+        run.cache.keep()
+
+
+def go_back(data_dir: Path, senders: list[Sender], run: KillRun, dice: random.Random) -> None:
+    """A snapshot, some transfers, and back: all of them are void then, or, after a kill, none."""
+    with started(data_dir, 2, run) as process, closing(PatientNode(process.url)) as node:
+        finish_all(senders, process.url)
+        node.await_idle()
+        run.ledger.read_blocks(node)
+        before, nonces = copy.deepcopy(run.ledger), [sender.nonce for sender in senders]
+        snapshot = call(node, "evm_snapshot")
+        asyncio.run(send_some(senders, process.url))
+        finish_all(senders, process.url)
+        since = run.ledger.accepted - before.accepted
+        killer = threading.Timer(dice.uniform(0, 0.1), process.kill_group) if dice.random() < 0.5 else None
+        if killer is None:
+            assert call(node, "evm_revert", snapshot) is True
+        else:
+            killer.start()
+            with suppress(httpx.TransportError):
+                call(node, "evm_revert", snapshot)
+            killer.join()
+            lose_power(run, dice)
+        process.kill_group()
+    run.reverts += 1
+    with started(data_dir, 1, run) as process, closing(PatientNode(process.url)) as node:
+        found = [
+            node.get(f"/tx/{tx_hash}").status_code != 404 for tx_hash in since if not run.ledger.is_replaced(tx_hash)
+        ]
+        assert len(set(found)) == 1, f"a revert is half done: {found.count(True)} of {len(found)} are still there"
+        assert killer is not None or not found[0], "a revert was answered and is not done"
+        if not found[0]:
+            run.ledger.go_back_to(before)
+            for sender, nonce in zip(senders, nonces, strict=True):
+                sender.nonce = nonce
+        run.ledger.check_kept(node)
+        process.kill_group()
+
+
+async def send_some(senders: list[Sender], url: str) -> None:
+    await asyncio.gather(*(sender.send_burst(url) for sender in senders))
+
+
+def call(node: PatientNode, method: str, *params: object) -> object:
+    answer = node.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, "/rpc").json()
+    return answer["result"]
 
 
 def live_until_killed(process: NodeProcess, senders: list[Sender], run: KillRun, dice: random.Random) -> None:
@@ -138,7 +230,9 @@ def finish(process: NodeProcess, senders: list[Sender], ledger: Ledger, at_end: 
         finish_all(senders, process.url)
         node.await_idle()
         ledger.check_final(node)
-        assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
+        assert ledger.places(ledger.signed) == ledger.places(ledger.heights), (
+            "something that was signed is not confirmed"
+        )
         at_end(node)
     assert process.stop() == 0, process.stderr
 
@@ -199,6 +293,10 @@ def sections(runs: list[KillRun], seed_number: int, failure: str | None) -> list
             "seconds": max(run.took_s for run in runs),
             "kills under load": sum(run.kills for run in runs),
             "kills of a starting node": sum(run.killed_starts for run in runs),
+            "of all kills, losses of power": sum(run.power_losses for run in runs),
+            "files that lost unsynced writes": sum(run.cache.lost_files for run in runs if run.cache is not None),
+            "reverts to a snapshot, half of them killed": sum(run.reverts for run in runs),
+            "transfers replaced or overtaken": sum(run.ledger.overtaken + run.ledger.replaced for run in runs),
             "transfers answered 200": sum(len(run.ledger.accepted) for run in runs),
             "lost or doubled": "none" if failure is None else "see above",
         }

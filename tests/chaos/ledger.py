@@ -7,7 +7,7 @@ block; a block that was seen never changes; and the balances are what the blocks
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ import httpx
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
 
-TRANSFER_FEE = 21_000 * 10**9
+GAS = 21_000
+GAS_PRICE = 10**9
 DEV_BALANCE = 10_000 * 10**18
 """Each of a dev chain's accounts has so much at the start."""
 LOOKED_AT_AGAIN = 1_000
@@ -27,7 +28,7 @@ _RETRY_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A signed transfer between dev accounts and others, at the dev chain's price."""
+    """A signed transfer between dev accounts and others."""
 
     tx_hash: str
     sender: str
@@ -35,6 +36,24 @@ class Transfer:
     value: int
     nonce: int
     signature: str
+    kind: int = 0
+    price: int = GAS_PRICE
+    """What it pays for a unit of gas: of type 2, its tip is so much above the chain's price."""
+
+    @property
+    def fee(self) -> int:
+        return GAS * self.price
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Of all that have the same, one is confirmed."""
+        return self.sender, self.nonce
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        if self.kind == 2:
+            return {"type": 2, "maxFeePerGas": 2 * self.price, "maxPriorityFeePerGas": self.price - GAS_PRICE}
+        return {"type": self.kind, "gasPrice": self.price}
 
     @property
     def body(self) -> dict[str, Any]:
@@ -44,8 +63,9 @@ class Transfer:
             "to": self.to,
             "value": self.value,
             "nonce": self.nonce,
-            "gas": 21_000,
+            "gas": GAS,
             "signature": self.signature,
+            **self.terms,
         }
 
 
@@ -76,6 +96,10 @@ class Ledger:
         """Everything that was ever sent: nothing else may be in a block."""
         self.recent: deque[str] = deque(maxlen=RECENT)
         """Hashes of those that were signed last."""
+        self.rivals: Counter[tuple[str, int]] = Counter()
+        """How many were signed for each place."""
+        self.overtaken = 0
+        """Refused, because another one for the same place was there first."""
         self.accepted: set[str] = set()
         """Answered with 200."""
         self.refused = 0
@@ -91,6 +115,7 @@ class Ledger:
     def note_signed(self, transfer: Transfer) -> None:
         """Before it is sent."""
         self.signed[transfer.tx_hash] = transfer
+        self.rivals[transfer.place] += 1
         self.recent.append(transfer.tx_hash)
 
     def check_kept(self, node: PublicNode) -> None:
@@ -98,9 +123,36 @@ class Ledger:
         accepted = set(self.accepted)
         self.check_unchanged(node, LOOKED_AT_AGAIN)
         self.read_blocks(node)
+        confirmed = self.places(self.heights)
         for tx_hash in accepted - self.heights.keys():
+            # Another is in its place for ever, and the node may have forgotten this one.
+            if self.signed[tx_hash].place in confirmed:
+                continue
             answer = node.get(f"/tx/{tx_hash}")
-            assert answer.status_code == 200, f"{tx_hash} was accepted and is lost: {answer.text}"
+            is_replaced = self.has_rivals(self.signed[tx_hash]) and answer.json().get("code") == "TX_DROPPED"
+            assert answer.status_code == 200 or is_replaced, f"{tx_hash} was accepted and is lost: {answer.text}"
+
+    @property
+    def replaced(self) -> int:
+        """How many were accepted, and are not what came into a block for their place."""
+        confirmed = self.places(self.heights)
+        return sum(self.signed[tx_hash].place in confirmed for tx_hash in self.accepted - self.heights.keys())
+
+    def is_replaced(self, tx_hash: str) -> bool:
+        """Whether another one for its place may have come into a block."""
+        return self.has_rivals(self.signed[tx_hash]) and tx_hash not in self.heights
+
+    def go_back_to(self, before: "Ledger") -> None:
+        """The chain was reverted: all since is void, and nobody sends it again."""
+        self.accepted = before.accepted
+        self.block_hashes, self.heights, self._fees = before.block_hashes, before.heights, before._fees
+        self.signed, self.rivals = before.signed, before.rivals
+
+    def has_rivals(self, transfer: Transfer) -> bool:
+        return self.rivals[transfer.place] > 1
+
+    def places(self, hashes: Iterable[str]) -> set[tuple[str, int]]:
+        return {self.signed[tx_hash].place for tx_hash in hashes}
 
     def check_unchanged(self, node: PublicNode, newest: int) -> None:
         """The blocks that were seen are still the same; looks at so many of them."""
@@ -127,14 +179,16 @@ class Ledger:
             assert tx_hash in self.signed, f"block {height} holds {tx_hash}, which nobody signed"
             assert tx_hash not in self.heights, f"{tx_hash} is in blocks {self.heights.get(tx_hash)} and {height}"
             self.heights[tx_hash] = height
-        self._fees[block["proposer"]] += len(block["transactions"]) * TRANSFER_FEE
+            self._fees[block["proposer"]] += self.signed[tx_hash].fee
         self.block_hashes.append(block["hash"])
 
     def check_final(self, node: PublicNode) -> None:
         """All that was accepted is confirmed, once, and every balance is what the blocks make it."""
         self.read_blocks(node)
         self.check_unchanged(node, len(self.block_hashes))
-        missing = self.accepted - self.heights.keys()
+        confirmed = self.places(self.heights)
+        assert len(confirmed) == len(self.heights), "a nonce was used twice"
+        missing = self.places(self.accepted) - confirmed
         assert not missing, f"{len(missing)} of {len(self.accepted)} accepted are in no block, as {min(missing)}"
         balances, nonces = self._balances()
         assert sum(balances.values()) == DEV_BALANCE * len(self.rich)
@@ -148,7 +202,7 @@ class Ledger:
         nonces: Counter[str] = Counter()
         for tx_hash in self.heights:
             transfer = self.signed[tx_hash]
-            balances[transfer.sender] -= transfer.value + TRANSFER_FEE
+            balances[transfer.sender] -= transfer.value + transfer.fee
             balances[transfer.to] += transfer.value
             nonces[transfer.sender] += 1
         balances.update(self._fees)

@@ -10,13 +10,17 @@ from typing import Any
 
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
-from cairn.domain.types import TRANSFER_GAS, Address, Draft
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft
 from tests.chaos.crowd import Crowd
-from tests.chaos.ledger import Ledger, Transfer
+from tests.chaos.ledger import GAS_PRICE, Ledger, Transfer
 from tests.support.pace import PATIENCE_S
 
 BURST = 6
 """Consecutive nonces of one sender that are in flight at once: they overtake each other on the way."""
+REPLACED_EVERY, REPLACED = 10, 4
+"""Of so many transfers of a sender, that one may be replaced."""
+OVERTAKEN = ("REPLACEMENT_UNDERPRICED", "NONCE_TOO_LOW")
+"""How a transfer is refused when the one that replaces it came first."""
 RECIPIENTS = 40
 ANSWER_S = 60.0
 """An answer that takes longer is taken for lost, and the transfer is sent again."""
@@ -77,7 +81,7 @@ class Sender:
         self.dice = random.Random(f"{seed_number} {index}")
         self._recipients = recipients
         self._ledger = ledger
-        self._nonce = 0
+        self.nonce = 0
         self.unanswered: deque[Transfer] = deque()
         self.before_send: Callable[[Transfer], None] = lambda transfer: None
         """Gets each transfer before the node can know of it."""
@@ -87,17 +91,18 @@ class Sender:
             yield self.unanswered.popleft() if self.unanswered else self._sign()
 
     def _sign(self) -> Transfer:
-        draft = Draft(
-            sender=self._address,
-            to=self.dice.choice(self._recipients),
-            value=self.dice.randrange(10**15),
-            gas=TRANSFER_GAS,
-            gas_price=10**9,
-            nonce=self._nonce,
-        )
-        self._nonce += 1
-        tx = sign_draft(draft, self._key, 1337)
-        transfer = Transfer(hex_of(tx.hash), hex_of(tx.sender), hex_of(tx.to), tx.value, tx.nonce, hex_of(tx.signature))
+        """The next one; now and then a dearer one in place of the last."""
+        replaces = self.nonce % REPLACED_EVERY == REPLACED and self.dice.random() < 0.5
+        self.nonce += not replaces
+        return self._sign_with(self.nonce - 1, GAS_PRICE * (2 if replaces else 1))
+
+    def _sign_with(self, nonce: int, price: int) -> Transfer:
+        kind = self.dice.choice((LEGACY, ACCESS_LIST, DYNAMIC_FEE))
+        caps = (2 * price, price - GAS_PRICE) if kind == DYNAMIC_FEE else (0, 0)
+        to, value = self.dice.choice(self._recipients), self.dice.randrange(10**15)
+        tx = sign_draft(Draft(self._address, to, value, TRANSFER_GAS, price, nonce, kind, *caps), self._key, 1337)
+        ends = hex_of(tx.hash), hex_of(tx.sender), hex_of(tx.to)
+        transfer = Transfer(*ends, tx.value, tx.nonce, hex_of(tx.signature), kind, price)
         self._ledger.note_signed(transfer)
         self.before_send(transfer)
         return transfer
@@ -111,6 +116,15 @@ class Sender:
                     connections.append(await Connection.open(url))
                 while await self._submit_burst(connections):
                     await asyncio.sleep(self.dice.uniform(0, 2 * pause_s))
+        finally:
+            for connection in connections:
+                connection.close()
+
+    async def send_burst(self, url: str) -> None:
+        """One burst, and no more."""
+        connections = [await Connection.open(url) for _ in range(BURST)]
+        try:
+            await self._submit_burst(connections)
         finally:
             for connection in connections:
                 connection.close()
@@ -141,10 +155,13 @@ class Sender:
         return not lost
 
     def _note(self, transfer: Transfer, status: int, told: dict[str, Any]) -> bool:
-        """Whether the node has accepted it."""
+        """Whether the node has accepted it, or another in its place."""
         if status == 503:
             self._ledger.refused += 1
             return False
+        if status != 200 and self._ledger.has_rivals(transfer) and told.get("code") in OVERTAKEN:
+            self._ledger.overtaken += 1
+            return True
         assert status == 200, f"{transfer.tx_hash}: {told}"
         assert told["txHash"] == transfer.tx_hash
         self._ledger.accepted.add(transfer.tx_hash)

@@ -58,7 +58,9 @@ def check_end(node: ChaosNode, senders: list[Sender], follower: Follower, ledger
 
         wait_until(is_all_mined, PATIENCE_S, "an empty mempool")
         ledger.check_final(reader)
-        assert ledger.signed.keys() == ledger.heights.keys(), "something that was signed is not confirmed"
+        assert ledger.places(ledger.signed) == ledger.places(ledger.heights), (
+            "something that was signed is not confirmed"
+        )
         check_told(follower, ledger)
         assert node.stop() == 0, node.log()
         node.tend()

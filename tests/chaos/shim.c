@@ -2,7 +2,10 @@
 
    CHAOS_CONTROL names a file with the struct below, which every process of the node maps; whoever writes to it begins
    and ends faults while the node runs. CHAOS_UNDER is the directory whose files are struck; sockets and other files
-   are left alone. tests/chaos/shim.py compiles this and writes the file. */
+   are left alone. tests/chaos/shim.py compiles this and writes the file.
+
+   CHAOS_CACHE names a directory where it is kept what a write has replaced in a file, by the file's number, until the
+   file is synced: with that, the cache of a machine that loses its power can be lost (tests/chaos/cache.py). */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -37,13 +41,14 @@ struct control {
 
 static struct control none;
 static volatile struct control *control = &none;
-static const char *under;
+static const char *under, *cache;
 static size_t under_length;
 
 __attribute__((constructor)) static void map_control(void)
 {
     const char *path = getenv("CHAOS_CONTROL");
     under = getenv("CHAOS_UNDER");
+    cache = under ? getenv("CHAOS_CACHE") : NULL;
     int file = path && under ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0)
         return;
@@ -112,6 +117,81 @@ static int fails(enum operation operation, int file, const char *path)
     return 1;
 }
 
+struct replaced {
+    uint64_t offset, length; /* of the bytes that follow */
+    uint64_t size;           /* of the file before */
+};
+
+/* By calls of the kernel's: ours would strike, and keep, themselves. */
+static int open_kept(const struct stat *file, int flags)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%llu", cache, (unsigned long long)file->st_ino);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600);
+}
+
+static int is_kept(int file, struct stat *found)
+{
+    return cache && !fstat(file, found) && S_ISREG(found->st_mode) && is_file_under(file);
+}
+
+/* Before `size` bytes are written at `offset`, or the file is cut there. */
+static void keep_replaced(int file, off_t offset, size_t size)
+{
+    int before = errno;
+    struct stat found;
+    if (is_kept(file, &found)) {
+        size_t length = offset >= found.st_size ? 0 : (size_t)(found.st_size - offset);
+        length = length < size ? length : size;
+        struct replaced *record = malloc(sizeof *record + length);
+        /* A second look at the file: one that was opened for writing alone cannot be read. */
+        char link[32];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+        int reading = (int)syscall(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC, 0);
+        int kept = open_kept(&found, O_WRONLY | O_CREAT | O_APPEND);
+        if (record && reading >= 0 && kept >= 0) {
+            long got = length ? syscall(SYS_pread64, reading, record + 1, length, offset) : 0;
+            *record = (struct replaced){(uint64_t)offset, got > 0 ? (uint64_t)got : 0, (uint64_t)found.st_size};
+            if (syscall(SYS_write, kept, record, sizeof *record + record->length) < 0)
+                abort();
+        }
+        if (reading >= 0)
+            syscall(SYS_close, reading);
+        if (kept >= 0)
+            syscall(SYS_close, kept);
+        free(record);
+    }
+    errno = before;
+}
+
+/* After a sync: what was written stays. */
+static int forget_replaced(int file, int result)
+{
+    int before = errno;
+    struct stat found;
+    if (!result && is_kept(file, &found)) {
+        int kept = open_kept(&found, O_WRONLY | O_TRUNC);
+        if (kept >= 0)
+            syscall(SYS_close, kept);
+    }
+    errno = before;
+    return result;
+}
+
+/* Before the last name of a file goes: another file may get its number. */
+static void forget_name(int directory, const char *path)
+{
+    int before = errno;
+    struct stat found;
+    if (cache && !fstatat(directory, path, &found, AT_SYMLINK_NOFOLLOW) && S_ISREG(found.st_mode) &&
+        found.st_nlink == 1) {
+        int kept = open_kept(&found, O_WRONLY | O_TRUNC);
+        if (kept >= 0)
+            syscall(SYS_close, kept);
+    }
+    errno = before;
+}
+
 /* A struck write of `size` bytes: `put` writes so many of them. */
 #define STRUCK_WRITE(file, size, put)                                     \
     do {                                                                  \
@@ -135,6 +215,8 @@ static int fails(enum operation operation, int file, const char *path)
 ssize_t write(int file, const void *content, size_t size)
 {
     REAL(write);
+    if (cache)
+        keep_replaced(file, lseek(file, 0, SEEK_CUR), size);
     STRUCK_WRITE(file, size, real(file, content, part));
     return real(file, content, size);
 }
@@ -142,6 +224,8 @@ ssize_t write(int file, const void *content, size_t size)
 ssize_t pwrite(int file, const void *content, size_t size, off_t offset)
 {
     REAL(pwrite);
+    if (cache)
+        keep_replaced(file, offset, size);
     STRUCK_WRITE(file, size, real(file, content, part, offset));
     return real(file, content, size, offset);
 }
@@ -160,13 +244,13 @@ ssize_t writev(int file, const struct iovec *parts, int count)
 int fsync(int file)
 {
     REAL(fsync);
-    return fails(SYNC, file, NULL) ? -1 : real(file);
+    return fails(SYNC, file, NULL) ? -1 : forget_replaced(file, real(file));
 }
 
 int fdatasync(int file)
 {
     REAL(fdatasync);
-    return fails(SYNC, file, NULL) ? -1 : real(file);
+    return fails(SYNC, file, NULL) ? -1 : forget_replaced(file, real(file));
 }
 
 int open(const char *path, int flags, ...)
@@ -204,13 +288,26 @@ int link(const char *from, const char *to)
 int rename(const char *from, const char *to)
 {
     REAL(rename);
-    return fails(RENAME, -1, to) ? -1 : real(from, to);
+    if (fails(RENAME, -1, to))
+        return -1;
+    forget_name(AT_FDCWD, to);
+    return real(from, to);
 }
 
 int unlink(const char *path)
 {
     REAL(unlink);
-    return fails(REMOVE, -1, path) ? -1 : real(path);
+    if (fails(REMOVE, -1, path))
+        return -1;
+    forget_name(AT_FDCWD, path);
+    return real(path);
+}
+
+int unlinkat(int directory, const char *path, int flags)
+{
+    REAL(unlinkat);
+    forget_name(directory, path);
+    return real(directory, path, flags);
 }
 
 int rmdir(const char *path)
@@ -222,6 +319,8 @@ int rmdir(const char *path)
 int ftruncate(int file, off_t size)
 {
     REAL(ftruncate);
+    if (cache)
+        keep_replaced(file, size, SIZE_MAX / 2);
     return fails(RESIZE, file, NULL) ? -1 : real(file, size);
 }
 

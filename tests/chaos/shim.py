@@ -108,8 +108,8 @@ class Control:
 class Shim(Control):
     """The shim for one node: `environment` is what the node must be started with."""
 
-    def __init__(self, directory: Path, under: Path, compiler: str) -> None:
-        """Compiles into `directory`; files below `under` are struck."""
+    def __init__(self, directory: Path, under: Path, compiler: str, cache: Path | None = None) -> None:
+        """Compiles into `directory`; files below `under` are struck. What was not synced is kept in `cache`."""
         library, control = directory / "shim.so", directory / "control"
         flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
         subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
@@ -120,3 +120,6 @@ class Shim(Control):
             "CHAOS_CONTROL": str(control),
             "CHAOS_UNDER": str(under.resolve()),
         }
+        if cache is not None:
+            cache.mkdir(exist_ok=True)
+            self.environment["CHAOS_CACHE"] = str(cache.resolve())

@@ -118,9 +118,11 @@ class Clients:
         epoch = node.epoch
 
         def answered(future: "object") -> None:
-            if answer.cancelled() or node.epoch != epoch:
+            if answer.cancelled():
                 return
             failure = answer.exception()
+            if node.epoch != epoch:
+                return
             # A node that died has answered nobody, whatever its remains do.
             if not by_link and (node.disk.is_dead or node.life != life):
                 return

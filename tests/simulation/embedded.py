@@ -213,12 +213,17 @@ class EmbeddedWorld(World):
             self.clients.check(self._node)
 
     async def _revert(self, rng: random.Random) -> None:
+        if self._node.is_ready:
+            self._look_first()
         if not self._kept:
             return
         number = rng.choice(list(self._kept))
         # A revert that was asked for in vain may yet have been decided.
         self._reverting = number
-        if await self._ask(rng, "revert", number):
+        answer = await self._ask(rng, "revert", number)
+        if answer is False:
+            raise Violation("dev", f"{self._node.name} took snapshot {number}, and has it no more")
+        if answer:
             self._look_first()
             if self._reverting is not None:
                 raise Violation("dev", f"a revert to snapshot {number} was answered and not made")

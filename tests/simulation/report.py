@@ -52,7 +52,8 @@ class Summary:
         lines = [
             "# Simulation",
             "",
-            f"`{command}`, Python {platform.python_version()}, {os.cpu_count()} cores.",
+            f"`{command}`, Python {platform.python_version()}, hash seed {os.environ.get('PYTHONHASHSEED', 'random')}, "
+            f"{os.cpu_count()} cores.",
             "",
             *_table(
                 ("seconds", f"{self.seconds:,.0f}"),
