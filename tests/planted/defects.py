@@ -148,6 +148,13 @@ DEFECTS = (
         seeds=(3, 6, 10),
     ),
     Defect(
+        "what leaves one mempool of many counts as dropped",
+        "src/cairn/mempool/pool.py",
+        "        if not self.is_shared:\n            return self.drops.note(left.tx.hash, left.reason)\n",
+        "        return self.drops.note(left.tx.hash, left.reason)\n",
+        shown_as=("ending",),
+    ),
+    Defect(
         "the simulator waits for what never comes",
         "tests/simulation/world.py",
         "    async def _submit(self, rng: random.Random) -> None:\n",

@@ -196,6 +196,24 @@ def test_a_known_one_is_answered_after_the_sync_of_its_first_submission(
     asyncio.run(run())
 
 
+def test_a_used_nonce_whose_transaction_cannot_be_read_is_answered_and_ends_the_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(tx_hash: TxHash) -> None:
+        raise StoreUnavailable("the disk does not read")
+
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            await core.submit(signed(0))
+            make_block(core)
+            monkeypatch.setattr(core._chain, "find_location", unreadable)
+            with pytest.raises(StoreUnavailable, match="does not read"):
+                await core.submit(signed(0))
+            assert isinstance(core.failed.exception(), StoreUnavailable)
+
+    asyncio.run(run())
+
+
 def test_a_failed_sync_refuses_a_known_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(file: int) -> None:
         raise OSError(5, "Input/output error")
