@@ -439,6 +439,10 @@ class World:
                 raise Violation("damage", f"{node.name} starts with {damage.what}")
             await node.stop()
         node.damage = ""
+        with aside():
+            changed = damage.changed()
+        if changed:
+            raise Violation("damage", f"{node.name} refuses to start with {damage.what}, and changes {changed[0]}")
 
     def _look_at_rot(self, node: Node, what: str) -> None:
         """Opened by itself: what a node went on to write would be lost when the damage is undone."""
