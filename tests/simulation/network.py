@@ -346,7 +346,7 @@ class NetworkWorld(World):
                 await asyncio.sleep(1.0)
             core = comet.node.core
             if core is not None and comet.is_running and rng.random() < 0.8:
-                await self._take_snapshot(rng, comet, core.head)
+                await self.guarded(self._take_snapshot(rng, comet, core.head))
             else:
                 await self._join(rng, comet)
 
@@ -368,7 +368,7 @@ class NetworkWorld(World):
         comet.state_syncs = True
         node.start()
         await asyncio.sleep(1.0)
-        await self._take_snapshot(rng, comet)
+        await self.guarded(self._take_snapshot(rng, comet))
         comet.state_syncs = self._is_half_joined(comet)
         if comet.application is not None and comet.height == 0 and not comet.state_syncs:
             comet.end()
