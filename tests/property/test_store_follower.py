@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.store import rocks
+from cairn.store import compaction, rocks
 from cairn.store.chain import ChainStore
 from tests.support.blocks import extend, next_transfers, store_genesis
 from tests.support.pace import PATIENCE_S
@@ -64,15 +64,16 @@ def is_far(chain: ChainStore, blocks: int) -> bool:
     return chain.visible >= blocks and newest >= TABLES
 
 
-@pytest.mark.parametrize("retained", [None, 150])
+@pytest.mark.parametrize("retained", [None, 150, 30])
 def test_a_follower_never_shows_half_a_block_or_a_hole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, retained: int | None
 ) -> None:
     # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
     monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
+    monkeypatch.setattr(compaction, "LEAST_REMOVALS", 50)
     directory = tmp_path / "data"
     choose = random.Random(1)
-    chain = ChainStore.open(directory, store_genesis())
+    chain, merges = ChainStore.open(directory, store_genesis()), 0
     followers = [Follower(directory, tmp_path / f"scratch-{number}") for number in range(FOLLOWERS)]
     for follower in followers:
         request.addfinalizer(follower.end)
@@ -85,10 +86,13 @@ def test_a_follower_never_shows_half_a_block_or_a_hole(
         if retained is not None and chain.visible % 3 == 0:
             chain.prune(max(chain.base, chain.visible - retained), lambda: None)
         if choose.random() < 0.02:
+            merges += chain.compactions
             chain.close()
             chain = ChainStore.open(directory, store_genesis())
         far = far or is_far(chain, blocks)
         time.sleep(LONG_REST_S if far else REST_S)
     for follower in followers:
         assert follower.finish() == chain.visible
+    if retained == 30:
+        assert merges + chain.compactions > 0
     chain.close()
