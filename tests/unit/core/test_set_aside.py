@@ -8,10 +8,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.core.gateway import DroppedTx, PendingTx
+from cairn.core.gateway import Checks, DroppedTx, PendingTx
 from cairn.core.service import Core
+from cairn.domain.errors import EngineUnavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import MAX_UINT256, DropReason, Tx, TxHash
+from cairn.engine import application
 from cairn.mempool.pool import Mempool
 from tests.support.core_fixtures import ACCOUNTS, KEYS, Told, opened_core, produce, settings, signed
 
@@ -94,5 +96,25 @@ def test_a_journaled_transaction_that_the_mempool_fails_on_does_not_fail_the_sta
         monkeypatch.undo()
         async with opened_core(tmp_path) as core:
             assert await state_of(core, signed(1).hash) == DroppedTx(REASON)
+
+    asyncio.run(scenario())
+
+
+def test_readiness_says_why_no_block_can_be_made_until_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def scenario() -> None:
+        async with opened_core(tmp_path) as core:
+            await core.submit(signed(0))
+            with monkeypatch.context() as patched:
+                patched.setattr(application, "build_block", fail)
+                with pytest.raises(EngineUnavailable):
+                    produce(core)
+            why = "not even an empty block can be made: ZeroDivisionError('a defect')"
+            assert await core.check() == Checks(store="ok", mempool=why)
+            assert isinstance(await core.find_tx(signed(0).hash), PendingTx)
+            assert len(produce(core).block.txs) == 1
+            assert await core.check() == Checks(store="ok", mempool="ok")
 
     asyncio.run(scenario())
