@@ -43,7 +43,7 @@ def dangers_of(update: Update) -> list[str]:
         dangers.append("If this validator alone stops, the network stands still.")
     count = _count_after(update)
     if not equal_tolerance(count) and equal_tolerance(before.validators):
-        dangers.append("From now on none of them may fail: if one stops, the network stands still.")
+        dangers.append("Of validators of equal power none may then fail: if one stops, the network stands still.")
     return dangers
 
 

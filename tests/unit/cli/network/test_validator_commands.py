@@ -314,7 +314,7 @@ def test_an_administrator_sees_all_that_is_signed_and_what_follows(
     assert fields["all power"] == "30; 40 before"
     assert fields["may fail"] == "power 9 of 30; 13 of 40 before"
     assert "Of 3 validators of equal power, none may fail." in signed.stdout
-    assert "none of them may fail: if one stops, the network stands still" in signed.stderr
+    assert "none may then fail: if one stops, the network stands still" in signed.stderr
 
 
 def test_a_file_that_shows_one_validator_and_removes_another_has_no_effect(
