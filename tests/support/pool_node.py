@@ -27,7 +27,7 @@ from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import build_tx
-from cairn.domain.types import TRANSFER_GAS, Address, Draft, Rules, Tx
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address, Draft, Rules, Tx
 from cairn.mempool.policy import PoolLimits
 from cairn.mempool.pool import Mempool
 from tests.support.transfers import Accounts
@@ -79,6 +79,9 @@ class PoolNode:
                 nonce=tx.nonce,
                 gas=tx.gas,
                 gas_price=tx.gas_price,
+                type=tx.kind,
+                max_fee_per_gas=tx.max_fee if tx.kind == DYNAMIC_FEE else None,
+                max_priority_fee_per_gas=tx.max_tip if tx.kind == DYNAMIC_FEE else None,
                 received_at=0,
             )
 

@@ -47,8 +47,8 @@ class Transfer(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
 
     @property
     def cost(self) -> int:
-        """What the sender pays in all: the value and the fee."""
-        return self.value + TRANSFER_GAS * self.gas_price
+        """What the sender must own for it to be accepted: the value, and the gas limit at the highest price."""
+        return self.value + self.gas * (self.gas_price if self.max_fee_per_gas is None else self.max_fee_per_gas)
 
 
 class PendingTransaction(Transfer, frozen=True, kw_only=True, tag_field="status", tag="pending"):

@@ -82,6 +82,16 @@ def test_one_that_is_refused_leaves_no_hole() -> None:
     assert run(use).values_of(SENDER) == [value for value in range(100) if value % 7]
 
 
+def test_payments_whose_highest_prices_the_balance_does_not_cover_together_are_not_sent_together() -> None:
+    async def use(node: PoolNode, wallet: AsyncWallet) -> None:
+        node.state.put(SENDER, 11 * FEE, 0)
+        sends = [wallet.send(TO, value, max_fee=3 * GAS_PRICE, tip=0) for value in range(4)]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(result) for result in results] == [str, str, str, InsufficientFunds]
+
+    assert run(use).requests == [3, 1]
+
+
 def test_a_chain_that_was_set_back_is_noticed() -> None:
     """The nonces and the money are those of before."""
 
@@ -399,7 +409,7 @@ def test_whatever_happens_each_payment_is_made_once_or_refused(seed: int) -> Non
 def test_a_tip_or_a_most_makes_a_type_2_payment() -> None:
     async def use(node: PoolNode, wallet: AsyncWallet) -> None:
         signed = await wallet.sign(TO, 1, nonce=9, max_fee=3 * GAS_PRICE, tip=5)
-        assert (signed.type, signed.gas_price, signed.cost) == (2, GAS_PRICE + 5, 1 + 21_000 * (GAS_PRICE + 5))
+        assert (signed.type, signed.gas_price, signed.cost) == (2, GAS_PRICE + 5, 1 + 21_000 * 3 * GAS_PRICE)
         assert "gasPrice" not in signed.body()
         assert signed.body().items() >= {"maxFeePerGas": 3 * GAS_PRICE, "maxPriorityFeePerGas": 5, "type": 2}.items()
         assert (await wallet.sign(TO, 1, nonce=9, tip=5)).max_fee_per_gas == GAS_PRICE + 5
