@@ -202,7 +202,7 @@ class Clients:
         assert core is not None
         pool, chain = core._pool, core._chain
         # Not by `find`: that would list what other nodes have sent, which only happens when somebody asks.
-        left = pool.unheld.find(tx.hash)
+        left = pool.unheld.by_hash.get(tx.hash)
         entry = pool.listed.entries.get(tx.hash)
         height = self.ledger.confirmed.get(tx.hash)
         if height is not None and height <= visible:

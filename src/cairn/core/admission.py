@@ -263,7 +263,7 @@ def note_left(journal: Journal, pool: Mempool, drops: Drops) -> list[tuple[TxHas
     """
     ended = []
     for tx_hash, reason in drops:
-        if tx_hash in pool.unheld:
+        if tx_hash in pool.unheld.by_hash:
             journal.append_leave(tx_hash, reason)
         else:
             journal.append_drop(tx_hash, reason)

@@ -53,7 +53,7 @@ class Questions(MempoolCalls):
         entry = self._pool.find(tx_hash)
         if entry is not None:
             return PendingTx(entry.tx, entry.received_at)
-        left = self._pool.unheld.find(tx_hash)
+        left = self._pool.unheld.by_hash.get(tx_hash)
         if left is not None:
             return PendingTx(left.tx, left.received_at, left.reason, self._pool.find_replacement(left.tx))
         if self._closed:

@@ -162,7 +162,8 @@ class Mempool:
             order.add(lane, entry)
         self.next_seq += 1
         self.drops.pop(tx.hash, None)
-        self.unheld.pop(tx.hash)
+        if self.unheld.by_hash:
+            self.unheld.pop(tx.hash)
         return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
 
     def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
@@ -249,14 +250,14 @@ class Mempool:
     ) -> list[Drop]:
         """Call `end` with those of the sender whose nonces are used, except the confirmed ones."""
         lane = self.listed.lanes.get(sender)
-        if lane is None and sender not in self._noted.by_sender and not self.unheld:
+        if lane is None and sender not in self._noted.by_sender and not self.unheld.by_hash:
             return []
         account = self._state.account(sender)
         if lane is not None:
             passed = [entry.tx.hash for entry in self.listed.advance(lane, account.nonce)]
         else:
             passed = [tx.hash for tx in self._noted.settle(sender, account.nonce)]
-        if self.unheld:
+        if self.unheld.by_hash:
             # Another node may have sent one of these again, which then is unlisted, too.
             passed = list(dict.fromkeys([*passed, *self.unheld.settle(sender, account.nonce)]))
         dropped = end([tx_hash for tx_hash in passed if tx_hash not in confirmed])

@@ -25,20 +25,12 @@ class Unheld:
     """The newest ones only. Beyond the limits, the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._by_hash: dict[TxHash, UnheldTx] = {}
+        self.by_hash: dict[TxHash, UnheldTx] = {}
+        """Changed only here."""
         self._by_sender: dict[Address, dict[TxHash, None]] = {}
 
-    def __contains__(self, tx_hash: TxHash) -> bool:
-        return tx_hash in self._by_hash
-
-    def __bool__(self) -> bool:
-        return bool(self._by_hash)
-
-    def find(self, tx_hash: TxHash) -> UnheldTx | None:
-        return self._by_hash.get(tx_hash)
-
     def is_local(self, tx_hash: TxHash) -> bool:
-        found = self._by_hash.get(tx_hash)
+        found = self.by_hash.get(tx_hash)
         return found is not None and found.local
 
     def senders(self) -> list[Address]:
@@ -47,19 +39,19 @@ class Unheld:
     def add(self, unheld: UnheldTx) -> list[TxHash]:
         """Returns those that are forgotten for it."""
         tx = unheld.tx
-        self._by_hash[tx.hash] = unheld
+        self.by_hash[tx.hash] = unheld
         of_sender = self._by_sender.setdefault(tx.sender, {})
         of_sender[tx.hash] = None
         forgotten = list(islice(of_sender, max(0, len(of_sender) - MOST_OF_SENDER)))
         if not forgotten:
-            forgotten = list(islice(self._by_hash, max(0, len(self._by_hash) - MOST)))
+            forgotten = list(islice(self.by_hash, max(0, len(self.by_hash) - MOST)))
         for tx_hash in forgotten:
             self.pop(tx_hash)
         return forgotten
 
     def pop(self, tx_hash: TxHash) -> None:
         """Forget it, if it is here."""
-        unheld = self._by_hash.pop(tx_hash, None)
+        unheld = self.by_hash.pop(tx_hash, None)
         if unheld is not None:
             of_sender = self._by_sender[unheld.tx.sender]
             del of_sender[tx_hash]
@@ -68,7 +60,7 @@ class Unheld:
 
     def settle(self, sender: Address, nonce: int) -> list[TxHash]:
         """Remove those before `nonce`, the account's confirmed nonce."""
-        passed = [each for each in self._by_sender.get(sender, ()) if self._by_hash[each].tx.nonce < nonce]
+        passed = [each for each in self._by_sender.get(sender, ()) if self.by_hash[each].tx.nonce < nonce]
         for tx_hash in passed:
             self.pop(tx_hash)
         return passed

@@ -20,8 +20,8 @@ def test_a_used_nonce_settles_those_before_it_and_no_others() -> None:
         assert unheld.add(each) == []
     assert unheld.settle(left(1, 0).tx.sender, 1) == [left(1, 0).tx.hash]
     assert unheld.settle(left(1, 0).tx.sender, 1) == []
-    assert unheld.find(left(1, 0).tx.hash) is None
-    assert unheld.find(left(1, 1).tx.hash) == left(1, 1)
+    assert unheld.by_hash.get(left(1, 0).tx.hash) is None
+    assert unheld.by_hash.get(left(1, 1).tx.hash) == left(1, 1)
     assert unheld.senders() == [left(1, 1).tx.sender, left(2, 0).tx.sender]
 
 
@@ -32,7 +32,7 @@ def test_beyond_the_limit_of_a_sender_its_oldest_is_forgotten(monkeypatch: pytes
     unheld.add(other)
     ours = [left(1, 0, gas_price) for gas_price in (10, 20, 30)]
     assert [unheld.add(each) for each in ours] == [[], [], [ours[0].tx.hash]]
-    assert unheld.find(other.tx.hash) == other
+    assert unheld.by_hash.get(other.tx.hash) == other
 
 
 def test_beyond_the_limit_of_all_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_balance_that_others_spent_leaves_it_pending_elsewhere() -> None:
     pool.admit(tx, NOW)
     state.put(tx.sender, 0, 1)
     assert pool.confirm([transfer(1, 0)]) == [(tx.hash, "evicted")]
-    assert tx.hash in pool.unheld
+    assert tx.hash in pool.unheld.by_hash
     assert pool.drops == {}
 
 
@@ -70,7 +70,7 @@ def test_one_that_peers_send_again_ends_once() -> None:
     pool.note(tx, NOW)
     state.put(tx.sender, 10**9, 1)
     assert pool.confirm([transfer(1, 0, gas_price=20)]) == [(tx.hash, "nonce used")]
-    assert (pool.held_count, tx.hash in pool.unheld) == (0, False)
+    assert (pool.held_count, tx.hash in pool.unheld.by_hash) == (0, False)
 
 
 def test_one_that_must_no_longer_be_shown_is_neither_held_nor_unheld() -> None:
@@ -80,5 +80,5 @@ def test_one_that_must_no_longer_be_shown_is_neither_held_nor_unheld() -> None:
     pool.admit(new, NOW)
     for tx in (old, new):
         pool.forget(tx.hash)
-        assert (pool.find(tx.hash), pool.unheld.find(tx.hash)) == (None, None)
+        assert (pool.find(tx.hash), pool.unheld.by_hash.get(tx.hash)) == (None, None)
     assert pool.drops == {}
