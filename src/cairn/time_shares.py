@@ -170,14 +170,19 @@ class TimeShares:
                 result: _T = returned.value
                 return result
             finally:
+                # Or this frame and the exception that passes it would keep each other, and all that `work` held.
+                raised = None
                 self.end(client, lane, began)
-            raised = None
             gives_way = awaited is None
             if not gives_way:
                 try:
                     yield awaited
                 except BaseException as interrupt:
                     raised = interrupt
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class _Turn:
@@ -188,7 +193,7 @@ class _Turn:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._resume: Job = lambda: None
+        self._resume: Job = _do_nothing
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
@@ -204,7 +209,9 @@ class _Turn:
         return None
 
     def begin(self) -> None:
-        self._resume()
+        # Once, and then nothing of the task is kept.
+        resume, self._resume = self._resume, _do_nothing
+        resume()
 
 
 class _Lane:

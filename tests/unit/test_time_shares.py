@@ -1,6 +1,8 @@
 """Shares of the loop's time, by a clock that only the work itself moves."""
 
 import asyncio
+import gc
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -206,6 +208,35 @@ def test_work_for_a_client_that_has_gone_is_not_done() -> None:
         assert clients.used_s["gone"] == used_s
         await busy
         assert clients.shares.waiting == 0
+
+    run(scenario)
+
+
+def test_work_that_ends_with_an_error_is_freed_without_the_garbage_collector() -> None:
+    class Body:
+        pass
+
+    left = []
+
+    async def hold_and_wait() -> None:
+        body = Body()
+        left.append(weakref.ref(body))
+        while True:
+            await give_way()
+
+    async def scenario(clients: Clients) -> None:
+        gc.disable()
+        try:
+            is_gone = False
+            gone = asyncio.create_task(clients.shares.run("gone", hold_and_wait(), "reads", lambda: is_gone))
+            await turns(3)
+            is_gone = True
+            await asyncio.wait([gone])
+            assert gone.cancelled()
+            del gone
+            assert [each() for each in left] == [None], "the exception and the frame keep each other"
+        finally:
+            gc.enable()
 
     run(scenario)
 

@@ -66,7 +66,10 @@ class Probes:
         store, mempool = checks.store, checks.mempool
         if store == "ok" and view.height < 0:
             store = "this worker has not opened the store yet"
-        # Changes of the phase arrive before the check's answer, so the phase that is read now is up to date.
+        # Changes of the phase arrive before the check's answer, so the phase that is read now is up to date. The check
+        # may be older, and from before the core was gone.
+        if view.phase != "ready" and store == mempool == "ok":
+            store = mempool = view.reason or f"the node is {view.phase}"
         is_ready = view.phase == "ready" and store == mempool == "ok"
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
         return encoded(Readiness(status, ReadinessChecks(store, mempool)), status=200 if is_ready else 503)

@@ -7,6 +7,7 @@ from cairn.api.chain_json import submitted_json
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded, json_response
 from cairn.api.rest.operation import Answer, Operation
+from cairn.api.rest.parameters import parse_query
 from cairn.api.schemas import BatchResult, SubmissionBatch, SubmissionJson, Submitted
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
@@ -31,6 +32,7 @@ class Submissions:
         200 means that it is valid, accepted and on disk. Sending the same transaction again is safe: it has the same
         hash and is paid once.
         """
+        parse_query(request.scope["query_string"])
         admission = await self._intake.admit(await read_json_body(request, self._settings.max_body_bytes))
         return json_response(submitted_json(admission.tx_hash, admission.confirmed))
 
@@ -45,5 +47,6 @@ class Submissions:
 
         They are checked in their order, and each is accepted or refused on its own.
         """
+        parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
         return encoded(await self._intake.admit_batch(body))

@@ -7,10 +7,11 @@ answers of the fast path have left.
 """
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 import httptools
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -68,6 +69,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Nothing has come on it yet."""
         self._is_closing = False
         """The connection ends after the unanswered requests."""
+        self._has_ended = False
+        """The client sends nothing more."""
         self._is_refused = False
         """What the client still sends is discarded."""
         self._heard_at = lane.now
@@ -100,13 +103,17 @@ class HttpProtocol(HttpToolsProtocol):
             self._place.give_up()
         self._answers.due.clear()
         self._flow.held = b""
-        self._received.hold(0)
+        for request, _ in self.pipeline:
+            # It never has its turn.
+            self._request.let_go(request)
+        self._received.hold(self._request.held_bytes)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
         is_owed = self._answers.due or self._flow.is_held or self._is_serving()
-        if not self.transport.can_write_eof() or self._request.in_body or not is_owed:
+        if not self.transport.can_write_eof() or not is_owed:
             return False
+        self._has_ended = True
         self._is_closing = True
         if self._ends_at is None:
             # It is told again whenever reading is resumed.
@@ -118,7 +125,10 @@ class HttpProtocol(HttpToolsProtocol):
         """The server stops: what has been asked for is answered, then the connection ends."""
         if self._answers.due or self._flow.is_held:
             self._is_closing = True
-        elif self._is_serving():
+        elif self._has_ended and self._request.in_body and self.pipeline:
+            # The rest of its body never comes, and those before it wait for nothing more.
+            self._end_with_those_before()
+        elif self._is_serving() and not (self._has_ended and self._request.in_body):
             self.cycle.keep_alive = False
         else:
             self.transport.close()
@@ -212,8 +222,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Several requests are unanswered; the connection ends after the last."""
         if self._request.in_body:
             # It waits for its turn, and must not be served.
-            self.pipeline.popleft()
-            self._request.dropped()
+            self._request.let_go(self.pipeline.popleft()[0])
             self._request.in_body = False
         last = self.pipeline[0][0] if self.pipeline else self._served
         assert last is not None
@@ -235,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_refused = True
         self._ends_at = self._lane.now + LINGER_S
         self._flow.held = b""
-        self._received.hold(0)
+        self._received.hold(self._request.held_bytes)
         self._flow.release()
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -288,7 +297,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Keep what must wait for the answers before it, if that is not too much."""
         self._flow.hold(data, reads_on)
         try:
-            self._received.hold(self._request.unanswered_bytes + len(data))
+            self._received.hold(self._request.held_bytes + len(data))
         except TooManyUnansweredBytes as refused:
             self._flow.held = b""
             self._refuse(refused)
@@ -349,15 +358,24 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """As in uvicorn, but without a timer for each request: the periodic sweep closes idle connections."""
         self._heard_at = self._lane.now
-        self._request.answered()
         if self.transport.is_closing():
             return
-        self._received.hold(self._request.unanswered_bytes + len(self._flow.held))
         if self.pipeline:
             self._served, app = self.pipeline.pop()
             self._start_asgi_task(self._served, app)
         if self._flow.read_paused:
             self._continue()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        async def run(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                # Not before: the application may hold a body, also one that was refused, until it has its turn.
+                self._request.let_go(cycle)
+                self._received.hold(self._request.held_bytes + len(self._flow.held))
+
+        super()._start_asgi_task(cycle, run)  # type: ignore[arg-type]
 
     def _upgrade(self, rest: bytes) -> bytes:
         """The parser has stopped behind a head that asks for another protocol. Returns what is to be parsed next."""
@@ -382,9 +400,11 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _become_websocket(self, head: RequestHead, rest: bytes) -> None:
         self._lane.connections.discard(self)
-        protocol = EventsProtocol(self._lane, self._place, self._received)
+        client = self.scope["client"]
+        received = ReceivedBytes(self._lane.unanswered_bytes, client[0] if client else "")
+        protocol = EventsProtocol(self._lane, self._place, received)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        protocol.begin(head, self.scope["client"])
+        protocol.begin(head, client)
         if rest:
             protocol.data_received(rest)

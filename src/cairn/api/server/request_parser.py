@@ -4,11 +4,10 @@ The parser's callbacks come here first. Valid requests are passed to uvicorn's c
 invalid one stops the parser, and the connection refuses it.
 """
 
-from collections import deque
 from typing import NoReturn
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections, TooManyUnansweredBytes
 from cairn.api.rest.probes import PROBE_PATHS
@@ -48,9 +47,9 @@ class RequestParser:
         self.unsaid_bytes = 0
         """Bytes of a line that is not complete yet."""
         self._received: ReceivedBytes | None = None
-        self._unanswered: deque[int] = deque()
-        """Bytes of the requests that are not answered yet, the oldest first."""
-        self.unanswered_bytes = 0
+        self._held: dict[RequestResponseCycle, int] = {}
+        """Bytes of the requests that the application has not let go yet."""
+        self.held_bytes = 0
         """The sum of them."""
         self._objection: NodeError | None = None
         """Why a callback stopped the parser."""
@@ -68,13 +67,9 @@ class RequestParser:
         # As uvicorn sets it: what follows a request that ends the connection is not parsed.
         self._connection.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
-    def answered(self) -> None:
-        """The oldest request is answered."""
-        self.unanswered_bytes -= self._unanswered.popleft()
-
-    def dropped(self) -> None:
-        """The newest request will not be answered."""
-        self.unanswered_bytes -= self._unanswered.pop()
+    def let_go(self, request: RequestResponseCycle) -> None:
+        """The application has ended with the request, or never hears of it."""
+        self.held_bytes -= self._held.pop(request, 0)
 
     def feed(self, data: bytes) -> None:
         """Raises the refusal; or `HttpParserUpgrade` with the end of a head that asks for an upgrade."""
@@ -86,7 +81,7 @@ class RequestParser:
                 raise _head_too_large()
             if self.in_head:
                 assert self._received is not None
-                self._received.hold(self.unanswered_bytes + self._head_bytes + self.unsaid_bytes)
+                self._received.hold(self.held_bytes + self._head_bytes + self.unsaid_bytes)
         elif self.unsaid_bytes > MAX_EMPTY_BYTES and self._is_next_awaited():
             raise MalformedRequest("there are empty lines where a request should be")
 
@@ -109,14 +104,13 @@ class RequestParser:
         return not bool(cycle) or cycle.keep_alive
 
     def _take_in(self, size_bytes: int) -> None:
-        """Count what the newest request holds, before the application sees it: it must not do what is refused."""
-        self._unanswered[-1] += size_bytes
-        self.unanswered_bytes += size_bytes
+        """Count what the newest request brings, before the application sees it: it must not do what is refused."""
         assert self._received is not None
         try:
-            self._received.hold(self.unanswered_bytes)
+            self._received.hold(self.held_bytes + size_bytes)
         except TooManyUnansweredBytes as refused:
             self._object(refused)
+        self.held_bytes += size_bytes
 
     def _object(self, error: NodeError) -> NoReturn:
         """Stop the parser, from one of its callbacks, and refuse the request."""
@@ -160,9 +154,9 @@ class RequestParser:
         # The connection decides about the upgrade after the parser has stopped; until then it is not a request.
         self._asks_for_upgrade = connection.parser.should_upgrade()
         if not self._asks_for_upgrade:
-            self._unanswered.append(0)
             self._take_in(self._head_bytes)
             connection.on_headers_complete()
+            self._held[connection.cycle] = self._head_bytes
             if self.serves_probes_only:
                 connection.cycle.keep_alive = False
         self.in_head, self.in_body = False, True
@@ -190,6 +184,7 @@ class RequestParser:
     def on_body(self, body: bytes) -> None:
         if not self._asks_for_upgrade and not self._connection.cycle.response_complete:
             self._take_in(len(body))
+            self._held[self._connection.cycle] += len(body)
         self._connection.on_body(body)
         self.unsaid_bytes = 0
 

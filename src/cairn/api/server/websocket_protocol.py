@@ -48,7 +48,7 @@ class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
     def __init__(self, lane: FastPath, place: Place | None, received: ReceivedBytes) -> None:
-        """`place` and `received` are those of the HTTP connection that was upgraded."""
+        """`place` is that of the HTTP connection that was upgraded."""
         self._lane = lane
         self._place = place
         self._received = received

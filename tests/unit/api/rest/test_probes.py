@@ -149,3 +149,30 @@ def test_one_check_serves_all_who_ask_within_a_second() -> None:
         assert gateway.checked == 2
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("reason", ["the core is gone", ""])
+@pytest.mark.parametrize("phase", ["starting", "unavailable", "draining"])
+def test_a_node_that_is_not_ready_never_shows_both_checks_as_ok(phase: Phase, reason: str) -> None:
+    async def main() -> list[tuple[int, Any]]:
+        view, gateway = view_in("ready"), ScriptedGateway()
+        probes, answers = Probes(gateway, view), []
+        answers.append(await probes.get_ready(REQUEST))
+        # The check is remembered for a second, in which the core may go; or it goes while the check is under way.
+        view.on_phase(phase, reason)
+        answers.append(await probes.get_ready(REQUEST))
+        view.on_phase("ready", "")
+        await asyncio.sleep(2 * CHECK_LIFETIME_S)
+        gateway.check_delay_s = 0.1
+        asking = asyncio.ensure_future(probes.get_ready(REQUEST))
+        await asyncio.sleep(0.05)
+        view.on_phase(phase, reason)
+        answers.append(await asking)
+        return [(each.status_code, json.loads(bytes(each.body))) for each in answers]
+
+    ready, *others = run_virtual(main())
+    assert ready[0] == 200
+    for status, body in others:
+        assert status == 503
+        assert "ok" not in body["checks"].values()
+        assert body["status"] == phase

@@ -10,6 +10,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from cairn.api import app
+from cairn.api.rest import lookups
 from cairn.api.rpc.caller import Caller, current_caller
 from cairn.api.rpc.dispatch import handler_of
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE, LargeAnswers
@@ -203,6 +204,52 @@ def test_whatever_was_asked_for_is_answered_at_the_end(
                 answer = await client.answer()
                 assert (answer.status, answer.body) == (expected.status, expected.body)
             assert await client.rest() == b""
+
+    run_server(scenario)
+
+
+def post_tx_in_full_lane(tx: Tx) -> bytes:
+    return post_tx(tx, FULL_LANE)
+
+
+def slow_lookup(tx: Tx) -> bytes:
+    """Of a transaction that nobody knows; meanwhile the node looks whether its client is still there."""
+    return get(f"/tx/{hash_of(tx)}?wait=1")
+
+
+UNFINISHED = post(b"{}", FULL_LANE)[:-1]
+UNFINISHED_CHUNKS = UNFINISHED.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked").replace(
+    b"\r\n{", b"\r\n2\r\n{"
+)
+
+
+@pytest.mark.parametrize("begins", [send_raw, post_tx, post_tx_in_full_lane, slow_lookup])
+@pytest.mark.parametrize("further", [[], [FOUND], [HEALTH, call(CHAIN)], [HEALTH] * 20])
+@pytest.mark.parametrize(
+    "unfinished", [post(b"{}")[:-1], UNFINISHED, UNFINISHED_CHUNKS, post(b"{}", "Expect: 100-continue")[:-2]]
+)
+def test_a_body_that_never_ends_takes_no_answer_from_those_before_it(
+    begins: Callable[[Tx], bytes], further: list[bytes], unfinished: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.01)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as client:
+            alone = [await client.ask(request) for request in further]
+            client.write(begins(signed(0)) + b"".join(further) + unfinished)
+            client.finish()
+            if begins is not slow_lookup:
+                await server.submissions(1)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                server.core.admit_all()
+            assert (await client.answer()).status == (404 if begins is slow_lookup else 200)
+            for expected in alone:
+                answer = await client.answer()
+                assert (answer.status, answer.body) == (expected.status, expected.body)
+            rest = await client.rest()
+            assert rest in (b"", b"HTTP/1.1 100 Continue\r\n\r\n")
+            await server.no_connections()
 
     run_server(scenario)
 

@@ -484,6 +484,27 @@ def test_a_refused_client_that_goes_on_sending_is_cut_off() -> None:
     run_server(scenario)
 
 
+@pytest.mark.parametrize("query", ["?wait=5", "?", "?amounts=string", "?x"])
+@pytest.mark.parametrize("path", ["/tx", "/txs"])
+def test_a_submission_with_a_query_parameter_is_refused_and_not_done(path: str, query: str) -> None:
+    async def scenario(server: RestServer) -> None:
+        body = post_tx(signed(0)).partition(b"\r\n\r\n")[2]
+        if path == "/txs":
+            body = b"[" + body + b"]"
+        async with server.client() as client:
+            if query == "?":
+                # An empty query asks for nothing.
+                client.write(post(body, path=path + query))
+                await server.submissions(1)
+                server.core.admit_all()
+                assert (await client.answer()).status == 200
+            else:
+                assert_problem(await client.ask(post(body, path=path + query)), 400, "INVALID_QUERY")
+                assert server.core.submitted == []
+
+    run_server(scenario)
+
+
 def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
 
