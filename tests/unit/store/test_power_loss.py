@@ -4,7 +4,7 @@ import hashlib
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from cairn.cli.node.home import Home
 from cairn.domain.codec import encode_record
+from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import BlockHash, TxHash
 from cairn.store.chain import ChainStore
@@ -25,6 +26,7 @@ from cairn.store.state_file import load_state, save_state
 from cairn.store.watermark import Watermark
 from tests.support.core_fixtures import signed
 from tests.support.damaged_homes import make_blocks
+from tests.support.disk import only_file, overwrite
 from tests.support.power import Power, watched
 from tests.support.snapshots import grow_signed, open_chain, take_snapshot
 from tests.support.transfers import transfer
@@ -216,6 +218,18 @@ def test_a_first_start_can_be_repeated_whenever_the_power_fails(root: Path) -> N
     assert failures.count >= 5
 
 
+def test_a_copy_of_the_chain_is_on_disk_when_it_is_made(root: Path) -> None:
+    chain = ChainStore.open(root / "data", dev_genesis())
+    make_blocks(chain, 0, 2)
+    with watched(root) as power:
+        chain.checkpoint(root / "copy")
+        image = power.leave(root.with_name("image"))
+    copy = ChainStore.open(image / "copy", dev_genesis())
+    assert copy.head_hash == chain.head_hash
+    copy.close()
+    chain.close()
+
+
 def test_a_snapshot_that_is_shown_is_whole(root: Path) -> None:
     chain = open_chain(root / "data")
     grow_signed(chain, 4, strangers=3)
@@ -311,17 +325,28 @@ def test_a_discarded_journal_can_be_discarded_again_whenever_the_power_fails(roo
     chain = ChainStore.open(data, genesis)
     make_blocks(chain, 0, 1)
     journal = Journal.open(journal_path(data), chain.journal_bounds, SEGMENT_BYTES)
-    journal.append_add(7, signed(1), encode_record(signed(1)))
-    journal.sync()
+    for nonce in (1, 2):
+        journal.append_add(7, signed(nonce), encode_record(signed(nonce)))
+        journal.sync()
     journal.close()
     chain.close()
+    segment = only_file(journal_path(data), "*.seg")
+    last = segment.read_bytes().rindex(b"CJFR")
+    overwrite(segment, last, bytes(segment.stat().st_size - last))
+
+    def start(directory: Path) -> list[JournalEntry]:
+        found = ChainStore.open(directory, genesis)
+        assert found.visible == 1
+        journal = Journal.open(journal_path(directory), found.journal_bounds, SEGMENT_BYTES)
+        journal.close()
+        found.close()
+        return journal.recovered
 
     def check(image: Path) -> None:
+        with suppress(Corrupt):
+            assert start(image / "data") == [], "half of the journal is not nothing of it"
         discard_journal(image / "data")
-        found = ChainStore.open(image / "data", genesis)
-        assert found.visible == 1
-        Journal.open(journal_path(image / "data"), found.journal_bounds, SEGMENT_BYTES).close()
-        found.close()
+        assert start(image / "data") == []
 
     with failing(root, check) as failures:
         discard_journal(data)
