@@ -271,3 +271,20 @@ def test_a_catch_up_during_which_files_were_replaced_does_not_count(
     assert follower.catch_up() == chain.visible
     assert shown == [0, 0], "it trusted what it had read while the MANIFEST changed"
     assert_same(follower, chain)
+
+
+def test_a_primary_that_was_opened_anew_is_followed_by_a_new_secondary(
+    chain: ChainStore, follower: FollowerStore
+) -> None:
+    """RocksDB's own change to another MANIFEST can get stuck, and what was read of the old log may not have lasted."""
+    before = follower._database
+    extend(chain, next_transfers(chain, 1))
+    assert follower.catch_up() == 1
+    assert follower._database is before
+    chain.close()
+    again = ChainStore.open(chain.directory, chain.genesis)
+    extend(again, next_transfers(again, 1))
+    assert follower.catch_up() == 2
+    assert follower._database is not before
+    assert_same(follower, again)
+    again.close()
