@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,42 +9,17 @@ import pytest
 from cairn.core.gateway import Admission, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.service import Core
 from cairn.domain.errors import MempoolFull, ReplacementUnderpriced, StoreUnavailable
-from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import DropReason, Tx
 from cairn.engine.network.engine import NetworkEngine
 from cairn.store.directory import journal_path
 from cairn.store.journal import Journal
-from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, opened_core, settings, signed
+from tests.support.core_fixtures import ACCOUNTS, GWEI, Told, make_block, opened_core, signed
+from tests.support.member_core import decide, open_member, opened_member
 from tests.support.virtual_time import run_virtual
 
 ORIGINAL = signed(0)
 REPLACEMENT = signed(0, gas_price=2 * GWEI)
 THIRD = signed(0, gas_price=3 * GWEI)
-
-
-def open_member(directory: Path, listener: Told | None = None, **changes: object) -> Core:
-    """The core of a node in a network."""
-    member_settings = settings(engine="cometbft", **changes)
-    socket = directory.parent / "abci.sock"
-    return Core.open(dev_genesis(), directory, member_settings, {}, listener or Told(), socket)
-
-
-@asynccontextmanager
-async def opened_member(directory: Path, listener: Told | None = None, **changes: object) -> AsyncIterator[Core]:
-    core = open_member(directory, listener, **changes)
-    try:
-        yield core
-    finally:
-        await core.stop()
-
-
-async def decide(core: Core, *txs: Tx) -> None:
-    """The network has decided a block, and everybody is told of what follows."""
-    engine = core.engine
-    assert isinstance(engine, NetworkEngine)
-    engine._blocks.finalize(txs, 0, ACCOUNTS[9])
-    engine.committed(engine._blocks.commit())
-    await asyncio.sleep(0.01)
 
 
 def no_longer_held(tx: Tx, reason: DropReason, replacement: Tx | None = None) -> tuple[object, ...]:
