@@ -81,7 +81,7 @@ def test_a_pruning_node_gives_the_space_of_its_blocks_back(tmp_path: Path, monke
     node = PruningNode(tmp_path / "data")
     for nonce in range(20):
         node.decide([raw(nonce, gas_price=0)])
-    wait_until(lambda: node.chain.compactions > 0, PATIENCE_S, "the space")
+    wait_until(lambda: node.chain.compactions > 0 and node.chain.base >= 18, PATIENCE_S, "the space")
     node.snapshots.close()
-    assert audit(node.chain) >= 18
+    audit(node.chain)
     node.close()
