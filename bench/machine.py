@@ -21,6 +21,11 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     return sum(_cpu_ticks(pid) for pid in pids) / _TICKS_PER_S
 
 
+def run_time_s(pids: Sequence[int]) -> float:
+    """Time that the main threads of these processes ran, to the nanosecond."""
+    return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids) / 1e9
+
+
 def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])

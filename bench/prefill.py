@@ -41,11 +41,16 @@ def prefill(directory: Path, genesis: Genesis, count: int) -> None:
 
 def _stored_tx(index: int, senders: Sequence[Address]) -> Tx:
     nonce, turn = divmod(index, len(senders))
+    return stored_tx(index, nonce, senders[turn])
+
+
+def stored_tx(index: int, nonce: int, sender: Address) -> Tx:
+    """A transfer to a stranger. No two indexes have the same hash."""
     # Addresses and hashes are spread as real ones are: that is what makes an index of a million entries costly.
     random = Random(f"prefill {index}")
     return Tx(
         hash=TxHash(blake2b(b"prefill %d" % index, digest_size=32).digest()),
-        sender=senders[turn],
+        sender=sender,
         to=Address(random.randbytes(20)),
         nonce=nonce,
         gas=TRANSFER_GAS,

@@ -40,7 +40,8 @@ LONGEST_SOCKET_PATH_BYTES = 100
 FILES_BESIDES_CONNECTIONS = 4096
 """Above all the store's: it keeps every one of its files open."""
 
-GC_EVERY_OBJECTS = 50_000
+GC_EVERY_OBJECTS = 10_000
+"""A collection looks at each of them, and others wait for it: a millisecond or two."""
 
 LOG_POLL_S = 1.0
 REPEAT_AFTER_LOOKS = 60

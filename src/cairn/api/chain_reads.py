@@ -3,16 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from cairn.api.chain_json import block_json, confirmed_json
+from cairn.api.common_work import CommonWork
 from cairn.api.server.answer_cache import AnswerCache
-from cairn.domain.codec import decode_record
+from cairn.domain.codec import decode_record, split_records
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Unavailable
 from cairn.domain.merkle import grow_tree
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
-from cairn.time_shares import in_slices
 
 TX_CACHE_BYTES = 4 * 1024 * 1024
 BLOCK_CACHE_BYTES = 8 * 1024 * 1024
@@ -35,6 +36,7 @@ class ChainReads(ABC):
         self._txs = AnswerCache(TX_CACHE_BYTES)
         self._blocks = AnswerCache(BLOCK_CACHE_BYTES)
         self._trees = AnswerCache(TREE_CACHE_BYTES)
+        self._growing = CommonWork()
         self._block_hash = lru_cache(CACHED_BLOCK_HASHES)(lambda height: self.get_header(height)[0])
 
     @abstractmethod
@@ -86,8 +88,8 @@ class ChainReads(ABC):
         block_hash, trees = self.block_hash(height), self._trees
         nodes = trees.find(block_hash)
         if nodes is None:
-            hashes = list(split_hashes(self.tx_hashes(height)))
-            nodes = b"".join([piece async for piece in in_slices(grow_tree(hashes))])
+            pieces = await self._growing.do(block_hash, lambda: grow_tree(list(split_hashes(self.tx_hashes(height)))))
+            nodes = b"".join(pieces)
             trees.keep(block_hash, nodes)
         return nodes
 
@@ -101,9 +103,13 @@ class ChainReads(ABC):
             raise Corrupt(f"transaction {position} of block {height} is not in the store, though its index is")
         return decode_record(record)
 
-    def tx_records(self, height: int) -> list[bytes]:
-        """The records of the block's transactions, in their order. Raises `BlockNotFound`."""
-        return list(self._shown_reader_at(height).records(height))
+    def tx_records(self, height: int) -> Iterator[bytes]:
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`, but only at once.
+
+        All are read before the first one is returned: the block may be pruned while others are served in between.
+        """
+        chunks = list(self._shown_reader_at(height).chunks(height))
+        return chain.from_iterable(map(split_records, chunks))
 
     def account(self, address: Address) -> Account:
         return self._reader().account(address)

@@ -51,13 +51,16 @@ class Submitter:
     async def admit_batch(self, body: bytes) -> list[Submitted | Problem]:
         """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
         self._accepting_info()
-        begun: list[asyncio.Future[Admission] | NodeError] = []
-        async for item in in_slices(split_batch(body)):
+        begun: list[asyncio.Future[Admission] | Problem] = []
+        # All of them before the first is submitted: a body that is not JSON has no transactions.
+        items = [item async for item in in_slices(split_batch(body))]
+        async for item in in_slices(items):
             try:
                 begun.append(self.admit_complete(item) or await self._begin(item))
             except NodeError as refused:
-                begun.append(refused)
-        return [problem_of(item) if isinstance(item, NodeError) else await _result_of(item) for item in begun]
+                # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
+                begun.append(problem_of(refused))
+        return [item if isinstance(item, Problem) else await _result_of(item) for item in begun]
 
     async def _begin(self, body: bytes) -> asyncio.Future[Admission]:
         """Submit one without a nonce or a signature. The future gives the result."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
+from cairn.domain.codec import TX_RECORD_SIZE, decode_record, split_records
 from cairn.domain.errors import Corrupt
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, Header, TxHash
 from cairn.store import keys
@@ -62,13 +62,17 @@ class ChainReader:
 
     def records(self, height: int) -> Iterator[bytes]:
         """The records of a block's transactions, in its order. Raises `Corrupt` when one is missing."""
+        for chunk in self.chunks(height):
+            yield from split_records(chunk)
+
+    def chunks(self, height: int) -> Iterator[bytes]:
+        """The same records, as many together as are stored together."""
         count = len(self.tx_hashes(height)) // keys.HASH_SIZE
         for chunk in range(keys.chunk_count(count)):
             value = self._database.get(keys.TXS, keys.encode_location(height, chunk))
             if value is None or len(value) != keys.chunk_bytes(count, chunk):
                 raise Corrupt(f"block {height} lacks transactions from {chunk * keys.CHUNK_RECORDS} on")
-            for start in range(0, len(value), TX_RECORD_SIZE):
-                yield value[start : start + TX_RECORD_SIZE]
+            yield value
 
     def account(self, address: Address) -> Account:
         """The account after block `visible`; an empty one if there is none."""

@@ -6,6 +6,7 @@ reading refuses, so there is one set of rules; the fast pass accepts only what t
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import UNSET
@@ -30,6 +31,13 @@ class Submission(Draft, frozen=True):
 
     signature: bytes | None = None
 
+
+MAX_ITEM_CHARACTERS = 16 * 1024
+"""Of an item of POST /txs that is read slowly: more than any transaction has, and little work."""
+MOST_PARTS = 1_000
+"""Commas and brackets of a transaction that is read slowly: far more than one has, and a fraction of a millisecond."""
+MOST_COMMAS = 40 * MAX_BATCH
+"""In a batch that is split at once."""
 
 _decode_plain = msgspec.json.Decoder(SubmissionJson).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -108,8 +116,11 @@ def _read_plain(plain: SubmissionJson, body: bytes, base_fee: int) -> Submission
     )
 
 
-def split_batch(body: bytes) -> list[bytes]:
-    """The items of POST /txs, not yet parsed. Raises `MalformedJson`, `InvalidField`."""
+def split_batch(body: bytes) -> Iterable[bytes]:
+    """The items of POST /txs, not yet parsed. Raises `MalformedJson`, `InvalidField`, perhaps as late as the last."""
+    if body.count(b",") > MOST_COMMAS:
+        # It cannot be what it should be, and a million items would take too long at once.
+        return _split_slowly(body, "it has too many parts")
     try:
         items = _decode_items(body)
     except msgspec.ValidationError:
@@ -126,25 +137,26 @@ def _past_space(text: str, at: int) -> int:
     return at if space is None else space.end()
 
 
-def _split_slowly(body: bytes, reason: str) -> list[bytes]:
+def _split_slowly(body: bytes, reason: str) -> Iterator[bytes]:
     """Split an array in which an item is malformed (NaN, invalid UTF-8): the other items are still served."""
     # Invalid UTF-8 is passed through: only the item that has it is refused.
     text = body.decode(errors="surrogateescape")
-    items: list[bytes] = []
-    at, separator = _past_space(text, 0), "["
-    try:
-        while text[at : at + 1] == separator:
-            start = _past_space(text, at + 1)
-            end = _scan_item(text, start)[1]
-            items.append(text[start:end].encode(errors="surrogateescape"))
-            if len(items) > MAX_BATCH:
-                raise InvalidField("body", f"has more than {MAX_BATCH} transactions")
-            at, separator = _past_space(text, end), ","
-    except (json.JSONDecodeError, RecursionError):
-        raise MalformedJson(f"the body is not JSON: {reason}") from None
-    if not items or text[at : at + 1] != "]" or _past_space(text, at + 1) != len(text):
+    count, at, separator = 0, _past_space(text, 0), "["
+    while text[at : at + 1] == separator:
+        start = _past_space(text, at + 1)
+        # No transaction is longer, and whatever else is there is not read: that would take too long.
+        shown = text[start : start + MAX_ITEM_CHARACTERS]
+        try:
+            end = _scan_item(shown)[1]
+        except (json.JSONDecodeError, RecursionError):
+            raise MalformedJson(f"the body is not JSON: {reason}") from None
+        yield shown[:end].encode(errors="surrogateescape")
+        count += 1
+        if count > MAX_BATCH:
+            raise InvalidField("body", f"has more than {MAX_BATCH} transactions")
+        at, separator = _past_space(text, start + end), ","
+    if not count or text[at : at + 1] != "]" or _past_space(text, at + 1) != len(text):
         raise MalformedJson(f"the body is not JSON: {reason}")
-    return items
 
 
 class _Number(str):
@@ -184,6 +196,8 @@ def _type(value: object) -> int:
 
 def _read_object(body: bytes) -> dict[str, object]:
     """The fields of the body. Raises `InvalidField` for one that is unknown or given twice."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS:
+        raise MalformedJson("the body has more parts than a transaction")
     try:
         value = json.loads(
             body.decode(), object_pairs_hook=_Object, parse_int=_Number, parse_float=_Number, parse_constant=_Number

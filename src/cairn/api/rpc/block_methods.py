@@ -6,11 +6,11 @@ import msgspec
 
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
+from cairn.api.rpc.long_results import LongResult, long_array, with_long_array
 from cairn.api.rpc.objects import (
     BlockPlace,
     Json,
     block_object,
-    encoded,
     pending_block_object,
     receipt_object,
     transaction_object,
@@ -31,6 +31,7 @@ from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import in_slices
 
+_encode = msgspec.json.Encoder().encode
 PENDING_SHOWN = 1_000
 """Transactions of the pending block, at most."""
 
@@ -61,19 +62,19 @@ class ReadingMethods:
     async def block_number(self) -> str:
         return quantity(await self._chain.view.reach_head())
 
-    async def get_block_by_number(self, number: object, full: object = None) -> Json | None:
+    async def get_block_by_number(self, number: object, full: object = None) -> Json | LongResult | None:
         return await self._block(parse_block_number(number, "block"), parse_flag(full, "full"))
 
-    async def get_block_by_hash(self, block_hash: object, full: object = None) -> Json | None:
+    async def get_block_by_hash(self, block_hash: object, full: object = None) -> Json | LongResult | None:
         return await self._block(block_of_hash(block_hash), parse_flag(full, "full"))
 
-    async def _block(self, named: BlockName, full: bool) -> Json | None:
+    async def _block(self, named: BlockName, full: bool) -> Json | LongResult | None:
         if not full or named.tag == "pending":
             return await self._make_block(named, full)
         async with self._chain.large_answers.place():
             return await self._make_block(named, full)
 
-    async def _make_block(self, named: BlockName, full: bool) -> Json | None:
+    async def _make_block(self, named: BlockName, full: bool) -> Json | LongResult | None:
         height = await self._chain.find_height(named)
         if height is None:
             return None
@@ -81,16 +82,16 @@ class ReadingMethods:
         if named.tag == "pending":
             txs, now = await self._next_txs()
             shown = [
-                encoded(transaction_object(tx, header.chain_id, None)) if full else data(tx.hash)
+                msgspec.Raw(_encode(transaction_object(tx, header.chain_id, None))) if full else data(tx.hash)
                 async for tx in in_slices(txs)
             ]
             return pending_block_object(block_hash, header, tx_root([tx.hash for tx in txs]), shown, now)
         if full:
             objects = [
-                encoded(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
+                _encode(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))
                 async for position, tx in self.read_txs(height)
             ]
-            return block_object(block_hash, header, objects)
+            return with_long_array(block_object(block_hash, header, []), "transactions", objects)
         hashes = [data(tx_hash) async for tx_hash in in_slices(split_hashes(self._view.tx_hashes(height)))]
         return block_object(block_hash, header, hashes)
 
@@ -103,21 +104,21 @@ class ReadingMethods:
 
     async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""
-        # Read all before other requests are served: the block may be pruned meanwhile.
         async for position, record in in_slices(enumerate(self._view.tx_records(height))):
             yield position, decode_record(record)
 
-    async def get_block_receipts(self, block: object) -> list[msgspec.Raw] | None:
+    async def get_block_receipts(self, block: object) -> LongResult | None:
         named = parse_block(block, "block")
         async with self._chain.large_answers.place():
             height = await self._chain.find_height(named)
             if height is None:
                 return None
             block_hash, header = self._view.get_header(height)
-            return [
-                encoded(receipt_object(tx, BlockPlace(block_hash, header, position)))
+            receipts = [
+                _encode(receipt_object(tx, BlockPlace(block_hash, header, position)))
                 async for position, tx in self.read_txs(height)
             ]
+            return long_array(receipts)
 
     async def count_by_number(self, number: object) -> str | None:
         return await self._count(parse_block_number(number, "block"))

@@ -20,6 +20,7 @@ from cairn.api.rpc.errors import (
     RpcError,
     rpc_error_of,
 )
+from cairn.api.rpc.long_results import LongResult, joined, long_array
 from cairn.domain.errors import Fatal, NodeError
 from cairn.time_shares import LaneName, TimeShares
 
@@ -28,6 +29,7 @@ MAX_ANSWER_BYTES = 25 * 1024 * 1024
 """The most bytes in the answers of a batch, as in geth; further calls are refused."""
 MAX_WAITING_BYTES = 1024 * 1024
 """The same in a batch with a call that waits for a block: its answers are kept meanwhile."""
+LARGE_BYTES = 256 * 1024
 AT_ONCE = 8
 """Calls of a batch that run together. Submissions among them share a sync."""
 WAITING_CALL = "eth_sendRawTransactionSync"
@@ -117,7 +119,7 @@ class Dispatcher:
         finally:
             current_batch.reset(outside)
             batch.end()
-        return b"[" + b",".join(answers) + b"]" if answers else None
+        return await joined(long_array(answers).pieces) if answers else None
 
     async def _answer_part(self, call: object, caller: Caller, batch: Batch) -> bytes | None:
         """One call of a batch. Each takes its own turns, as a task of its own."""
@@ -145,7 +147,12 @@ class Dispatcher:
             handler = self._methods.get(request.method)
             if handler is None:
                 raise MethodNotFound(request.method)
-            return _encode(Result("2.0", request_id, await handler(request.params)))
+            result = await handler(request.params)
+            if isinstance(result, LongResult):
+                # The result is the last field: what comes before it ends with its null.
+                before = _encode(Result("2.0", request_id, None)).removesuffix(b"null}")
+                return await joined([before, *result.pieces, b"}"])
+            return _encode(Result("2.0", request_id, result))
         except RpcError as refused:
             return _failure(request_id, refused)
         except NodeError as error:

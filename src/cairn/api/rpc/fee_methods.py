@@ -3,6 +3,7 @@
 from typing import Any
 
 from cairn.api.chain_view import reverted_meanwhile
+from cairn.api.common_work import CommonWork
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
@@ -24,6 +25,7 @@ class FeeMethods:
         self._chain = chain
         self._least_tips = AnswerCache(LEAST_TIPS_BYTES)
         """Of full blocks, by block hash."""
+        self._reading = CommonWork()
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -85,9 +87,10 @@ class FeeMethods:
             return 0
         known = self._least_tips.find(block_hash)
         if known is None:
-            records = self._chain.view.tx_records(header.height)
-            least = min([price_in_record(record) async for record in in_slices(records)]) - header.base_fee
-            known = least.to_bytes(32, "big")
+            prices = await self._reading.do(
+                block_hash, lambda: map(price_in_record, self._chain.view.tx_records(header.height))
+            )
+            known = (int.from_bytes(min(prices), "big") - header.base_fee).to_bytes(32, "big")
             self._least_tips.keep(block_hash, known)
         return int.from_bytes(known, "big")
 

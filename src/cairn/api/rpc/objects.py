@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from cairn.api.rpc.values import data, quantity
 from cairn.domain.crypto import keccak256
 from cairn.domain.headers import (
@@ -18,8 +16,6 @@ from cairn.domain.headers import (
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
 
 Json = dict[str, Any]
-
-_encode = msgspec.json.Encoder().encode
 
 _EMPTY_BLOOM = data(EMPTY_BLOOM)
 _NO_UNCLES = data(NO_UNCLES)
@@ -43,11 +39,6 @@ class BlockPlace:
         self.height = quantity(header.height)
         self.timestamp = quantity(header.timestamp)
         self.position = position
-
-
-def encoded(shown: Json) -> msgspec.Raw:
-    """One of thousands in an answer: encoded as it is made, since all of them at once would take too long."""
-    return msgspec.Raw(_encode(shown))
 
 
 def transaction_object(tx: Tx, chain_id: int, place: BlockPlace | None) -> Json:
@@ -147,8 +138,8 @@ def head_object(block_hash: BlockHash, header: Header) -> Json:
 
 
 def block_object(block_hash: BlockHash, header: Header, transactions: list[Any]) -> Json:
-    """`transactions` are their hashes or their objects."""
-    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * len(transactions)
+    """`transactions` are their hashes or their objects; they may be filled in later."""
+    size = len(encode_header(header)) + TRANSFER_DATA_BYTES * (header.gas_used // TRANSFER_GAS)
     return header_object(block_hash, header) | {
         "size": quantity(size),
         "totalDifficulty": "0x0",

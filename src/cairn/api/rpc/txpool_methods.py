@@ -8,7 +8,7 @@ import msgspec
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.large_answers import LargeAnswers
-from cairn.api.rpc.objects import encoded, transaction_object
+from cairn.api.rpc.objects import transaction_object
 from cairn.api.rpc.values import parse_account, quantity
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
@@ -20,6 +20,8 @@ MAX_SHOWN = 5_000
 """Transactions in one answer, the first in mining order: a full mempool would take some fifty megabytes."""
 
 Shown = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
 
 
 class TxpoolMethods:
@@ -72,7 +74,8 @@ class TxpoolMethods:
         return items
 
     def _object(self, tx: Tx) -> msgspec.Raw:
-        return encoded(transaction_object(tx, self._chain.info.chain_id, None))
+        # Encoded as it is made: all of them at once would take too long.
+        return msgspec.Raw(_encode(transaction_object(tx, self._chain.info.chain_id, None)))
 
     async def _sorted(self, items: list[PendingTx], show: Callable[[Tx], Any]) -> Shown:
         """By sender and nonce; what follows a missing nonce is queued."""

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from cairn.api.chain_view import ChainView
 from cairn.api.errors import Internal, encode_problem
 from cairn.api.rpc.caller import Caller
-from cairn.api.rpc.dispatch import SUBMITTING, Dispatcher
+from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of
 from cairn.api.server.client_shares import Shares
 from cairn.api.server.connection_slots import Occupancy, Place
@@ -173,24 +173,25 @@ class FastPath:
         calling.add_done_callback(tasks.discard)
         return calling
 
-    def answered(self, answering: Answering) -> bytes:
-        """The whole response to a request whose result has come."""
+    def answered(self, answering: Answering) -> tuple[bytes, ...]:
+        """The whole response to a request whose result has come, in parts that need no copy of a long answer."""
         headers = self._rpc_headers if isinstance(answering, asyncio.Task) else self._rest_headers
         if answering.cancelled():
-            return self.problem(ShuttingDown("the node is shutting down"), *headers)
+            return (self.problem(ShuttingDown("the node is shutting down"), *headers),)
         failure = answering.exception()
         if failure is not None:
-            if isinstance(failure, NodeError):
-                return self.problem(failure, *headers)
-            log.error("a request failed", exc_info=failure)
-            return self.problem(Internal(str(failure)), *headers)
+            if not isinstance(failure, NodeError):
+                log.error("a request failed", exc_info=failure)
+                failure = Internal(str(failure))
+            return (self.problem(failure, *headers),)
         answer = answering.result()
         if isinstance(answer, Admission):
             start = self._confirmed if answer.confirmed else self._pending
-            return start + answer.tx_hash.hex().encode() + _END
+            return (start + answer.tx_hash.hex().encode() + _END,)
         if answer is None:
-            return self._notified
-        return self._called + b"%d\r\n\r\n" % len(answer) + answer
+            return (self._notified,)
+        head = self._called + b"%d\r\n\r\n" % len(answer)
+        return (head, answer) if len(answer) > LARGE_BYTES else (head + answer,)
 
     def confirmed_tx(self, hash_digits: bytes) -> bytes | None:
         """The whole response for a transaction that is confirmed here; for any other the full lane asks further."""
@@ -324,19 +325,25 @@ class AnswerQueue:
 
     def _flush(self, answering: Answering | None) -> None:
         """Write the answers that are ready, in order. `answering` is one that has come now, if it was waited for."""
-        due, ready = self.due, []
+        due, ready = self.due, list[bytes]()
         while due:
             first = due[0]
             if isinstance(first, bytes):
                 ready.append(first)
             elif first.done():
-                ready.append(self._lane.answered(first))
+                ready += self._lane.answered(first)
                 self.is_calling = False
             else:
                 break
             due.popleft()
         if not ready or self._transport.is_closing():
             return
-        self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if len(ready) == 1:
+            self._transport.write(ready[0])
+        elif max(map(len, ready)) > LARGE_BYTES:
+            for part in ready:
+                self._transport.write(part)
+        else:
+            self._transport.write(b"".join(ready))
         if answering is not None:
             self._on_written()

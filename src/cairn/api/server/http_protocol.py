@@ -18,10 +18,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from cairn.api.errors import MalformedRequest, RequestTimeout, TooManyUnansweredBytes
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, NOT_YET, AnswerQueue, FastPath
+from cairn.api.server.listener import InPieces
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
-from cairn.api.server.tls_listener import InPieces
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import NodeError
 

@@ -21,7 +21,7 @@ from cairn.api.events.hub import EventHub
 from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.fast_path import FastPath, Held
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.tls_listener import TlsListener
+from cairn.api.server.listener import Listener
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
@@ -172,7 +172,7 @@ class Server:
         self._lane.adjust(settings)
 
     async def serve(self, sock: socket.socket) -> None:
-        accepting = await self._accept_on(sock)
+        accepting = self._accept_on(sock)
         while not self._stopping.is_set():
             self.sweep()
             with contextlib.suppress(TimeoutError):
@@ -181,11 +181,9 @@ class Server:
         sock.close()
         await self._end_connections()
 
-    async def _accept_on(self, sock: socket.socket) -> asyncio.Server | TlsListener:
-        make_protocol = partial(HttpProtocol, self._lane, self._config)
-        if self._certificates is not None:
-            return TlsListener(self._lane, self._certificates, sock, make_protocol)
-        return await asyncio.get_running_loop().create_server(make_protocol, sock=sock, backlog=BACKLOG)
+    def _accept_on(self, sock: socket.socket) -> Listener:
+        sock.listen(BACKLOG)
+        return Listener(self._lane, self._certificates, sock, partial(HttpProtocol, self._lane, self._config))
 
     async def _end_connections(self) -> None:
         """Wait until the current answers are finished, within the time limit."""

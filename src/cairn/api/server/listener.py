@@ -1,7 +1,8 @@
-"""TLS: a connection takes its place before the handshake, so that unfinished handshakes are limited, too.
+"""Accepts the connections of a worker, with or without TLS.
 
-Where the event loop accepts connections, the handshake comes before anything that we are asked, and whoever never
-completes one holds a connection that nobody counts. So connections are accepted here.
+The event loop could do that, but uvloop accepts a single connection in each of its turns: a client that opens hundreds
+would keep the probes waiting. With TLS, the loop's handshake comes before anything that we are asked, and whoever never
+completes one holds a connection that nobody counts. Here, a connection takes its place before the handshake.
 """
 
 import asyncio
@@ -42,11 +43,16 @@ class InPieces:
         return getattr(self._transport, name)
 
 
-class TlsListener:
+def address_of(peer: object) -> str:
+    """The address of a client; on a unix socket it has none."""
+    return str(peer[0]) if isinstance(peer, tuple) else ""
+
+
+class Listener:
     """Accepts connections on a socket until it is closed."""
 
     def __init__(
-        self, lane: FastPath, certificates: Certificates, sock: socket.socket, make_protocol: MakeProtocol
+        self, lane: FastPath, certificates: Certificates | None, sock: socket.socket, make_protocol: MakeProtocol
     ) -> None:
         self._lane = lane
         self._certificates = certificates
@@ -77,20 +83,26 @@ class TlsListener:
                 self._retry = self._loop.call_later(RETRY_S, self._listen)
                 return
             accepted.setblocking(False)
-            _Handshake(self._lane, self._certificates.context, accepted, peer[0], self._make_protocol)
+            tls = None if self._certificates is None else self._certificates.context
+            _Arrival(self._lane, tls, accepted, address_of(peer), self._make_protocol)
 
 
-class _Handshake:
-    """One connection until its handshake is done."""
+class _Arrival:
+    """One connection until it is served: without TLS at once, otherwise once its handshake is done."""
 
     is_idle = True
     """Nothing was asked yet."""
 
     def __init__(
-        self, lane: FastPath, tls: ssl.SSLContext, accepted: socket.socket, client: str, make_protocol: MakeProtocol
+        self,
+        lane: FastPath,
+        tls: ssl.SSLContext | None,
+        accepted: socket.socket,
+        client: str,
+        make_protocol: MakeProtocol,
     ) -> None:
         self._tls = tls
-        self._timeout_s = lane.header_timeout_s
+        self._timeout_s = None if tls is None else lane.header_timeout_s
         self._socket = accepted
         self._place = lane.occupancy.admit(client, self, lane.now)
         self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._place)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
-from cairn.api.server import connection_slots, tls_listener
+from cairn.api.server import connection_slots, listener
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.pace import PATIENCE_S
@@ -91,7 +91,7 @@ def test_a_request_that_comes_with_the_end_of_its_handshake(tmp_path: Path) -> N
 
 
 def test_what_a_client_does_not_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_listener, "PIECE_BYTES", 4_096)
+    monkeypatch.setattr(listener, "PIECE_BYTES", 4_096)
     certificate, key = make_certificate(tmp_path)
 
     async def scenario(server: RestServer) -> None:
