@@ -18,7 +18,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -108,6 +108,9 @@ diagrams: $(STAMP) ## Draw docs/images/*.svg from their sources
 
 bench: $(STAMP) ## Measure a real node; fails when a bar is missed
 	$(BIN)/python -m bench $(ARGS)
+
+greedy: $(STAMP) ## Measure what others see of one greedy client on every route and method; writes reports/greedy.md
+	$(BIN)/python -m bench.greedy $(ARGS)
 
 bench-network: $(STAMP) cometbft ## Measure four validators beside four of CometBFT's own kvstore
 	$(BIN)/python -m bench.network $(ARGS)

@@ -54,7 +54,7 @@ def routes(
 ) -> list[BaseRoute]:
     probes, reads, pages = Probes(gateway, view), Lookups(gateway, view), Pages(view, encode_openapi)
     validators, faucet, explorer = ValidatorRoutes(gateway), Faucet(gateway, view), Explorer(settings.explorer)
-    submissions = Submissions(Submitter(gateway, view), settings)
+    submissions = Submissions(Submitter(gateway, view), limiter, settings)
     rpc = RpcEndpoint(calls, limiter, settings)
     return [
         *make_routes(probes, submissions, reads, validators, faucet, rpc, pages, explorer),

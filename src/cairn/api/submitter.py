@@ -1,7 +1,7 @@
 """From a submission to the core: fills in what is missing, checks the signature, submits."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
@@ -48,12 +48,16 @@ class Submitter:
         self._accepting_info()
         return await self._gateway.submit_draft(draft)
 
-    async def admit_batch(self, body: bytes) -> list[Submitted | Problem]:
-        """One result or problem for each item, in order. All are sent to the core first, so that they share a sync."""
+    async def admit_batch(self, body: bytes, count: Callable[[int], None]) -> list[Submitted | Problem]:
+        """One result or problem for each item, in order. All are sent to the core first, so that they share a sync.
+
+        `count` is told how many there are, and may refuse them.
+        """
         self._accepting_info()
         begun: list[asyncio.Future[Admission] | Problem] = []
         # All of them before the first is submitted: a body that is not JSON has no transactions.
         items = [item async for item in in_slices(split_batch(body))]
+        count(len(items))
         async for item in in_slices(items):
             try:
                 begun.append(self.admit_complete(item) or await self._begin(item))

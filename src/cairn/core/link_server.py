@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 import msgspec
 import structlog
@@ -16,6 +17,7 @@ from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError, Unavailable
 from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.time_shares import TimeShares
 
 SETTLE_TIMEOUT_S = 5.0
 
@@ -50,6 +52,9 @@ class LinkServer:
     def __init__(self, core: Answering) -> None:
         self._core = core
         self._connections: set[_WorkerConnection] = set()
+        self.names = count()
+        self.shares = TimeShares()
+        """Of the core's time. A worker's calls are in the order of their own clients' turns."""
         self._watching: set[_WorkerConnection] = set()
         """Those that are told of arrivals."""
         self.idle = asyncio.Event()
@@ -120,6 +125,7 @@ class _WorkerConnection(wire.LinkProtocol):
         super().__init__(gathers=wire.ADMITTED)
         self._server = server
         self._core = core
+        self._name = str(next(server.names))
         self._submissions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._settling: deque[asyncio.Future[None]] = deque()
@@ -151,7 +157,9 @@ class _WorkerConnection(wire.LinkProtocol):
         elif kind == wire.SETTLED:
             self._settling.popleft().set_result(None)
         else:
-            task = self._loop.create_task(self._answer(request_id, *wire.decode_call(payload)))
+            # In turns with the other workers' calls, and so that submissions are admitted in between.
+            answering = self._answer(request_id, *wire.decode_call(payload))
+            task = self._loop.create_task(self._server.shares.run(self._name, answering))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -19,6 +19,7 @@ from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
 from cairn.api.errors import DroppedForReason
+from cairn.api.mempool_pages import list_pending
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.operation import Answer, Operation, page_answer
 from cairn.api.rest.parameters import (
@@ -181,7 +182,7 @@ class Lookups:
         """
         limit, sender, form = limit_of(query), sender_of(query), amounts_of(query)
         self._view.get_info()
-        page = await self._gateway.list_pending(limit, query.get("after"), sender)
+        page = await list_pending(self._gateway, limit, query.get("after"), sender)
         headers = {"X-Total-Count": str(page.total)}
         headers |= next_link("/mempool", query, page.next)
         items = [form(_encode(pending_item(item))) async for item in in_slices(page.items)]

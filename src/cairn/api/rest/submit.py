@@ -1,21 +1,26 @@
 """POST /tx and POST /txs."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_json import submitted_json
+from cairn.api.errors import RateLimited
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded, json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
 from cairn.api.schemas import BatchResult, SubmissionBatch, SubmissionJson, Submitted
+from cairn.api.server.access import RateLimiter
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 
 
 class Submissions:
-    def __init__(self, intake: Submitter, settings: Settings) -> None:
+    def __init__(self, intake: Submitter, limiter: RateLimiter, settings: Settings) -> None:
         self._intake = intake
+        self._limiter = limiter
         self._settings = settings
 
     @Operation(
@@ -49,4 +54,11 @@ class Submissions:
         """
         parse_query(request.scope["query_string"])
         body = await read_json_body(request, self._settings.max_batch_body_bytes)
-        return encoded(await self._intake.admit_batch(body))
+        client = request.client.host if request.client else ""
+        return encoded(await self._intake.admit_batch(body, partial(self._count, client)))
+
+    def _count(self, client: str, transactions: int) -> None:
+        """Count each transaction as a request: the first was counted when it came. Raises `RateLimited`."""
+        further = self._limiter.within_burst(transactions - 1)
+        if self._limiter.limits(client) and not self._limiter.take(client, further):
+            raise RateLimited(f"this batch counts as {transactions} requests; slow down, or send smaller ones")

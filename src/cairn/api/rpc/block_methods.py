@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from cairn.api.mempool_pages import list_pending
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.long_results import LongResult, long_array, with_long_array
@@ -95,10 +96,10 @@ class ReadingMethods:
         hashes = [data(tx_hash) async for tx_hash in in_slices(split_hashes(self._view.tx_hashes(height)))]
         return block_object(block_hash, header, hashes)
 
-    async def _next_txs(self) -> tuple[list[Tx], int]:
-        """The transactions that the next block can include, in mining order, and the time by the chain's clock."""
+    async def _next_txs(self, count: int = PENDING_SHOWN) -> tuple[list[Tx], int]:
+        """The first transactions that the next block can include, and the time by the chain's clock."""
         status = await self._chain.gateway.status()
-        page = await self._chain.gateway.list_pending(PENDING_SHOWN, None, None)
+        page = await list_pending(self._chain.gateway, min(count, PENDING_SHOWN), None, None)
         # Queued ones come after them.
         return [pending.tx for pending in page.items[: page.ready]], status.now
 
@@ -128,7 +129,7 @@ class ReadingMethods:
 
     async def _count(self, named: BlockName) -> str | None:
         if named.tag == "pending":
-            return quantity(len((await self._next_txs())[0]))
+            return quantity(min(PENDING_SHOWN, (await self._chain.gateway.status()).pending))
         height = await self._chain.find_height(named)
         return None if height is None else quantity(self._view.get_header(height)[1].gas_used // TRANSFER_GAS)
 
@@ -153,7 +154,7 @@ class ReadingMethods:
         """In the pending block, the transaction itself; in any other, its height and position."""
         position = parse_quantity(index, "index")
         if named.tag == "pending":
-            txs, _ = await self._next_txs()
+            txs, _ = await self._next_txs(position + 1)
             return txs[position] if position < len(txs) else None
         height = await self._chain.find_height(named)
         if height is None or position >= self._view.get_header(height)[1].gas_used // TRANSFER_GAS:

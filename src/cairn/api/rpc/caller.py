@@ -6,6 +6,7 @@ from contextvars import ContextVar
 
 from cairn.api.rpc.errors import RESPONSE_TOO_LARGE, RpcError
 from cairn.api.server.access import RateLimiter, client_of
+from cairn.time_shares import never
 
 
 class Caller:
@@ -17,12 +18,15 @@ class Caller:
         limiter: RateLimiter,
         is_gone: Callable[[], Awaitable[bool]],
         already_counted: int = 0,
+        has_left: Callable[[], bool] = never,
     ) -> None:
         """`already_counted`: an HTTP request was counted for its first call."""
         self._address = address
         self._limiter = limiter
         self.is_gone = is_gone
         """Whether the client has disconnected."""
+        self.has_left = has_left
+        """The same at once, as far as the server has noticed it."""
         self._free = already_counted
 
     @property

@@ -22,7 +22,7 @@ from cairn.api.rpc.errors import (
 )
 from cairn.api.rpc.long_results import LongResult, joined, long_array
 from cairn.domain.errors import Fatal, NodeError
-from cairn.time_shares import LaneName, TimeShares
+from cairn.time_shares import LaneName, TimeShares, never
 
 MAX_BATCH = 100
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
@@ -127,7 +127,10 @@ class Dispatcher:
             batch.check_size()
         except RpcError as refused:
             return _failure(id_of(call), refused) if expects_answer(call) else None
-        answer = await self._shares.run(caller.client, self._answer_one(call, caller), lane_of(call))
+        lane, answering = lane_of(call), self._answer_one(call, caller)
+        # What is submitted is submitted, whether its client waits for the answer or not.
+        has_left = never if lane == "submissions" else caller.has_left
+        answer = await self._shares.run(caller.client, answering, lane, has_left)
         batch.size_bytes += len(answer or b"")
         return answer
 

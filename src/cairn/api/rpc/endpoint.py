@@ -10,6 +10,7 @@ from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.schemas import described
 from cairn.api.server.access import RateLimiter
+from cairn.api.server.request_framing import absence_in
 from cairn.config import Settings
 
 
@@ -35,6 +36,7 @@ class RpcEndpoint:
         """
         body = await read_json_body(request, self._settings.max_body_bytes)
         address = request.client.host if request.client else ""
-        caller = Caller(address, self._limiter, request.is_disconnected, already_counted=1)
+        has_left = absence_in(request.receive)
+        caller = Caller(address, self._limiter, request.is_disconnected, 1, has_left)
         answer = await self._dispatcher.answer(body, caller)
         return Response(status_code=204) if answer is None else json_response(answer)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from cairn.api.mempool_pages import list_pending
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.large_answers import LargeAnswers
@@ -15,7 +16,6 @@ from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Tx
 from cairn.time_shares import in_slices
 
-PAGE = 1_000
 MAX_SHOWN = 5_000
 """Transactions in one answer, the first in mining order: a full mempool would take some fifty megabytes."""
 
@@ -63,15 +63,7 @@ class TxpoolMethods:
             return await self._sorted(await self._pending(sender), show)
 
     async def _pending(self, sender: Address | None) -> list[PendingTx]:
-        items: list[PendingTx] = []
-        cursor: str | None = None
-        while len(items) < MAX_SHOWN:
-            page = await self._chain.gateway.list_pending(PAGE, cursor, sender)
-            items += page.items
-            cursor = page.next
-            if cursor is None:
-                break
-        return items
+        return (await list_pending(self._chain.gateway, MAX_SHOWN, None, sender)).items
 
     def _object(self, tx: Tx) -> msgspec.Raw:
         # Encoded as it is made: all of them at once would take too long.

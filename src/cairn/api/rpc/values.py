@@ -14,7 +14,7 @@ from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT64, Address, BlockHash
 
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]*)")
-_DATA = re.compile(r"0x([0-9a-fA-F]{2})*")
+_DATA = re.compile(r"0x[0-9a-fA-F]*")
 _MAX_QUANTITY_TEXT = 2 + 64
 MAX_SHOWN = 80
 """Characters of an invalid number that the error quotes: it may have any length."""
@@ -69,7 +69,7 @@ def parse_data(value: object, what: str) -> bytes:
         raise InvalidParams(f"{what}: expected hex bytes in a string")
     if not value.startswith("0x"):
         raise InvalidParams(f"{what}: hex string without 0x prefix")
-    if not _DATA.fullmatch(value):
+    if len(value) % 2 or not _DATA.fullmatch(value):
         raise InvalidParams(f"{what}: {'hex string of odd length' if len(value) % 2 else 'invalid hex string'}")
     return bytes.fromhex(value[2:])
 

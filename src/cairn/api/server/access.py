@@ -160,6 +160,10 @@ class RateLimiter:
         self._buckets[key] = (tokens - requests if has_enough else tokens, now)
         return has_enough
 
+    def within_burst(self, requests: int) -> int:
+        """So many, but no more than a client can ever have left after one request."""
+        return max(0, min(requests, int(self._burst) - 1))
+
     def _tokens(self, key: str, now: float) -> float:
         tokens, at = self._buckets.get(key, (self._burst, now))
         return min(self._burst, tokens + (now - at) * self._rate)

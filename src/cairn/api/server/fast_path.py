@@ -160,13 +160,13 @@ class FastPath:
         except NodeError as refused:
             return self.problem(refused, *self._rest_headers)
 
-    def call(self, body: bytes, caller: Caller, is_gone: Callable[[], bool]) -> "asyncio.Task[bytes | None]":
+    def call(self, body: bytes, caller: Caller) -> "asyncio.Task[bytes | None]":
         """Begin to answer a JSON-RPC message."""
         answering = self._calls.answer(body, caller)
         if SUBMITTING.encode() in body:
             answering = self.shares.run(caller.client, answering, "submissions")
         else:
-            answering = self.shares.run(caller.client, answering, "reads", is_gone)
+            answering = self.shares.run(caller.client, answering, "reads", caller.has_left)
         calling = asyncio.get_running_loop().create_task(answering)
         tasks = cast("set[asyncio.Task[bytes | None]]", self.tasks)
         tasks.add(calling)
@@ -302,8 +302,8 @@ class AnswerQueue:
 
     def _call(self, body: bytes) -> Answering:
         self.is_calling = True
-        caller = Caller(self._address, self._limiter, self._is_gone, already_counted=1)
-        return self._lane.call(body, caller, self._transport.is_closing)
+        has_left = self._transport.is_closing
+        return self._lane.call(body, Caller(self._address, self._limiter, self._is_gone, 1, has_left))
 
     async def _is_gone(self) -> bool:
         return self._transport.is_closing()

@@ -1,7 +1,6 @@
 """Around every request: access rules, headers of every answer, and errors as problems."""
 
 import asyncio
-from collections.abc import Callable
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -19,7 +18,7 @@ from cairn.api.errors import (
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of, find_origin
-from cairn.api.server.request_framing import Header
+from cairn.api.server.request_framing import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.domain.errors import Fatal, NodeError
 from cairn.time_shares import LaneName, TimeShares
@@ -165,12 +164,6 @@ def client_in(scope: Scope) -> str:
 
 def lane_of(scope: Scope) -> LaneName:
     return "submissions" if scope["method"] == "POST" and scope["path"] in SUBMISSION_PATHS else "reads"
-
-
-def absence_in(receive: Receive) -> Callable[[], bool]:
-    """Tells whether the client of a request has disconnected, where the server shows that."""
-    cycle = getattr(receive, "__self__", None)
-    return lambda: bool(getattr(cycle, "disconnected", False))
 
 
 def _refusal(refused: HTTPException, method: str) -> NodeError:

@@ -4,8 +4,10 @@ A proxy in front of the node reads the same heads. If the two could disagree on 
 could be read as a request (smuggling). So everything ambiguous is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+from starlette.types import Receive
 
 from cairn.api.errors import MalformedRequest
 
@@ -50,3 +52,9 @@ def asks_for_websocket(version: str, headers: Iterable[Header]) -> bool:
     """Whether the upgrade is to WebSocket only; any other is ignored, as HTTP allows."""
     asked = [token.strip().lower() for name, value in headers if name == b"upgrade" for token in value.split(b",")]
     return version == "1.1" and asked == WEBSOCKET
+
+
+def absence_in(receive: Receive) -> Callable[[], bool]:
+    """Tells whether the client of a request has disconnected, where the server shows that."""
+    cycle = getattr(receive, "__self__", None)
+    return lambda: bool(getattr(cycle, "disconnected", False))

@@ -1,0 +1,33 @@
+"""Long results are the same JSON as short ones."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from cairn.api.rpc.dispatch import Dispatcher
+from cairn.api.rpc.long_results import LongResult, joined, long_array, with_long_array
+from tests.support.callers import local_caller
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_an_array_and_an_object_with_one(count: int) -> None:
+    items = [msgspec.json.encode({"n": number}) for number in range(count)]
+    expected = [{"n": number} for number in range(count)]
+    assert msgspec.json.decode(b"".join(long_array(items).pieces)) == expected
+    shown = with_long_array({"a": "x", "list": [], "other": []}, "list", items)
+    assert msgspec.json.decode(asyncio.run(joined(shown.pieces))) == {"a": "x", "list": expected, "other": []}
+
+
+@pytest.mark.parametrize("request_id", ["null}", 7, 0.5])
+def test_the_answer_to_a_call_holds_it(request_id: object) -> None:
+    async def long(params: object) -> LongResult:
+        return long_array([b"1", b"2"])
+
+    async def main() -> bytes | None:
+        message = {"jsonrpc": "2.0", "id": request_id, "method": "long"}
+        dispatcher = Dispatcher({"long": long}, lambda failure: None)
+        return await dispatcher.answer(msgspec.json.encode([message, message]), local_caller())
+
+    answer = {"jsonrpc": "2.0", "id": request_id, "result": [1, 2]}
+    assert msgspec.json.decode(asyncio.run(main()) or b"") == [answer, answer]
