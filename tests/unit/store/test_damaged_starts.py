@@ -163,7 +163,7 @@ def test_a_worker_shows_everything_or_nothing_and_changes_no_file(
         harmful((name,), (harm,), f"{SEED} {name}")(directory)
         damaged = tree(directory)
         try:
-            opened = FollowerStore.open(directory, tmp_path / "scratch" / str(number))
+            opened = FollowerStore.open(directory, tmp_path / f"scratch-{number}")
         except NodeError:
             outcomes.add("refused")
         else:
