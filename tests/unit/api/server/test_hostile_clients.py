@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.server import http_protocol, websocket_protocol, worker
+from cairn.api.server import access, http_protocol, websocket_protocol, worker
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.core_fixtures import signed
@@ -198,3 +198,56 @@ def test_a_handshake_that_never_comes(tmp_path: Path) -> None:
             assert asyncio.get_running_loop().time() - started < LIBRARY_HANDSHAKE_S
 
     run_server(scenario, replace(Settings(), tls_cert=certificate, tls_key=key, header_timeout_s=0.1))
+
+
+EMPTY_TEXT = b"\x81\x80\0\0\0\0"
+MANY = 2_000
+
+
+def test_a_socket_that_is_read_again_wakes_all_that_waited_for_it() -> None:
+    """The application, which waits to answer; the hub, which has events for it; and the reading of more messages."""
+
+    async def scenario(server: RestServer) -> None:
+        async with unread(server) as client:
+            assert (await client.ask(get("/events", *UPGRADE))).status == 101
+            [connection] = server.server.connections
+            assert isinstance(connection, websocket_protocol.EventsProtocol)
+            woken, tell_hub = [], connection._resume_listener
+
+            def resumed() -> None:
+                woken.append(connection.paused)
+                tell_hub()
+
+            connection.on_resume(resumed)
+            client.write(EMPTY_TEXT * MANY)
+            await wait_until(lambda: connection.paused)
+            assert not connection.writable.is_set()
+            assert woken == []
+            answers = b""
+            async with asyncio.timeout(PATIENCE_S / 10):
+                while answers.count(b'"event":"error"') < MANY:
+                    answers += await client.some()
+                await wait_until(lambda: not connection.paused)
+            assert connection.writable.is_set()
+            assert woken, "the hub was told"
+            assert not any(woken), "and only when it could write"
+            client.write(EMPTY_PING)
+            assert EMPTY_PONG in await client.some()
+
+    run_server(scenario, replace(Settings(), ws_buffer_bytes=1_024, ws_stall_timeout_s=PATIENCE_S))
+
+
+@pytest.mark.parametrize("path", ["/events", "/rpc"])
+def test_a_handshake_above_the_rate_limit_is_answered_429(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "is_loopback", lambda client: False)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client() as first, server.client() as second, server.client(address="127.0.0.2") as other:
+            assert (await first.ask(get(path, *UPGRADE))).status == 101
+            refused = await second.ask(get(path, *UPGRADE))
+            assert (refused.status, refused.json()["code"]) == (429, "RATE_LIMITED")
+            assert int(refused.headers["retry-after"]) > 0
+            assert await second.rest() == b""
+            assert (await other.ask(get(path, *UPGRADE))).status == 101
+
+    run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=1))
