@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import structlog
 import uvicorn
@@ -18,6 +19,7 @@ from cairn import memory
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
+from cairn.api.rpc.signing_methods import import_encoder
 from cairn.api.server.certificates import Certificates, Pair
 from cairn.api.server.fast_path import FastPath, Held
 from cairn.api.server.http_protocol import HttpProtocol
@@ -37,6 +39,8 @@ DRAIN_POLL_S = 0.05
 MAX_UNREAD_BYTES = 256 * 1024 * 1024
 """Written for all clients together and not read by them yet. A client that reads has next to none."""
 WORTH_TRIMMING_BYTES = 8 * 1024 * 1024
+IMPORT_AFTER_S = 5.0
+"""How long after its start a dev chain's worker imports what few clients need."""
 
 log = structlog.get_logger("cairn.api")
 
@@ -80,6 +84,7 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(lifeline, self._orphaned, lifeline)
         keep_beating(loop.call_later, self._reload)
+        loop.call_later(IMPORT_AFTER_S, self._import_early)
         linking = loop.create_task(link.run())
         renewing = loop.create_task(self._certificates.watch()) if self._certificates is not None else None
         try:
@@ -91,6 +96,11 @@ class Worker:
             self._view.close()
         if self._failure is not None:
             raise self._failure
+
+    def _import_early(self) -> None:
+        """On a dev chain, where the first typed data to sign would wait seconds for it; by now the node is ready."""
+        if self._view.info is not None and self._view.info.signs_for:
+            Thread(target=import_encoder, daemon=True).start()
 
     def _reload(self) -> None:
         """The operator asks: apply what may change, and read the certificate again."""
