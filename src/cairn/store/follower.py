@@ -144,5 +144,6 @@ class FollowerStore(ChainReader):
         try:
             name = (self._path / "CURRENT").read_text("ascii", "replace").strip()
             return name, os.stat(self._path / name).st_size
-        except OSError as failure:
+        except (OSError, ValueError) as failure:
+            # A CURRENT of zeros is no name that the system takes.
             raise StoreUnavailable(f"cannot read the store's MANIFEST at {self._path}: {failure}") from failure

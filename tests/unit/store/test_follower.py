@@ -288,3 +288,14 @@ def test_a_primary_that_was_opened_anew_is_followed_by_a_new_secondary(
     assert follower._database is not before
     assert_same(follower, again)
     again.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", bytes(16), b"MANIFEST", b"\xff" * 16])
+def test_a_damaged_current_is_no_fault_of_the_follower(chain: ChainStore, tmp_path: Path, content: bytes) -> None:
+    current = chain.directory / "chain" / "CURRENT"
+    whole = current.read_bytes()
+    current.write_bytes(content)
+    with pytest.raises((Corrupt, StoreUnavailable)):
+        FollowerStore.open(chain.directory, tmp_path / "scratch")
+    current.write_bytes(whole)
+    FollowerStore.open(chain.directory, tmp_path / "scratch").close()
