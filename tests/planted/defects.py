@@ -37,7 +37,7 @@ DEFECTS = (
             return
 """,
         shown_as=("lost",),
-        seeds=(2444712010,),
+        seeds=(506456969,),
     ),
     Defect(
         "a drop is told before its sync",
@@ -47,6 +47,7 @@ DEFECTS = (
             self._listener.on_dropped(tx_hash, reason)
 """,
         shown_as=("told",),
+        seeds=(3445702192,),
     ),
     Defect(
         "the journal's start is raised after the removals",
@@ -94,20 +95,21 @@ DEFECTS = (
         "            sync_file(file.fileno())\n",
         "",
         shown_as=("state file",),
+        seeds=(271041745,),
     ),
     Defect(
         "the directory of a file that was replaced is not synced",
         "src/cairn/store/directory.py",
         "    draft.rename(path)\n    sync_directory(path.parent)\n",
         "    draft.rename(path)\n",
-        shown_as=("dev", "exit", "lost", "account"),
+        tests=("tests/unit/store/test_power_loss.py",),
     ),
     Defect(
         "the shelf of snapshots is read before the plan",
         "src/cairn/engine/network/snapshot_serving.py",
         "        planned = self._planned()\n        return min([*planned, *self._shelf.heights()], default=0)\n",
         "        there = self._shelf.heights()\n        return min([*self._planned(), *there], default=0)\n",
-        shown_as=("snapshot",),
+        tests=("tests/unit/engine/network/test_snapshot_serving.py",),
     ),
     Defect(
         "the memory of the head is switched before it is written",
@@ -152,7 +154,8 @@ DEFECTS = (
         "src/cairn/mempool/pool.py",
         "        if not self.is_shared:\n            return self.drops.note(left.tx.hash, left.reason)\n",
         "        return self.drops.note(left.tx.hash, left.reason)\n",
-        shown_as=("ending",),
+        shown_as=("ending", "lost"),
+        seeds=(577090037,),
     ),
     Defect(
         "the simulator waits for what never comes",

@@ -56,6 +56,12 @@ def _opening(machines: Machines) -> Replacements:
             disk.primary = opened
         return opened
 
+    def open_secondary(cls: type[Database], path: pathlib.Path, scratch: pathlib.Path) -> Database:
+        # It only reads, and is not of the life of the node's that has ended there.
+        _read(machines, path)
+        with aside():
+            return cls(path, AccessType.secondary(str(scratch)), strict=False)
+
     def close(self: Database) -> None:
         for disk in machines:
             if disk.primary is self:
@@ -77,6 +83,7 @@ def _opening(machines: Machines) -> Replacements:
     return (
         (Database, "__init__", init),
         (Database, "open_primary", classmethod(open_primary)),
+        (Database, "open_secondary", classmethod(open_secondary)),
         (Database, "close", close),
         (cairn.store.rocks, "_database_options", options),
         (cairn.store.rocks, "_family_options", family),
