@@ -3,11 +3,8 @@
 import os
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -40,30 +37,6 @@ def test_what_was_seen_is_there_for_the_next_core() -> None:
         head = SeenHead(height, BlockHash(bytes([height]) * 32), reverts=height)
         seen.note(head)
         assert seen.last() == head
-
-
-def test_a_kill_at_any_line_leaves_the_head_before_or_the_one_noted() -> None:
-    """Another process sees it as it is at that moment: line by line, as the kernel may end this one."""
-    seen = SeenChain()
-    before = SeenHead(1, BlockHash(b"\x01" * 32), reverts=0)
-    seen.note(before)
-    noted = SeenHead(2, BlockHash(b"\x02" * 32), reverts=1)
-    found = []
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code is not SeenChain.note.__code__:
-            return None
-        found.append(seen.last())
-        return trace
-
-    tracer = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        seen.note(noted)
-    finally:
-        sys.settrace(tracer)
-    assert set(found) == {before, noted}
-    assert seen.last() == noted
 
 
 def test_a_forked_process_shares_what_it_has_seen() -> None:
