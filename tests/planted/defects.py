@@ -132,7 +132,7 @@ DEFECTS = (
         "src/cairn/client/following.py",
         "        self._due.clear()\n",
         "",
-        tests=("tests/unit/client/test_following.py",),
+        tests=("tests/unit/client/test_balanced.py",),
     ),
     Defect(
         "pruning removes the only version of an account",
