@@ -66,7 +66,7 @@ class _Greedy(asyncio.Protocol):
         head, found, body = self._received.partition(_HEAD_END)
         if not found:
             return
-        if int(head[9:12]) != self._case.status and len(self._unexpected) < 3:
+        if int(head[9:12]) not in (self._case.status, self._case.refusal) and len(self._unexpected) < 3:
             self._unexpected.append(self._received[:300].decode(errors="replace"))
         at = head.lower().find(b"content-length:")
         length = int(head[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0

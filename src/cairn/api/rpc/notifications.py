@@ -16,9 +16,21 @@ _encode = msgspec.json.Encoder().encode
 _NO_HASH = b"0x" + b"0" * 64
 
 
+UNCOPIED_BYTES = 2**16
+"""From here on, the length of a frame has 64 bits."""
+
+
 def text_frame(payload: bytes) -> bytes:
     """Unmasked and not compressed, like every frame that a node sends."""
     return Frame(Opcode.TEXT, payload).serialize(mask=False)
+
+
+def text_frame_parts(payload: bytes) -> tuple[bytes, ...]:
+    """The same frame, in parts that need no copy of a long payload."""
+    if len(payload) < UNCOPIED_BYTES:
+        return (text_frame(payload),)
+    # The last fragment of a text (0x81), and a length of 64 bits (127).
+    return b"\x81\x7f" + len(payload).to_bytes(8, "big"), payload
 
 
 def notification(subscription: str, result: bytes) -> bytes:

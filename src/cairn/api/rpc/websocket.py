@@ -11,7 +11,7 @@ from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import check_client
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.notifications import HeadTexts, text_frame
+from cairn.api.rpc.notifications import HeadTexts, text_frame_parts
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.subscriptions import Subscriptions
 from cairn.api.server.access import OriginList, RateLimiter
@@ -75,5 +75,6 @@ class RpcSocketEndpoint:
                 return
             answer = await dispatcher.answer(message.get("text") or message.get("bytes") or b"", caller)
             if answer is not None:
-                connection.write(text_frame(answer))
+                for part in text_frame_parts(answer):
+                    connection.write(part)
             subscriptions.begin()

@@ -7,6 +7,7 @@ import pytest
 
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.long_results import LongResult, joined, long_array, with_long_array
+from cairn.api.rpc.notifications import UNCOPIED_BYTES, text_frame, text_frame_parts
 from tests.support.callers import local_caller
 
 
@@ -31,3 +32,11 @@ def test_the_answer_to_a_call_holds_it(request_id: object) -> None:
 
     answer = {"jsonrpc": "2.0", "id": request_id, "result": [1, 2]}
     assert msgspec.json.decode(asyncio.run(main()) or b"") == [answer, answer]
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, UNCOPIED_BYTES - 1, UNCOPIED_BYTES, UNCOPIED_BYTES + 1, 2**20])
+def test_a_frame_in_parts_is_the_same_frame(size: int) -> None:
+    payload = b"x" * size
+    parts = text_frame_parts(payload)
+    assert b"".join(parts) == text_frame(payload)
+    assert size < UNCOPIED_BYTES or parts[-1] is payload
