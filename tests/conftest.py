@@ -25,7 +25,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 RECURSION_LIMIT = 1_000
 LONG_FILES = (
-    "test_crash.py", "test_fresh_seeds.py", "test_simulation.py", "test_chaos.py", "test_soak.py",
+    "test_crash.py", "test_fresh_seeds.py", "test_simulation.py", "test_defects.py", "test_chaos.py", "test_soak.py",
     "test_schemathesis.py", "test_cli_page.py", "test_bench.py", "test_watch.py", "test_send_page.py",
     "test_typescript_page.py", "test_abci_cometbft.py", "test_http_differential.py", "test_faults.py",
     "test_crash_points.py", "test_state_sync.py", "test_agreement.py", "test_shop.py", "test_postgresql_page.py",

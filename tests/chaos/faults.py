@@ -1,6 +1,7 @@
 """What can be done to a running node: each fault begins, lasts a while, and ends."""
 
 import os
+import random
 import resource
 import signal
 from abc import ABC, abstractmethod
@@ -92,6 +93,23 @@ class Kill(Fault):
 
     def __str__(self) -> str:
         return f"SIGKILL to {named(self._who, self._which)}"
+
+
+class Power(Fault):
+    """SIGKILL to all, and what was written and not synced is lost, in part or whole."""
+
+    kind = "power"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def begin(self, node: ChaosNode) -> None:
+        assert node.shim is not None
+        node.kill()
+        node.shim.cache.lose(random.Random(self._seed))
+
+    def __str__(self) -> str:
+        return "a loss of power"
 
 
 class Pause(Fault):

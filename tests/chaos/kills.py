@@ -132,8 +132,8 @@ def _prepare_power_losses(run: KillRun, data_dir: Path) -> None:
     if compiler is not None:
         place = data_dir.with_name(f"{data_dir.name}.shim")
         place.mkdir()
-        run.environment = Shim(place, data_dir, compiler, place / "cache").environment
-        run.cache = Cache(place / "cache", data_dir)
+        shim = Shim(place, data_dir, compiler)
+        run.environment, run.cache = shim.environment, shim.cache
 
 
 def lose_power(run: KillRun, dice: random.Random) -> None:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.chaos.faults import MEGABYTE, Clock, Disk, Fault, Kill, Limit, Pause, Who
+from tests.chaos.faults import MEGABYTE, Clock, Disk, Fault, Kill, Limit, Pause, Power, Who
 from tests.chaos.node import SELDOM
 from tests.chaos.shim import DiskFault, Operation
 
@@ -115,6 +115,10 @@ def _kill(dice: random.Random) -> Fault:
     return Kill(_who(dice), dice.randrange(2))
 
 
+def _power(dice: random.Random) -> Fault:
+    return Power(_seed(dice))
+
+
 def _pause(dice: random.Random) -> Fault:
     return Pause(_who(dice), dice.randrange(2))
 
@@ -137,7 +141,7 @@ def _seed(dice: random.Random) -> int:
 
 KINDS: tuple[Callable[[random.Random], Fault], ...] = (
     _broken_disk, _one_failure, _failing_syncs, _full_disk, _read_only_disk, _unreadable_disk, _short_writes,
-    _slow_syncs, _clock_step, _kill, _pause, _few_descriptors, _little_memory,
+    _slow_syncs, _clock_step, _kill, _power, _pause, _few_descriptors, _little_memory,
 )  # fmt: skip
 BESIDE = (_clock_step, _kill, _pause)
 """What may happen during another fault."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
 
+from tests.chaos.cache import Cache
+
 SOURCE = Path(__file__).with_name("shim.c")
 COMPILERS = ("cc", "gcc", "clang")
 _CONTROL = struct.Struct("=q10Q")
@@ -108,8 +110,8 @@ class Control:
 class Shim(Control):
     """The shim for one node: `environment` is what the node must be started with."""
 
-    def __init__(self, directory: Path, under: Path, compiler: str, cache: Path | None = None) -> None:
-        """Compiles into `directory`; files below `under` are struck. What was not synced is kept in `cache`."""
+    def __init__(self, directory: Path, under: Path, compiler: str) -> None:
+        """Compiles into `directory`, where it also keeps what was not synced; files below `under` are struck."""
         library, control = directory / "shim.so", directory / "control"
         flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
         subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
@@ -120,6 +122,7 @@ class Shim(Control):
             "CHAOS_CONTROL": str(control),
             "CHAOS_UNDER": str(under.resolve()),
         }
-        if cache is not None:
-            cache.mkdir(exist_ok=True)
-            self.environment["CHAOS_CACHE"] = str(cache.resolve())
+        cache = directory / "cache"
+        cache.mkdir(exist_ok=True)
+        self.environment["CHAOS_CACHE"] = str(cache.resolve())
+        self.cache = Cache(cache, under)

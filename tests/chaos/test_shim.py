@@ -2,6 +2,7 @@
 
 import errno
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.cache import SECTOR
 from tests.chaos.shim import COMPILERS, DiskFault, Operation, Shim
 from tests.support.programs import need_program
 
@@ -133,3 +135,49 @@ def test_the_wall_clock_steps_and_the_monotonic_one_does_not(shim: Shim, tmp_pat
     assert ahead["took_s"] < 3_600
     shim.step_clock(-86_400)
     assert outcome(shim, tmp_path / "data/file")["wall"] < before
+
+
+UNSYNCED = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.pwrite(file, b"a" * 1_000, 0)
+os.fdatasync(file)
+os.pwrite(file, b"b" * 3_000, 500)
+os.pwrite(file, b"c" * 100, 0)
+"""
+
+
+class Share(random.Random):
+    """Of what is on its way to the disk so much arrives."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(7)
+        self._number = number
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self._number]
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0, b"a" * 1_000), (2, b"c" * 100 + b"a" * 400 + b"b" * 3_000)])
+def test_with_the_cache_goes_what_was_not_synced(shim: Shim, tmp_path: Path, share: int, expected: bytes) -> None:
+    path = tmp_path / "data" / "file"
+    subprocess.run([sys.executable, "-c", UNSYNCED, str(path)], env=shim.environment, check=True)
+    assert len(path.read_bytes()) == 3_500
+    shim.cache.lose(Share(share))
+    assert path.read_bytes() == expected
+    shim.cache.lose(Share(0))
+    assert path.read_bytes() == expected
+
+
+def test_half_a_cache_leaves_whole_sectors_of_before_or_after(shim: Shim, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "file"
+    subprocess.run([sys.executable, "-c", UNSYNCED, str(path)], env=shim.environment, check=True)
+    after = path.read_bytes()
+    before = (b"a" * 1_000).ljust(len(after), b"\0")
+    shim.cache.lose(Share(1))
+    left = path.read_bytes()
+    starts = range(0, len(left), SECTOR)
+    for start in starts:
+        sector = slice(start, start + SECTOR)
+        assert left[sector] in (before[sector][: len(left[sector])], after[sector])
+    assert left not in (before[:1_000], after)
