@@ -142,7 +142,8 @@ def report(rows: Sequence[Row], holds: dict[str, float]) -> str:
     ]
     for row in rows:
         hold_ms = holds.get(row.name, 0.0)
-        missed = "; ".join(row.failures(hold_ms)).replace("\n", " ").replace("|", "/")
+        # An unexpected answer is quoted, and may have several lines.
+        missed = " ".join("; ".join(row.failures(hold_ms)).replace("|", "/").split())
         lines.append(
             f"| {row.name} | {row.per_s:.0f} | {hold_ms:.1f} | {shown(row.health)} | {shown(row.submit)} "
             f"| {row.slowness:.1f} | {missed} |"
