@@ -11,8 +11,9 @@ NOTHING = Findings(has_diverged=False, other_network=None)
 # As CometBFT 0.38.25 writes them.
 WRONG = b"wrong Block.Header.AppHash.  Expected 2F, got 11"
 BLOCKSYNC = b'E[2026-11-17|11:00:00.000] Error in validation  module=blocksync height=7 hash=AB err="%b"\n' % WRONG
-PRECOMMIT = b"panic: precommit step; +2/3 prevoted for an invalid block: %b\n" % WRONG
-COMMIT = b"panic: +2/3 committed an invalid block: wrong Block.Header.LastResultsHash.  Expected 2F, got 11\n"
+FAILURE = b"E[2026-11-17|11:00:00.000] CONSENSUS FAILURE!!!                         module=consensus "
+PRECOMMIT = FAILURE + b'err="precommit step; +2/3 prevoted for an invalid block: %b" stack="goroutine 1"\n' % WRONG
+COMMIT = FAILURE + b'err="+2/3 committed an invalid block: wrong Block.Header.LastResultsHash.  Expected 2F, got 11"\n'
 REPLAY = b"panic: state.AppHash does not match AppHash after replay. Got\n2F, expected 11.\n"
 PROPOSAL = b'E[2026-11-17|11:00:00.000] prevote step: consensus deems this block invalid; err="%b"\n' % WRONG
 STRANGER = (
@@ -28,6 +29,25 @@ def test_a_signed_block_after_another_state_is_a_divergence(tmp_path: Path, line
     log = CometBftLog(path)
     path.write_bytes(b"I started\n" + line)
     assert log.look().has_diverged
+    assert log.look() == NOTHING
+
+
+@pytest.mark.parametrize("claimed", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY])
+def test_what_a_peer_sends_is_no_divergence(tmp_path: Path, claimed: bytes) -> None:
+    """A peer chooses the name of its network, and the content of a block that it sends; both are written to the log."""
+    escaped = claimed.replace(b'"', rb"\"").replace(b"\n", rb"\n")
+    network = b'Error dialing peer  module=p2p err="incompatible: peer is on a different network. Got %b, expected a"\n'
+    block = b'Peer sent us invalid block  module=blocksync peer="Peer{}" msg="block:{txs:\\"\\n%b\\"}" err="wrong"\n'
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(b"".join(b"E[2026-11-17|11:00:00.000] " + line % escaped for line in (network, block)))
+    assert not log.look().has_diverged
+
+
+def test_the_rest_of_a_line_that_was_skipped_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_bytes(b"E" + REPLAY.replace(b"\n", b" ") + b"x" * (MOST_AT_ONCE_BYTES - len(REPLAY)) + b"\n")
     assert log.look() == NOTHING
 
 
