@@ -79,9 +79,13 @@ def _change(governance: Governance, update: Update) -> Governance:
 def _apply_validator(governance: Governance, update: ValidatorUpdate) -> Governance:
     wanted = update.validator
     known = governance.find(wanted.public_key)
-    # A known key has one name for ever: an update that shows another one would be signed for the wrong validator.
-    if known is not None and known.name not in ("", wanted.name):
-        raise UpdateRefused(f"its key is that of {known.name!r}, not of {wanted.name!r}")
+    before = before_of(governance, wanted)
+    # A known key has one name for ever: an update that shows another one would be signed for the wrong validator. One
+    # that has none yet may be given a name that is free, but is not removed under it.
+    may_name = wanted.power > 0 and not before.namesakes
+    if known is not None and known.name != wanted.name and (known.name or not may_name):
+        its_name = repr(known.name) if known.name else "a validator without a name"
+        raise UpdateRefused(f"its key is that of {its_name}, not of {wanted.name!r}")
     if wanted.power == 0 and known is None:
         raise UpdateRefused("it removes an unknown validator")
     others = tuple(each for each in governance.validators if each is not known)
@@ -89,7 +93,6 @@ def _apply_validator(governance: Governance, update: ValidatorUpdate) -> Governa
         raise UpdateRefused("it removes the last validator")
     if len(others) == MAX_VALIDATORS:
         raise UpdateRefused(f"there are {MAX_VALIDATORS} validators already")
-    before = before_of(governance, wanted)
     if update.before != before:
         raise UpdateRefused(f"it was signed for {_tell(update.before)} before it; the chain has {_tell(before)}")
     if wanted.power == 0:

@@ -73,6 +73,24 @@ def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wanted", "its_name"),
+    [
+        # It is shown as v2 to those who sign.
+        (validator(1, power=0, name="v2"), "v2"),
+        (validator(1, power=0, name="free"), "free"),
+        (validator(1, power=20, name="v2"), "v2"),
+    ],
+)
+def test_a_validator_without_a_name_is_not_removed_under_one_nor_given_anothers(
+    wanted: Validator, its_name: str
+) -> None:
+    nameless = first_governance([validator(1, name=""), validator(2)], ADMINS)
+    changed = sign_update(ValidatorUpdate(0, wanted, before_of(nameless, wanted)), KEYS[:2], CHAIN_ID)
+    with pytest.raises(UpdateRefused, match=f"its key is that of a validator without a name, not of '{its_name}'"):
+        apply_update(nameless, changed, CHAIN_ID)
+
+
+@pytest.mark.parametrize(
     "false",
     [{"power": 0}, {"power": 11}, {"total_power": 19}, {"validators": 3}, {"namesakes": 1}],
 )

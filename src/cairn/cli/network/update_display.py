@@ -31,11 +31,10 @@ def dangers_of(update: Update) -> list[str]:
         return _admins_dangers(update)
     wanted, before = update.validator, update.before
     dangers = []
-    if before.namesakes and not before.power:
-        dangers.append(
-            f"{_count(before.namesakes, 'other validator is', 'other validators are')} called {wanted.name} already: "
-            "this adds another key under that name, and removes none."
-        )
+    if before.namesakes:
+        follows = "changes only the one with this key" if before.power else "adds another key, and removes none"
+        others = _count(before.namesakes, "other validator is", "other validators are")
+        dangers.append(f"{others} called {wanted.name}, too: this {follows}.")
     may_fail = tolerated(_total_after(update))
     if not before.power and wanted.power > may_fail:
         dangers.append("Until this validator's node runs and has caught up, the network stands still.")

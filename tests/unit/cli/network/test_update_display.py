@@ -6,7 +6,7 @@ from cairn.cli.network.update_display import dangers_of, equal_tolerance, fields
 from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
 from cairn.domain.types import Address
 
-NAMESAKE = "called node1 already"
+NAMESAKE = "called node1, too"
 WAITS = "Until this validator's node runs and has caught up"
 ALONE = "If this validator alone stops"
 NONE = "none may then fail"
@@ -34,9 +34,9 @@ def test_what_may_fail_leaves_more_than_two_thirds(total: int) -> None:
     [
         (10, Before(0, 40, 4, 0), []),
         (10, Before(0, 40, 4, 1), [NAMESAKE]),
-        # A change of one that is there has been agreed to before.
-        (20, Before(10, 40, 4, 1), [ALONE]),
-        (11, Before(10, 100, 10, 1), []),
+        (20, Before(10, 40, 4, 1), [NAMESAKE, ALONE]),
+        (11, Before(10, 100, 10, 1), [NAMESAKE]),
+        (0, Before(10, 100, 10, 1), [NAMESAKE]),
         (10, Before(0, 10, 1, 0), [WAITS]),
         (30, Before(10, 40, 4, 0), [ALONE]),
         # It had as much power before, and could stop the network then too.

@@ -351,7 +351,7 @@ def test_a_second_key_under_a_known_name_needs_a_yes(node: Scripted, keys: list[
     args = ["--public-key", NEW_KEY, "--name", "first", "--node", node.url]
     refused = run("add", *args, *keys)
     assert refused.exit_code == 1
-    assert "1 other validator is called first already" in refused.stderr
+    assert "1 other validator is called first, too: this adds another key, and removes none" in refused.stderr
     assert "a validator is called first already; --yes adds a second key" in refused.stderr
     assert node.posts == 0
     file = str(tmp_path / "update.json")
