@@ -41,7 +41,7 @@ from cairn.client.errors import (
     TxNotFound,
 )
 from cairn.client.following import EMBEDDED
-from cairn.client.models import AccountState, Chain, MempoolItem, Submitted, Transaction
+from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
 from cairn.client.transport import leaves_open
 from cairn.domain import errors as domain_errors
 from cairn.domain.prices import Terms, price_terms
@@ -386,17 +386,21 @@ class AsyncWallet:
         return state.pending_nonce
 
     async def _is_void(self, tx_hash: str) -> bool:
-        """Whether an accepted payment will never be made, so that its nonce is free again."""
+        """Whether the nonce of an accepted payment is free again.
+
+        It will never be made; or the node no longer holds it, and may never see it confirmed. Of two payments with one
+        nonce only one is made, whichever node confirms it, and the other is dropped then.
+        """
         if (await self._terms()).engine == EMBEDDED:
             # A chain with one node, which is never behind: it was reverted, or has dropped the payment.
             return True
         try:
-            await self._node.transaction(tx_hash)
+            found = await self._node.transaction(tx_hash)
         except TxDropped:
             return True
         except TxNotFound:
-            pass
-        return False
+            return False
+        return isinstance(found, PendingTransaction) and found.not_held is not None
 
     async def _terms(self) -> Chain:
         """The chain's rules, which never change."""

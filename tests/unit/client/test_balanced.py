@@ -13,7 +13,16 @@ from cairn.client import Account, AsyncWallet
 from cairn.client.errors import BlockNotFound, BlockNotKept, NodeUnreachable, TxDropped, TxNotFound
 from cairn.client.events import EventChannel, NewBlock, Rejoin
 from cairn.client.following import BlockFollower, PaymentFollower
-from cairn.client.models import AccountState, Block, Chain, ConfirmedTransaction, Head, MempoolSize, Transaction
+from cairn.client.models import (
+    AccountState,
+    Block,
+    Chain,
+    ConfirmedTransaction,
+    Head,
+    MempoolSize,
+    PendingTransaction,
+    Transaction,
+)
 from cairn.client.paging import pages
 from cairn.client.transport import Page, Query, Transport
 from tests.support.pool_node import PoolNode
@@ -248,6 +257,36 @@ def test_the_nonce_of_a_dropped_payment_is_used_again() -> None:
         node.dropped.add(await wallet.send(SHOP, 1))
         with pytest.raises(TxDropped):
             await node.transaction(next(iter(node.dropped)))
+        node.pool = PoolNode().pool
+        await wallet.send(SHOP, 2)
+        node.mine()
+        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
+        await wallet.close()
+
+    run_virtual(main())
+
+
+class EvictingNode(LaggingNode):
+    """It holds nothing that it accepted before, and another node of its network may."""
+
+    async def transaction(self, tx_hash: str) -> Transaction:
+        return PendingTransaction(
+            tx_hash=tx_hash,
+            sender="0x",
+            to="0x",
+            value=1,
+            nonce=0,
+            gas=21_000,
+            gas_price=1,
+            not_held="evicted",
+        )
+
+
+def test_the_nonce_of_a_payment_that_the_node_no_longer_holds_is_used_again() -> None:
+    async def main() -> None:
+        node = EvictingNode()
+        wallet = AsyncWallet(node, Account.dev(0))
+        await wallet.send(SHOP, 1)
         node.pool = PoolNode().pool
         await wallet.send(SHOP, 2)
         node.mine()
