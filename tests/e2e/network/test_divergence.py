@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from cairn.cli.network.homes import engine_genesis
+from cairn.cli.node.home import Home
 from cairn.config import EXIT_DIVERGED
 from cairn.domain.genesis import Genesis, encode_genesis
 from tests.support import altered_node
@@ -32,6 +33,7 @@ def pay(node: NetworkNode, nonce: int) -> None:
 
 def begin_anew(node: NetworkNode, genesis: Genesis) -> None:
     """Give a node that does not run another genesis, and no blocks."""
+    Home(node.home).begun_file.unlink()
     (node.home / "genesis.json").write_bytes(encode_genesis(genesis))
     (node.cometbft_config / "genesis.json").write_text(json.dumps(engine_genesis(genesis)))
     shutil.rmtree(node.home / "data")
