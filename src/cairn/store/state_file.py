@@ -26,6 +26,7 @@ from cairn.store.directory import (
     sync_file,
     watermark_path,
 )
+from cairn.store.inspection import inspect
 
 GENESIS_NAME = "genesis.json"
 STATE_NAME = "dev/state"
@@ -103,6 +104,8 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
     try:
         lock = DirectoryLock.acquire(directory)
         try:
+            # What was lost or damaged while the node ran must not take the place of a whole chain.
+            inspect(directory, genesis)
             # A revert that was interrupted may have left the chain without its journal.
             finish_revert(directory)
             if journal_path(directory).exists():

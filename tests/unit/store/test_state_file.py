@@ -1,6 +1,7 @@
 """A dev chain in one file: all of it comes back, and nothing else is taken for one."""
 
 import os
+import random
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cairn.store.journal import Journal
 from cairn.store.state_file import GENESIS_NAME, hold_state_file, load_state, save_state
 from tests.support.blocks import extend, store_genesis
 from tests.support.core_fixtures import signed
+from tests.support.damaged_homes import remove
 from tests.support.state_holder import held_by_another
 from tests.support.transfers import transfer
 
@@ -134,9 +136,25 @@ def test_a_directory_that_cannot_be_read_is_named_and_leaves_no_draft(chain_dir:
         save_state(chain_dir, GENESIS, tmp_path / "chain.zip")
     lock.release()
     watermark_path(chain_dir).unlink()
-    with pytest.raises(InvalidConfig, match="cannot save the chain to .*: No such file"):
+    with pytest.raises(InvalidConfig, match="cannot save the chain to .*watermark is missing"):
         save_state(chain_dir, GENESIS, tmp_path / "chain.zip")
     assert list(tmp_path.iterdir()) == [chain_dir]
+
+
+@pytest.mark.parametrize(
+    "lost", ["FORMAT", "watermark", "chain", "chain/CURRENT", "chain/*.sst", "journal", "journal/*"]
+)
+def test_a_chain_that_lost_a_file_while_the_node_ran_does_not_take_the_place_of_the_saved_one(
+    lost: str, chain_dir: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "chain.zip"
+    save_state(chain_dir, GENESIS, file)
+    saved = file.read_bytes()
+    for path in chain_dir.glob(lost):
+        remove(path, random.Random())
+    with pytest.raises(InvalidConfig, match="cannot save the chain to "):
+        save_state(chain_dir, GENESIS, file)
+    assert file.read_bytes() == saved
 
 
 def test_a_clock_that_was_wrong_is_no_hindrance(chain_dir: Path, tmp_path: Path) -> None:
