@@ -16,6 +16,9 @@ from cairn.domain.types import LATEST_TIME, Header
 
 FAR_AHEAD_S = 10 * 366 * 86_400
 """No chain that is in use waits ten years for a transaction; clocks that lost their battery do err by decades."""
+EARLIEST_RIGHT = 1_735_689_600
+"""The year 2025. A block from before it was made by a machine that did not know the time, as many do not after a start.
+Once such a clock is set, it is the latest block that is decades behind."""
 BEHIND_S = 60
 """How far behind the chain a clock is before that is worth a warning."""
 WARN_EVERY_S = 60.0
@@ -31,7 +34,8 @@ class ClockWatch:
     def check(self, latest: Header, now: float) -> None:
         """`now` is Unix time. Raises `EngineUnavailable` when a block of that time would spoil the chain's."""
         # The time of genesis may be any, so nothing follows from its distance.
-        if latest.height and now > latest.timestamp + FAR_AHEAD_S:
+        is_known = latest.height > 0 and latest.timestamp >= EARLIEST_RIGHT
+        if is_known and now > latest.timestamp + FAR_AHEAD_S:
             raise EngineUnavailable(
                 f"the clock says {_text(now)}, and block {latest.height} is of {_text(latest.timestamp)}: "
                 f"no block is made until the clock is right, because the chain's time can never go back"

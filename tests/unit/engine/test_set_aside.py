@@ -283,6 +283,20 @@ def test_years_without_a_block_are_no_reason_to_refuse_the_next_one(chain: Chain
     run_virtual(main())
 
 
+def test_a_first_block_of_a_machine_that_had_lost_the_time_does_not_stop_the_chain_once_its_clock_is_set(
+    chain: ChainStore,
+) -> None:
+    async def main() -> None:
+        now = [at(1971)]
+        rig = Rig(chain, clock=lambda: now[0], clock_watch=ClockWatch())
+        rig.engine.produce()
+        now[0] = at(2026)
+        rig.engine.produce()
+        assert rig.timestamps == [at(1971), at(2026)]
+
+    run_virtual(main())
+
+
 def test_a_chain_ahead_of_the_clock_is_told_at_the_start_and_once_a_minute(chain: ChainStore) -> None:
     async def main() -> None:
         loop = virtual_loop()
