@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from cairn.api.server.certificates import Pair
+from cairn.api.server import certificates
 from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog
@@ -265,9 +265,9 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def check_tls(settings: Settings) -> None:
-    """Raise `InvalidConfig` for a certificate that no worker could serve with."""
+    """Raise `InvalidConfig` for a certificate that no worker could serve with. Keep one that it can."""
     if settings.tls_cert:
-        Pair(settings.tls_cert, settings.tls_key).load()
+        certificates.keep(certificates.Pair(settings.tls_cert, settings.tls_key))
 
 
 def reload(live: LiveSettings) -> bool:

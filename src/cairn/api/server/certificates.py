@@ -57,6 +57,17 @@ class Pair:
         return context
 
 
+_kept: dict[Pair, ssl.SSLContext] = {}
+"""The last pair that was loaded by `keep`, here or in the process that this one was forked from."""
+
+
+def keep(pair: Pair) -> None:
+    """Load a pair for processes that are forked later: one may start when the files are of no use. As `Pair.load`."""
+    loaded = pair.load()
+    _kept.clear()
+    _kept[pair] = loaded
+
+
 def _state_of(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
@@ -69,12 +80,20 @@ class Certificates:
     """What new connections of a worker are served with. Those that are there keep what they began with."""
 
     def __init__(self, pair: Pair, speaks: bool = True, clock: Callable[[], float] = time.time) -> None:
-        """Of several workers only one `speaks`: all see the same files. Raises `InvalidConfig`."""
+        """Of several workers only one `speaks`: all see the same files. Raises `InvalidConfig`, unless it was kept."""
         self._pair = pair
         self._speaks = speaks
         self._clock = clock
         self._state = pair.state()
-        self.context = pair.load()
+        self._is_behind = False
+        """The files could not be used when they were last read. A reason may pass without a change of theirs."""
+        try:
+            self.context = pair.load()
+        except InvalidConfig as error:
+            if pair not in _kept:
+                raise
+            self.context = _kept[pair]
+            self._refuse(error)
         self._remind()
 
     async def watch(self) -> None:
@@ -89,20 +108,26 @@ class Certificates:
         """Use `pair` from now on, if it has changed. `asked`: even if it seems to be the same."""
         # In a thread: a disk that hangs must not hold up the worker's clients.
         state = await asyncio.to_thread(pair.state)
-        if not asked and (pair, state) == (self._pair, self._state):
-            return
         is_new = (pair, state) != (self._pair, self._state)
+        if not (is_new or asked or self._is_behind):
+            return
         self._state = state
         try:
             self.context = await asyncio.to_thread(pair.load)
         except InvalidConfig as error:
-            if self._speaks:
-                log.error("the new TLS certificate is not used, the one before stays", reason=error.detail)
+            if is_new or asked:
+                self._refuse(error)
             return
         self._pair = pair
-        if self._speaks and is_new:
+        if self._speaks and (is_new or self._is_behind):
             log.info("the TLS certificate was read again", file=pair.certificate)
+        self._is_behind = False
         self._remind()
+
+    def _refuse(self, error: InvalidConfig) -> None:
+        self._is_behind = True
+        if self._speaks:
+            log.error("the new TLS certificate is not used, the one before stays", reason=error.detail)
 
     def _remind(self) -> None:
         """Say so if the certificate is of no use to clients now, or soon."""

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.api.server import certificates as module
-from cairn.api.server.certificates import REMIND_S, Certificates, Pair, read_validity
+from cairn.api.server.certificates import REMIND_S, Certificates, Pair, keep, read_validity
 from cairn.domain.errors import InvalidConfig
 from tests.support.certificates import make_certificate
 
@@ -118,6 +118,47 @@ def test_a_file_that_is_cut_short_or_gone_leaves_the_pair_before(files: Files, c
         asyncio.run(used.renew(files.pair, asked=True))
     assert used.context is before
     assert [line["log_level"] for line in logs] == ["error"]
+
+
+def test_a_worker_that_starts_while_a_pair_is_half_renewed_serves_with_the_one_that_the_node_started_with(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_kept", {})
+    keep(files.pair)
+    files.use(1, key=False)
+    with capture_logs() as logs:
+        used = Certificates(files.pair)
+        before = used.context
+        asyncio.run(used.renew(files.pair))
+        assert used.context is before
+        files.use(1)
+        asyncio.run(used.renew(files.pair))
+    assert used.context is not before
+    assert [line["event"] for line in logs] == [
+        "the new TLS certificate is not used, the one before stays",
+        "the TLS certificate was read again",
+    ]
+
+
+def test_a_pair_that_could_not_be_read_for_a_moment_is_read_again_though_its_files_are_the_same(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = Certificates(files.pair)
+    before = used.context
+    files.use(1)
+
+    def fail(pair: Pair) -> None:
+        raise InvalidConfig("too many open files")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(Pair, "load", fail)
+        asyncio.run(used.renew(files.pair))
+    assert used.context is before
+    with capture_logs() as logs:
+        asyncio.run(used.renew(files.pair))
+        asyncio.run(used.renew(files.pair))
+    assert used.context is not before
+    assert [line["event"] for line in logs] == ["the TLS certificate was read again"]
 
 
 def test_new_paths_are_used_when_they_hold_a_pair(files: Files, tmp_path: Path) -> None:
