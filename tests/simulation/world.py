@@ -359,7 +359,9 @@ class World:
     async def _roll_back(self, rng: random.Random) -> None:
         """An older copy of the disk is put in its place: a node that has seen more must notice."""
         node = rng.choice(self.nodes)
-        if not node.disk.has_copy or node.told <= node.kept_told or not node.is_up:
+        seen = node.seen.last()
+        # A supervisor that was just started, and has seen no chain yet, cannot know better.
+        if not node.disk.has_copy or seen is None or seen.height <= node.kept_told or not node.is_up:
             return
         await node.stop()
         if node.disk.is_dead:
