@@ -15,7 +15,7 @@ BEAT_S = 0.5
 
 _WORDS = 8
 _WORD_BYTES = 8
-_BEATS, _WORK = 0, 1
+_BEATS, _WORK, _BESIDE = 0, 1, 2
 _RELOADS = 0
 
 
@@ -63,6 +63,15 @@ class Slot:
     def work(self, work: Work) -> None:
         self._words[_WORK] = work
 
+    @property
+    def shown(self) -> Work:
+        """What keeps the event loop from turning, if it does not: RocksDB holds Python's lock while a thread writes."""
+        return Work.DISK if self.work is Work.RUNNING and self._words[_BESIDE] else self.work
+
+    def note_beside(self, uses: int) -> None:
+        """Say how many uses of the disk other threads are at."""
+        self._words[_BESIDE] = uses
+
     def beat(self) -> None:
         self._words[_BEATS] += 1
 
@@ -93,6 +102,10 @@ class Heart:
         self.thread = threading.get_ident()
         self._page = page
         self._reloads = page.reloads
+        self._beside = 0
+        self._lock = threading.Lock()
+        # The process before it may have been killed while a thread wrote.
+        slot.note_beside(0)
 
     def beat(self, call_later: Callable[[float, Callable[[], None]], object], on_reload: Callable[[], object]) -> None:
         """Beat from now on, in the event loop of `call_later`. `on_reload` is called when settings are to be reread."""
@@ -102,6 +115,20 @@ class Heart:
         if self._reloads != self._page.reloads:
             self._reloads = self._page.reloads
             on_reload()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Within it, this thread, another one, uses the disk."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._beside += more
+            self.slot.note_beside(self._beside)
 
 
 _own: Heart | None = None
@@ -124,9 +151,13 @@ def keep_beating(
 
 @contextmanager
 def doing(work: Work) -> Iterator[None]:
-    """Within it, this process does `work`. Other threads show nothing: the event loop is not in them."""
-    if _own is None or _own.thread != threading.get_ident():
+    """Within it, this process does `work`. Of other threads it is only shown whether one uses the disk."""
+    if _own is None:
         yield
+        return
+    if _own.thread != threading.get_ident():
+        with _own.beside():
+            yield
         return
     slot = _own.slot
     before, slot.work = slot.work, work

@@ -137,7 +137,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 def look_at(pid: int, slot: Slot | None) -> Look:
     """Look at a process now; `slot` is where it beats, if it does."""
     state, ran_s = _main_thread(pid)
-    return Look(None, Work.RUNNING, state, ran_s) if slot is None else Look(slot.beats, slot.work, state, ran_s)
+    return Look(None, Work.RUNNING, state, ran_s) if slot is None else Look(slot.beats, slot.shown, state, ran_s)
 
 
 def _main_thread(pid: int) -> tuple[str, float]:

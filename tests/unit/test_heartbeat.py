@@ -76,17 +76,34 @@ def test_what_a_process_does_is_shown_while_it_does_it_and_then_what_it_did_befo
     assert [*seen, page.slots[1].work] == [Work.DISK, Work.OPENING, Work.STARTING]
 
 
-def test_what_another_thread_does_is_not_shown(page: Page) -> None:
-    seen: list[Work] = []
+@pytest.mark.parametrize(
+    ("own", "shown"), [(Work.RUNNING, Work.DISK), (Work.OPENING, Work.OPENING), (Work.STARTING, Work.STARTING)]
+)
+def test_a_thread_that_uses_the_disk_is_shown_while_the_event_loop_only_runs(
+    page: Page, own: Work, shown: Work
+) -> None:
+    slot, seen = page.slots[1], list[Work]()
+    slot.work = own
 
     def work() -> None:
         with doing(Work.DISK):
-            seen.append(page.slots[1].work)
+            with doing(Work.DISK):
+                seen.append(slot.shown)
+            seen.append(slot.shown)
+            seen.append(slot.work)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [Work.STARTING]
+    assert seen == [shown, shown, own]
+    assert slot.shown == own
+
+
+def test_a_new_process_shows_nothing_of_the_threads_of_the_one_before(page: Page) -> None:
+    page.slots[1].note_beside(1)
+    begin(page, page.slots[1])
+    page.slots[1].work = Work.RUNNING
+    assert page.slots[1].shown is Work.RUNNING
 
 
 def test_a_process_that_nobody_watches_beats_nowhere() -> None:
