@@ -10,7 +10,7 @@ from cairn.cli.network.homes import read_public_key
 from cairn.cli.network.update_display import dangers_of, fields_of
 from cairn.cli.shared.report import CommandFailed, warn
 from cairn.cli.shared.screen import print_pairs
-from cairn.cometbft import COMETBFT_DIRECTORY
+from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.governance import Update, ValidatorUpdate
@@ -45,7 +45,11 @@ def choose_key(home: Path | None, public_key: str | None) -> bytes:
     if (home is None) == (public_key is None):
         raise InvalidConfig("name the validator by --home or by --public-key")
     if home is not None:
-        return read_public_key(home / COMETBFT_DIRECTORY)
+        engine = CometBFT(Path(), home / COMETBFT_DIRECTORY)
+        # CometBFT makes a key file even then, and never signs with it.
+        if engine.config_file.exists() and engine.signer_address():
+            raise InvalidConfig(f"a remote signer signs the votes of {home}: name its key by --public-key")
+        return read_public_key(engine.home)
     try:
         return parse_public_key(public_key or "")
     except NodeError as error:

@@ -176,6 +176,17 @@ def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str
     assert node.governance.sequence == 3
 
 
+def test_the_key_file_beside_a_remote_signer_is_not_added(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "node1" / "cometbft" / "config"
+    config.mkdir(parents=True)
+    (config / "priv_validator_key.json").write_text(json.dumps({"pub_key": {"value": NEW_KEY}}))
+    (config / "config.toml").write_text('priv_validator_laddr = "unix:///run/signer.sock"\n')
+    refused = run("add", "--home", str(tmp_path / "node1"), "--node", node.url, *keys)
+    assert refused.exit_code == 2
+    assert "name its key by --public-key" in refused.stderr
+    assert node.governance.sequence == 0
+
+
 @pytest.mark.parametrize(("inbound", "is_told"), [(40, True), (0, False)])
 def test_whoever_adds_a_validator_that_takes_unknown_nodes_is_told(
     node: Scripted, keys: list[str], tmp_path: Path, inbound: int, is_told: bool
