@@ -10,7 +10,7 @@ from pathlib import Path
 from cairn.cli.network.update_display import summary, tolerated
 from cairn.cli.network.update_files import choose_key, read_keys, show_and_ask, with_signatures, write_update
 from cairn.cli.shared.remote import ask_node
-from cairn.cli.shared.report import CommandFailed, TimedOut
+from cairn.cli.shared.report import CommandFailed, TimedOut, warn
 from cairn.cli.shared.screen import print_json, print_table, when
 from cairn.client import AsyncClient
 from cairn.client.errors import Rejected
@@ -26,7 +26,7 @@ from cairn.domain.governance import (
     check_admins,
     check_validator,
 )
-from cairn.domain.update_text import encode_update_text, parse_public_key
+from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key
 from cairn.domain.updates import preview_update, update_admins, update_validator
 
 RESUBMIT_S = 3.0
@@ -108,6 +108,7 @@ class RemoteNetwork:
         except NodeError as error:
             raise InvalidConfig(error.detail) from None
         keys = read_keys(how.key_files)
+        self._warn_of_silent(unsigned)
         show_and_ask(self.chain_id, unsigned, how.yes)
         signed = with_signatures(unsigned, keys, self.chain_id)
         if how.out is None:
@@ -127,6 +128,20 @@ class RemoteNetwork:
             preview_update(self.governance, update)
         except UpdateRefused as refusal:
             raise CommandFailed(f"the network would refuse it: {refusal.detail}") from None
+        self._warn_of_silent(update)
+
+    def _warn_of_silent(self, update: Update) -> None:
+        """Warn if validators that do not vote now could stop the network after the update: nobody could undo it."""
+        after = preview_update(self.governance, update)
+        missed = {parse_public_key(each.public_key): each.missed_blocks for each in self.shown.validators}
+        silent = [each for each in after.validators if 2 * missed.get(each.public_key, 0) > self.shown.voted_blocks]
+        power, total = sum(each.power for each in silent), after.total_power
+        if power > tolerated(total):
+            names = ", ".join(each.name or encode_public_key(each.public_key) for each in silent)
+            warn(
+                f"the network would stand still, and nothing could be changed any more: {names} missed most of the "
+                f"last {self.shown.voted_blocks} blocks, and would have power {power} of {total}"
+            )
 
     def submit(self, chain_id: int, update: Update, timeout_s: float) -> None:
         """Submit until the network has it. Raises `CommandFailed` with the reason when that does not happen."""

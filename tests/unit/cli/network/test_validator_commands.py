@@ -35,6 +35,8 @@ class Scripted:
         self.lost = 0
         """So many updates are taken and never seen again."""
         self.posts = 0
+        self.missed: dict[str, int] = {}
+        """By name: how many of the last 100 blocks lack the vote."""
         scripted = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,7 +73,7 @@ class Scripted:
                     "power": each.power,
                     "feeRecipient": "0x" + each.fee_recipient.hex(),
                     "name": each.name,
-                    "missedBlocks": 3,
+                    "missedBlocks": self.missed.get(each.name, 3),
                     "evidence": 0,
                 }
                 for each in self.governance.validators
@@ -174,6 +176,24 @@ def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str
     assert run("remove", "--name", "second", "--node", node.url, *keys).exit_code == 0
     assert node.governance.validators == (FIRST,)
     assert node.governance.sequence == 3
+
+
+@pytest.mark.parametrize(("missed", "is_told"), [(50, False), (51, True)])
+def test_a_removal_after_which_silent_validators_stop_the_network_is_warned_of(
+    node: Scripted, keys: list[str], tmp_path: Path, missed: int, is_told: bool
+) -> None:
+    seven = tuple(Validator(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(1, 8))
+    node.governance = Governance(0, seven, admins=ADMINS)
+    node.missed = {"v6": missed, "v7": missed}
+    file = str(tmp_path / "update.json")
+    # Two of seven may fail, of six only one.
+    made = run("remove", "--name", "v1", "--node", node.url, "--out", file, *keys[:2])
+    signed = run("sign", file, "--node", node.url, *keys[2:])
+    assert (made.exit_code, signed.exit_code) == (0, 0)
+    for result in (made, signed):
+        assert ("stand still" in result.stderr and "v6, v7 missed most" in result.stderr) == is_told
+    # One of those that are silent may go.
+    assert "missed most" not in run("remove", "--name", "v7", "--node", node.url, *keys).stderr
 
 
 def test_the_key_file_beside_a_remote_signer_is_not_added(node: Scripted, keys: list[str], tmp_path: Path) -> None:
