@@ -14,6 +14,7 @@ import pytest
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
 from tests.chaos.shim import COMPILERS, DiskFault, Operation, Shim
+from tests.e2e.test_pruning import fill
 from tests.support.node_process import NodeProcess, is_alive, is_stopped, wait_until
 from tests.support.pace import PATIENCE_S, Pace
 from tests.support.programs import need_program
@@ -146,5 +147,23 @@ def test_a_core_that_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path
         tx_hash = submit(node, 2)
         assert tx_hash is not None
         await_confirmed(node, tx_hash)
+        assert node.pids() == processes
+        assert shim.end() == 1
+
+
+def test_a_core_whose_pruning_waits_for_a_sick_disk_is_named_and_not_ended(tmp_path: Path) -> None:
+    home, data_dir = tmp_path / "home", tmp_path / "home" / "data"
+    fill(home)
+    shim = Shim(tmp_path, data_dir, need_program(*COMPILERS))
+    options = ("run", "--home", str(home), "--port", "0", "--workers", "1", "--retain-blocks", "10")
+    with NodeProcess.start(options, shim.environment) as node:
+        node.wait_ready()
+        processes = node.pids()
+        # Nobody else writes: there is nothing to put into a block.
+        shim.begin(DiskFault(Operation.WRITE, last=1, delay_ms=13_000))
+        wait_until(lambda: "a process " in node.stderr, PATIENCE_S, f"a word of it: {node.stderr}")
+        assert "a process takes long" in node.stderr
+        assert "blocked while using the disk" in node.stderr
+        node.wait_ready()
         assert node.pids() == processes
         assert shim.end() == 1
