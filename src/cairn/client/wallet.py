@@ -369,7 +369,7 @@ class AsyncWallet:
 
         Raises `NodeUnreachable` when the nodes that answer do not know an accepted payment of this wallet.
         """
-        deadline = Deadline(BEHIND_TIMEOUT_S)
+        deadline, waited = Deadline(BEHIND_TIMEOUT_S), False
         for delay_s in delays():
             # In this order, a block in between can make the result too small, but never too large.
             reserved = 0
@@ -377,19 +377,20 @@ class AsyncWallet:
                 reserved += item.cost
             state = await self._node.account(self.address)
             accepted = self._accepted.get(state.pending_nonce)
-            if accepted is None or await self._is_void(accepted):
+            if accepted is None or await self._is_void(accepted, waited):
                 break
-            if not await deadline.pause(delay_s):
+            if waited:
                 raise NodeUnreachable(f"the node does not know {accepted}, which was accepted before", was_sent=False)
+            waited = not await deadline.pause(delay_s)
         self._available = state.balance - reserved
         self._next_nonce = state.pending_nonce
         return state.pending_nonce
 
-    async def _is_void(self, tx_hash: str) -> bool:
-        """Whether the nonce of an accepted payment is free again.
+    async def _is_void(self, tx_hash: str, waited: bool) -> bool:
+        """Whether the nonce of an accepted payment is free again: the payment will never be made.
 
-        It will never be made; or the node no longer holds it, and may never see it confirmed. Of two payments with one
-        nonce only one is made, whichever node confirms it, and the other is dropped then.
+        Or the node no longer holds it. Another one may, so that is waited for first. In the end its nonce is used
+        again: of two payments with one nonce only one is made, and the other is dropped then.
         """
         if (await self._terms()).engine == EMBEDDED:
             # A chain with one node, which is never behind: it was reverted, or has dropped the payment.
@@ -400,7 +401,7 @@ class AsyncWallet:
             return True
         except TxNotFound:
             return False
-        return isinstance(found, PendingTransaction) and found.not_held is not None
+        return waited and isinstance(found, PendingTransaction) and found.not_held is not None
 
     async def _terms(self) -> Chain:
         """The chain's rules, which never change."""

@@ -282,15 +282,31 @@ class EvictingNode(LaggingNode):
         )
 
 
-def test_the_nonce_of_a_payment_that_the_node_no_longer_holds_is_used_again() -> None:
+def test_the_nonce_of_a_payment_that_no_node_holds_any_more_is_used_again_in_the_end() -> None:
     async def main() -> None:
         node = EvictingNode()
         wallet = AsyncWallet(node, Account.dev(0))
         await wallet.send(SHOP, 1)
         node.pool = PoolNode().pool
         await wallet.send(SHOP, 2)
+        assert 30.0 < virtual_loop().time() < 90.0
         node.mine()
         assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 2)]
+        await wallet.close()
+
+    run_virtual(main())
+
+
+def test_a_payment_that_the_node_no_longer_holds_and_another_confirms_keeps_its_nonce() -> None:
+    async def main() -> None:
+        node = EvictingNode()
+        wallet = AsyncWallet(node, Account.dev(0))
+        await wallet.send(SHOP, 1)
+        node.mine()
+        node.knows_from_s = 10.0
+        await wallet.send(SHOP, 2)
+        node.mine()
+        assert [(tx.nonce, tx.value) for tx in node.confirmed] == [(0, 1), (1, 2)]
         await wallet.close()
 
     run_virtual(main())
