@@ -254,7 +254,7 @@ class FarSocket(RecordingSocket):
     def limit(self, node_settings: Settings) -> None:
         pass
 
-    async def is_gone(self) -> bool:
+    def has_left(self) -> bool:
         return False
 
     async def receive(self) -> dict[str, Any]:

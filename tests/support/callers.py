@@ -7,11 +7,6 @@ from cairn.config import Settings
 UNLIMITED = RateLimiter(Settings(), lambda: 0.0)
 
 
-async def stays() -> bool:
-    """The client does not disconnect."""
-    return False
-
-
 def local_caller() -> Caller:
     """A client on this machine, which nothing limits."""
-    return Caller("", UNLIMITED, stays)
+    return Caller("", UNLIMITED)

@@ -5,7 +5,7 @@ watermark before it reads the latest state, and before it answers that a hash is
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from urllib.parse import urlencode
 
@@ -41,6 +41,7 @@ from cairn.api.rest.parameters import (
     sender_of,
     wait_of,
 )
+from cairn.api.server.request_framing import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import (
@@ -89,7 +90,7 @@ class Lookups:
                 # With `wait`, an unknown one is waited for, too: another node may have accepted it a moment ago.
                 known, is_pending = unknown, True
             if is_pending and wait_s:
-                await wait_until(ended, wait_s, request.is_disconnected)
+                await wait_until(ended, wait_s, absence_in(request.receive))
                 if self._view.phase == "draining":
                     # The core is stopping and may not answer any more, so the earlier answer is used.
                     known = self._view.find_confirmed(tx_hash) or known
@@ -354,13 +355,13 @@ class Lookups:
         )
 
 
-async def wait_until(ended: "asyncio.Future[None]", wait_s: float, is_gone: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(ended: "asyncio.Future[None]", wait_s: float, has_left: Callable[[], bool]) -> None:
     """Wait until `ended` is done, the time is over, or the client has disconnected."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     while not ended.done() and (left_s := deadline - loop.time()) > 0:
         await asyncio.wait([ended], timeout=min(left_s, PRESENCE_INTERVAL_S))
-        if not ended.done() and await is_gone():
+        if not ended.done() and has_left():
             return
 
 

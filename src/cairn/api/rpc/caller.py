@@ -1,7 +1,7 @@
 """The client of the current call, and the batch that it is part of."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from cairn.api.rpc.errors import RESPONSE_TOO_LARGE, RpcError
@@ -16,17 +16,14 @@ class Caller:
         self,
         address: str,
         limiter: RateLimiter,
-        is_gone: Callable[[], Awaitable[bool]],
-        already_counted: int = 0,
         has_left: Callable[[], bool] = never,
+        already_counted: int = 0,
     ) -> None:
         """`already_counted`: an HTTP request was counted for its first call."""
         self._address = address
         self._limiter = limiter
-        self.is_gone = is_gone
-        """Whether the client has disconnected."""
         self.has_left = has_left
-        """The same at once, as far as the server has noticed it."""
+        """Whether the client has disconnected, as far as the server has noticed it."""
         self._free = already_counted
 
     @property

@@ -36,7 +36,6 @@ class RpcEndpoint:
         """
         body = await read_json_body(request, self._settings.max_body_bytes)
         address = request.client.host if request.client else ""
-        has_left = absence_in(request.receive)
-        caller = Caller(address, self._limiter, request.is_disconnected, 1, has_left)
+        caller = Caller(address, self._limiter, absence_in(request.receive), already_counted=1)
         answer = await self._dispatcher.answer(body, caller)
         return Response(status_code=204) if answer is None else json_response(answer)

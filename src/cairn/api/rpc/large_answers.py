@@ -33,7 +33,7 @@ class LargeAnswers:
         if batch is None or not self._kept_by_batches:
             await self._take(client)
             try:
-                await self._check_presence()
+                self._check_presence()
                 yield
             finally:
                 self._give_back(client)
@@ -45,12 +45,12 @@ class LargeAnswers:
             if not batch.has_place:
                 await self._take(client)
                 batch.keep_place(lambda: self._give_back(client))
-            await self._check_presence()
+            self._check_presence()
             batch.check_size()
             yield
 
-    async def _check_presence(self) -> None:
-        if await current_caller.get().is_gone():
+    def _check_presence(self) -> None:
+        if current_caller.get().has_left():
             raise RpcError(RESOURCE_UNAVAILABLE, "resource unavailable: the client has disconnected")
 
     async def _take(self, client: str) -> None:

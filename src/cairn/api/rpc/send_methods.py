@@ -79,7 +79,7 @@ class SendingMethods:
                 found = await self._chain.locate(tx_hash)
                 if not isinstance(found, PendingTx):
                     return found
-                await wait_until(ended, deadline - loop.time(), current_caller.get().is_gone)
+                await wait_until(ended, deadline - loop.time(), current_caller.get().has_left)
                 if self._chain.view.phase == "draining":
                     # The core is stopping, too, and may not answer any more.
                     return self._chain.view.find_location(tx_hash)

@@ -52,7 +52,7 @@ class RpcSocketEndpoint:
         connection.limit(self._settings)
         await send({"type": "websocket.accept"})
         address = scope["client"][0] if scope["client"] else ""
-        caller = Caller(address, self._limiter, connection.is_gone, has_left=connection.has_left)
+        caller = Caller(address, self._limiter, connection.has_left)
         subscriptions = Subscriptions(connection, caller.client, self._hub, self._heads, self._arrivals)
         try:
             await self._listen(connection, subscriptions, caller, receive)

@@ -302,11 +302,8 @@ class AnswerQueue:
 
     def _call(self, body: bytes) -> Answering:
         self.is_calling = True
-        has_left = self._transport.is_closing
-        return self._lane.call(body, Caller(self._address, self._limiter, self._is_gone, 1, has_left))
-
-    async def _is_gone(self) -> bool:
-        return self._transport.is_closing()
+        caller = Caller(self._address, self._limiter, self._transport.is_closing, already_counted=1)
+        return self._lane.call(body, caller)
 
     def _may_ask(self, heads: PlainHeads, head: bytes) -> bool:
         """Whether the client of a request may ask now; if not, the full lane refuses, and counts the request."""

@@ -81,9 +81,6 @@ class EventsProtocol(asyncio.Protocol):
     def paused(self) -> bool:
         return self._is_full or self.close_sent or self.transport.is_closing()
 
-    async def is_gone(self) -> bool:
-        return self.has_left()
-
     def has_left(self) -> bool:
         """Whether no answer can reach the client any more."""
         return self.close_sent or self.transport.is_closing()

@@ -12,12 +12,12 @@ from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import MAX_BATCH, Dispatcher, Handler, Params, handler_of
 from cairn.api.rpc.errors import InvalidParams, RpcError
 from cairn.domain.errors import Corrupt, Fatal, NonceTooLow, Starting
-from tests.support.callers import UNLIMITED, stays
+from tests.support.callers import UNLIMITED
 
 
 class Bench(Caller):
     def __init__(self) -> None:
-        super().__init__("", UNLIMITED, stays)
+        super().__init__("", UNLIMITED)
         self.calls: list[tuple[Any, ...]] = []
         self.fatal: list[Fatal] = []
         methods: dict[str, Handler] = {"echo": self.echo, "fail": self.fail, "refuse": self.refuse, "long": self.long}

@@ -1,14 +1,15 @@
 """Few large answers at a time, none for a client that has left, and a place for every client."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
 from cairn.api.rpc.caller import Batch, Caller, current_batch, current_caller
 from cairn.api.rpc.errors import RpcError
 from cairn.api.rpc.large_answers import LARGE_AT_ONCE, MOST_OF_A_CLIENT, LargeAnswers
-from tests.support.callers import UNLIMITED, stays
+from cairn.time_shares import never
+from tests.support.callers import UNLIMITED
 from tests.support.virtual_time import run_virtual
 
 
@@ -21,8 +22,8 @@ class Makers:
         self.most = 0
         self.done: list[str] = []
 
-    async def make(self, client: str, is_gone: Callable[[], Awaitable[bool]] = stays) -> None:
-        current_caller.set(Caller(client, UNLIMITED, is_gone))
+    async def make(self, client: str, has_left: Callable[[], bool] = never) -> None:
+        current_caller.set(Caller(client, UNLIMITED, has_left))
         async with self.answers.place():
             self.now.append(client)
             self.most = max(self.most, len(self.now))
@@ -62,14 +63,11 @@ def test_clients_take_turns_however_many_each_waits_for() -> None:
 
 
 def test_who_has_left_keeps_nobody_waiting() -> None:
-    async def gone() -> bool:
-        return True
-
     async def run() -> None:
         makers = Makers()
         for _ in range(3):
             with pytest.raises(RpcError, match="disconnected"):
-                await makers.make("192.0.2.1", gone)
+                await makers.make("192.0.2.1", lambda: True)
         assert makers.most == 0
 
     run_virtual(run())

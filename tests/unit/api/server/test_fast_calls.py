@@ -20,7 +20,7 @@ from cairn.api.server.middleware import Edge
 from cairn.config import Settings
 from cairn.domain.codec import encode_tx
 from cairn.domain.types import Tx
-from tests.support.callers import UNLIMITED, stays
+from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
@@ -301,7 +301,7 @@ def test_nothing_large_is_made_for_whoever_has_left(monkeypatch: pytest.MonkeyPa
         held = [answers.place() for _ in range(LARGE_AT_ONCE)]
         async with AsyncExitStack() as places, server.client() as client:
             for number, place in enumerate(held):
-                current_caller.set(Caller(f"192.0.2.{number}", UNLIMITED, stays))
+                current_caller.set(Caller(f"192.0.2.{number}", UNLIMITED))
                 await places.enter_async_context(place)
             await sent(server, client, call(message("large")), b"\r\n")
             await wait_until(lambda: bool(asked))
