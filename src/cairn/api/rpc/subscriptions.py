@@ -75,7 +75,7 @@ class Subscriptions:
                 self._heads.add(subscription)
             elif kind == "newPendingTransactions":
                 self._pending[subscription] = is_full
-                self._arrivals.join(self._tell_pending)
+                self._arrivals.join(self._tell_pending, self._client)
             else:
                 self._silent.add(subscription)
 

@@ -38,7 +38,7 @@ class RpcSocketEndpoint:
         self._settings = settings
         self._origins = OriginList(settings)
         self._heads = HeadTexts(view)
-        self._arrivals = ArrivalFeed(gateway, view)
+        self._arrivals = ArrivalFeed(gateway, view, hub.shares)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection: EventsProtocol = scope["extensions"][EXTENSION]["connection"]

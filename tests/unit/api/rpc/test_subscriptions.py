@@ -17,6 +17,7 @@ from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, Subscriptions
 from cairn.config import Settings
 from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, Header, Tx
+from cairn.time_shares import SLICE_S
 from tests.support.core_fixtures import signed
 from tests.support.event_server import MemoryChain
 from tests.support.recording_socket import RecordingSocket
@@ -42,7 +43,7 @@ class Bench:
         self.core = ScriptedGateway()
         self.view = ChainView(Path("unused"))
         self.view.info = INFO
-        self.arrivals = ArrivalFeed(self.core, self.view)
+        self.arrivals = ArrivalFeed(self.core, self.view, self.hub.shares)
 
     def join(self, client: str = "") -> tuple[RecordingSocket, Subscriptions]:
         socket = RecordingSocket()
@@ -174,6 +175,58 @@ def test_a_full_socket_is_not_told_of_pending_transactions() -> None:
         socket.resume()
         await bench.arrive([signed(1)])
         assert told(socket, name) == ["0x" + signed(1).hash.hex()]
+
+    run(scenario)
+
+
+def test_many_sockets_of_one_client_are_told_in_turns_with_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(bench: Bench) -> None:
+        turns = bench.hub.shares
+        now = 0.0
+        turns.clock = lambda: now
+        sockets = [bench.join("greedy") for _ in range(50)]
+
+        def write(frames: bytes) -> None:
+            nonlocal now
+            now += SLICE_S
+
+        for socket, subscriptions in sockets:
+            await subscribed(subscriptions, "newPendingTransactions", True)
+            monkeypatch.setattr(socket, "write", write)
+        bench.view.on_arrived([signed(0)])
+        began = now
+        other: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        turns.call("other", lambda: other.set_result(now - began))
+        assert await other <= 2 * SLICE_S, "behind one socket of the others, not behind fifty"
+        await settle()
+        assert now - began == pytest.approx(50 * SLICE_S)
+
+    run(scenario)
+
+
+def test_what_a_socket_is_too_far_behind_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "AT_ONCE", 1)
+    monkeypatch.setattr(arrivals, "MAX_WAITING", 3)
+
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        name = await subscribed(subscriptions, "newPendingTransactions")
+        txs = [signed(nonce) for nonce in range(6)]
+        await bench.arrive(txs[:5])
+        await bench.arrive(txs[5:])
+        assert told(socket, name) == ["0x" + tx.hash.hex() for tx in (*txs[:3], txs[5])]
+
+    run(scenario)
+
+
+def test_who_has_left_is_not_told_of_what_waits_for_its_turn() -> None:
+    async def scenario(bench: Bench) -> None:
+        socket, subscriptions = bench.join()
+        await subscribed(subscriptions, "newPendingTransactions")
+        bench.view.on_arrived([signed(0)])
+        subscriptions.close()
+        await settle()
+        assert socket.messages == []
 
     run(scenario)
 
