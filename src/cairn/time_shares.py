@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 SLICE_S = 0.001
 """How long a handler of a long answer works before it gives way."""
-ROUND_S = 0.002
+ROUND_S = 0.0015
 """Work of each lane in one round, that is between two looks at the sockets."""
 AT_ONCE_SHARE = 0.25
 """The part of the time in which work may begin without a turn, as long as nobody waits for one."""

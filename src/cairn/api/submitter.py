@@ -16,7 +16,7 @@ from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, InvalidSignature, NodeError
 from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
-from cairn.time_shares import in_slices
+from cairn.time_shares import give_way, in_slices
 
 log = structlog.get_logger("cairn.api")
 
@@ -55,6 +55,8 @@ class Submitter:
         """
         self._accepting_info()
         begun: list[asyncio.Future[Admission] | Problem] = []
+        # Putting a body of megabytes together was enough for one step.
+        await give_way()
         # All of them before the first is submitted: a body that is not JSON has no transactions.
         items = [item async for item in in_slices(split_batch(body))]
         count(len(items))

@@ -5,8 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
+from cairn import time_shares
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.long_results import LongResult, joined, long_array, with_long_array
+from cairn.api.rpc.long_results import COPIED_AT_ONCE, LongResult, joined, long_array, with_long_array
 from cairn.api.rpc.notifications import UNCOPIED_BYTES, text_frame, text_frame_parts
 from tests.support.callers import local_caller
 
@@ -40,3 +41,24 @@ def test_a_frame_in_parts_is_the_same_frame(size: int) -> None:
     parts = text_frame_parts(payload)
     assert b"".join(parts) == text_frame(payload)
     assert size < UNCOPIED_BYTES or parts[-1] is payload
+
+
+def test_a_long_piece_is_copied_in_parts_with_others_turns_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
+    piece = bytes(range(256)) * (3 * COPIED_AT_ONCE // 256) + b"rest"
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> bytes:
+        counting = asyncio.create_task(count_turns())
+        whole = await joined([b"before", piece, b"after"])
+        counting.cancel()
+        return whole
+
+    assert asyncio.run(main()) == b"before" + piece + b"after"
+    assert turns >= 4
