@@ -159,6 +159,9 @@ class CoreProcess(Answering):
             if self._reverted is not None:
                 # No worker may read the files while they are replaced: the new ones have the same names.
                 await self._server.settle()
+            else:
+                # If the disk is full, the next opening needs that space.
+                core.have_files_released()
             await core.stop()
         finally:
             self._core = self.admissions = None

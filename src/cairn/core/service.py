@@ -202,12 +202,17 @@ class Core(CoreGateway):
     def _keep_house(self) -> None:
         """Drop what expired, have workers release deleted files, and fail early on a disk that is nearly full."""
         self._housekeeping = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
+        # First: their space may be what the disk lacks.
+        self.have_files_released()
         try:
             self._chain.check_room()
         except StoreUnavailable as failure:
             self.admissions.fail(failure)
             return
         self.admissions.expire()
+
+    def have_files_released(self) -> None:
+        """Have workers let go of files that were replaced: until then those take up space on the disk."""
         if self._chain.compactions != self._told_compactions:
             self._told_compactions = self._chain.compactions
             self.feed.repeat(self.head)

@@ -102,8 +102,6 @@ class ChainStore(ChainReader):
         self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
-        self.compactions = 0
-        """How often the files of removed blocks were replaced. Followers that then catch up release the old ones."""
         self.head_header: Header
         self.head_hash: BlockHash
         self.lattice: Lattice
@@ -220,9 +218,14 @@ class ChainStore(ChainReader):
         if base > self.base:
             self._raise_base(base)
         # First: an earlier process may have removed blocks, and ended before it gave their space back.
-        self.compactions += self._compaction.give_back(pause)
+        self._compaction.give_back(pause)
         for _ in remove_blocks(self._database, self.base, pause):
-            self.compactions += self._compaction.give_back(pause)
+            self._compaction.give_back(pause)
+
+    @property
+    def compactions(self) -> int:
+        """How often files of removed blocks were replaced. Followers that then catch up release the old ones."""
+        return self._compaction.merges
 
     def stop_compaction(self) -> None:
         """Let `prune` in another thread return soon. The chain must then be closed."""

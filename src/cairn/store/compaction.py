@@ -29,19 +29,21 @@ class Compaction:
         self._in_vain: dict[str, int] = {}
         """Families that a merge did not help, with the marks that they had."""
 
-    def give_back(self, pause: Pause) -> bool:
-        """Merge the files of families that hold mostly what was removed. Whether there were any.
+        self.merges = 0
+        """How often the files of a family were replaced."""
+
+    def give_back(self, pause: Pause) -> None:
+        """Merge the files of families that hold mostly what was removed.
 
         Takes as long as writing what these families keep. Raises `StoreUnavailable` or `Corrupt`.
         """
         counts = {family: self._database.count_entries(family) for family in FAMILIES}
         if sum(count.removals for count in counts.values()) < LEAST_REMOVALS:
-            return False
+            return
         stale = [name for name, count in counts.items() if self._is_stale(name, count)]
         for family in stale:
             pause()
             self._merge(family, counts[family])
-        return bool(stale)
 
     def _is_stale(self, family: str, count: Entries) -> bool:
         is_marked = count.removals > 0 and count.total <= MARKED_SHARE * count.removals
@@ -60,6 +62,7 @@ class Compaction:
 
     def _merge(self, family: str, before: Entries) -> None:
         self._database.compact(family)
+        self.merges += 1
         after = self._database.count_entries(family)
         if after.removals < before.removals:
             self._in_vain.pop(family, None)

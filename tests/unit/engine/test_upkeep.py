@@ -146,10 +146,31 @@ def test_workers_are_told_again_when_files_were_replaced(tmp_path: Path) -> None
             core.feed.subscribe(told.append)
             core._keep_house()
             assert told == []
-            core._chain.compactions += 1
+            core._chain._compaction.merges += 1
             core._keep_house()
             core._keep_house()
             assert told == [3]
+
+    asyncio.run(scenario())
+
+
+def test_workers_are_told_of_replaced_files_before_a_full_disk_ends_the_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(chain: ChainStore) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    async def scenario() -> None:
+        async with opened_core(tmp_path, KEEP_TWO) as core:
+            told: list[int] = []
+            await pay(core, 3)
+            core.feed.subscribe(told.append)
+            core._chain._compaction.merges += 1
+            monkeypatch.setattr(ChainStore, "check_room", fail)
+            core._keep_house()
+            assert core.failed.done()
+            assert told == [3]
+            monkeypatch.undo()
 
     asyncio.run(scenario())
 
