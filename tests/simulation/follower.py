@@ -214,7 +214,10 @@ class Worker:
             if height != self._next:
                 raise Violation("events", f"{node} tells of block {height}, when {self._next} was due")
             if height > self._node.told:
-                raise Violation("events", f"{node} tells of block {height} before it is announced")
+                # A core that died between the disk and the announcement has left it: from now on it must not be lost.
+                if self._node.core is not None and height > self._node.core.head:
+                    raise Violation("events", f"{node} tells of block {height}, which its core does not have")
+                self._node.told = height
             self._invariants.check_hash(self._node, height, bytes.fromhex(event["hash"][2:]))
             self._next = height + 1
             return
