@@ -101,8 +101,14 @@ class ChainView(ChainReads):
         self.phase, self.reason = phase, reason
         if phase == "draining":
             self._release_waiting()
+        elif phase == "unavailable" and not self.is_reverting and self._is_in_place():
+            # The core may wait for the space of files that it has deleted, and that only this worker still has.
+            self._advance()
         for listener in self._listeners:
             listener.on_phase(phase, reason)
+
+    def _is_in_place(self) -> bool:
+        return self._store is not None and self._store.watermark.is_in_place()
 
     def on_commit(self, height: int) -> None:
         self.announced = max(self.announced, height)

@@ -107,6 +107,13 @@ class Watermark:
         # Unsynced, so that no submission waits for it: a power loss may lower it to what the last block synced.
         self._write(_JOURNAL_END, frame)
 
+    def is_in_place(self) -> bool:
+        """Whether its path still leads to it: another directory may be there by now."""
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except OSError:
+            return False
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)

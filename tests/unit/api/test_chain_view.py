@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -233,6 +234,32 @@ def test_a_damaged_store_is_told_to_who_runs_the_worker(tmp_path: Path, monkeypa
         connect(core, damaged)
         assert {failure.detail for failure in failures} == {"block 0: checksum"}
         damaged.close()
+
+    run(tmp_path, scenario)
+
+
+def test_deleted_files_are_let_go_while_there_is_no_core_but_not_for_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        connect(core, view)
+        looks, catch_up = list[int](), FollowerStore.catch_up
+
+        def look(store: FollowerStore) -> int:
+            looks.append(catch_up(store))
+            return looks[-1]
+
+        monkeypatch.setattr(FollowerStore, "catch_up", look)
+        view.on_phase("unavailable", "the disk is full")
+        assert looks == [0]
+        data, away = tmp_path / "data", tmp_path / "away"
+        data.rename(away)
+        view.on_phase("unavailable", "the data directory is gone")
+        shutil.copytree(away, data)
+        view.on_phase("unavailable", "an older chain is there")
+        assert looks == [0]
+        shutil.rmtree(data)
+        away.rename(data)
 
     run(tmp_path, scenario)
 
