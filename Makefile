@@ -79,8 +79,8 @@ steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow an
 chaos: $(STAMP) programs ## Do faults of every kind to a real node under load: make chaos SECONDS=1800; writes reports/chaos.md
 	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
-kills: $(STAMP) ## Kill a node under load again and again: make kills KILLS=1000; writes reports/kills.md
-	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(SEED),--seed $(SEED))
+kills: $(STAMP) cometbft ## Kill nodes under load again and again, alone and in a network: make kills KILLS=1000 NETWORK=100; writes reports/kills.md
+	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) ## Run a node under mixed load for long: make soak MINUTES=30; writes reports/soak.md
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))

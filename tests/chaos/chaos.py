@@ -67,7 +67,7 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
         try:
             node.await_ready()
             with Follower(node.url) as follower:
-                follow_some(senders, follower)
+                follow_some(senders, [follower])
                 with Load(senders, node.url, PAUSE_S) as load:
                     take_rounds(node, load, run, time.monotonic() + seconds)
                 shim.step_clock(0)

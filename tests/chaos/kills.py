@@ -3,12 +3,13 @@
     make kills KILLS=1000                  two nodes at once, each killed 500 times in a row
     make kills KILLS=1000 NODES=1          one node alone
     make kills KILLS=20 SEED=1234          the same moments again, as far as the machine allows
+    make kills KILLS=20 NETWORK=50         and 50 rounds on a network; a tenth of KILLS unless set, 0 for none
 
 Most of a life is its start, which keeps one core busy: two nodes at once take half the time on two cores. Each has a
 chain, senders and a ledger of its own. Every fourth time it is also killed while it starts, and every fifth it is told
 to go back to a snapshot before that, half of the time with a kill in the middle. Where there is a C compiler, half of
-the kills are power losses: what was written and not synced is then lost, in part or whole. The report goes to
-reports/kills.md.
+the kills are power losses: what was written and not synced is then lost, in part or whole. After that validators of a
+network are killed, parted and paused (network_kills.py). The report goes to reports/kills.md.
 """
 
 import argparse
@@ -30,8 +31,11 @@ import httpx
 from tests.chaos.cache import Cache
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_senders
-from tests.chaos.report import facts, failure_of, table, write_report
+from tests.chaos.network_kills import NetworkRun, run_network_kills
+from tests.chaos.network_kills import sections as network_sections
+from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.shim import Shim, find_compiler
+from tests.support.network import scratch_parent
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.public import PublicNode
@@ -272,6 +276,14 @@ def make_runs(seed_number: int, nodes: int) -> list[KillRun]:
     return [KillRun(seed_number + number, ended=ended) for number in range(nodes)]
 
 
+def kill_network(run: NetworkRun, rounds: int) -> str | None:
+    """In this very thread, which a signal ends, and the nodes with it. Returns what went wrong."""
+    end_on_sigterm()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="cairn-kills-", dir=scratch_parent()) as directory:
+        return failure_of(lambda: run_network_kills(run, rounds, Path(directory) / "network"))
+
+
 def abandon_on_signals(runs: list[KillRun]) -> None:
     """Each thread ends the node that it runs. Nothing is raised: it would break off the wait for them."""
 
@@ -321,6 +333,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--network", type=int, help="rounds on a network; a tenth of the kills unless set")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
     runs = make_runs(options.seed, options.nodes)
@@ -330,8 +343,14 @@ def main() -> None:
         told = kill_at_once(runs, options.kills, Path(directory))
     if runs[0].abandoned_by:
         sys.exit(128 + runs[0].abandoned_by)
-    command = f"make kills KILLS={options.kills} NODES={options.nodes} SEED={options.seed}"
-    report = write_report("kills", "Kills in a row, under load", command, sections(runs, options.seed, told), told)
+    found = sections(runs, options.seed, told)
+    rounds = options.kills // 10 if options.network is None else options.network
+    if rounds and told is None:
+        network = NetworkRun(options.seed)
+        told = kill_network(network, rounds)
+        found += network_sections(network)
+    command = f"make kills KILLS={options.kills} NODES={options.nodes} NETWORK={rounds} SEED={options.seed}"
+    report = write_report("kills", "Kills in a row, under load", command, found, told)
     print(report.read_text())
     sys.exit(told is not None)
 

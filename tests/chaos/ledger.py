@@ -106,6 +106,8 @@ class Ledger:
         """Answers with 503: try again later."""
         self.lost = 0
         """Answers that never came."""
+        self.told_dropped: set[str] = set()
+        """What a node said it will never confirm."""
         self.block_hashes: list[str] = []
         """Of every block seen, by height."""
         self.heights: dict[str, int] = {}
@@ -118,9 +120,17 @@ class Ledger:
         self.rivals[transfer.place] += 1
         self.recent.append(transfer.tx_hash)
 
+    def note_accepted(self, tx_hash: str, url: str) -> None:
+        """The node at `url` answered 200."""
+        self.accepted.add(tx_hash)
+
+    def accepted_by(self, url: str) -> set[str]:
+        """What the node at `url` must know. One node has had many addresses."""
+        return set(self.accepted)
+
     def check_kept(self, node: PublicNode) -> None:
         """Nothing that was final has changed, and all that was accepted before this call is there."""
-        accepted = set(self.accepted)
+        accepted = self.accepted_by(node.url)
         self.check_unchanged(node, LOOKED_AT_AGAIN)
         self.read_blocks(node)
         confirmed = self.places(self.heights)
@@ -130,6 +140,8 @@ class Ledger:
                 continue
             answer = node.get(f"/tx/{tx_hash}")
             is_replaced = self.has_rivals(self.signed[tx_hash]) and answer.json().get("code") == "TX_DROPPED"
+            if is_replaced:
+                self.told_dropped.add(tx_hash)
             assert answer.status_code == 200 or is_replaced, f"{tx_hash} was accepted and is lost: {answer.text}"
 
     @property
@@ -186,6 +198,7 @@ class Ledger:
         """All that was accepted is confirmed, once, and every balance is what the blocks make it."""
         self.read_blocks(node)
         self.check_unchanged(node, len(self.block_hashes))
+        self.check_dropped(self.told_dropped)
         confirmed = self.places(self.heights)
         assert len(confirmed) == len(self.heights), "a nonce was used twice"
         missing = self.places(self.accepted) - confirmed
@@ -195,6 +208,11 @@ class Ledger:
         for address, balance in balances.items():
             shown = node.read(f"/account/{address}")
             assert (shown["balance"], shown["nonce"]) == (balance, nonces[address]), f"{address} should have {balance}"
+
+    def check_dropped(self, told: Iterable[str]) -> None:
+        """Nothing that was told as dropped is in a block."""
+        wrong = self.heights.keys() & told
+        assert not wrong, f"{len(wrong)} were told as dropped and are confirmed, as {min(wrong)}"
 
     def _balances(self) -> tuple[Counter[str], Counter[str]]:
         """What follows from the blocks that were seen: the balance and the nonce of every account in them."""

@@ -47,14 +47,15 @@ def make_senders(seed_number: int, ledger: Ledger) -> "list[Sender]":
 class Connection:
     """Posts one transfer after the other; httpx would take more of the processor than the node."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.url = url
         self._reader = reader
         self._writer = writer
 
     @classmethod
     async def open(cls, url: str) -> "Connection":
         host, _, port = url.removeprefix("http://").partition(":")
-        return cls(*await asyncio.open_connection(host, int(port)))
+        return cls(url, *await asyncio.open_connection(host, int(port)))
 
     async def post(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """The status and what was answered. Raises what is in `LOST`."""
@@ -85,6 +86,8 @@ class Sender:
         self.unanswered: deque[Transfer] = deque()
         self.before_send: Callable[[Transfer], None] = lambda transfer: None
         """Gets each transfer before the node can know of it."""
+        self.not_yet: tuple[str, ...] = ()
+        """Codes of refusals after which a transfer is sent again, as after 503."""
 
     def _transfers(self) -> Iterator[Transfer]:
         while True:
@@ -120,10 +123,12 @@ class Sender:
             for connection in connections:
                 connection.close()
 
-    async def send_burst(self, url: str) -> None:
-        """One burst, and no more."""
-        connections = [await Connection.open(url) for _ in range(BURST)]
+    async def send_burst(self, *urls: str) -> None:
+        """One burst, and no more; through several nodes, if there are several, in turn."""
+        connections: list[Connection] = []
         try:
+            for number in range(BURST):
+                connections.append(await Connection.open(urls[number % len(urls)]))
             await self._submit_burst(connections)
         finally:
             for connection in connections:
@@ -141,22 +146,22 @@ class Sender:
             self.unanswered.extend(burst)
             raise
         lost = False
-        for transfer, answer in zip(burst, answers, strict=True):
+        for connection, transfer, answer in zip(connections, burst, answers, strict=True):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, LOST):
                     raise answer
                 self._ledger.lost += 1
                 lost = True
                 self.unanswered.append(transfer)
-            elif not self._note(transfer, *answer):
+            elif not self._note(connection.url, transfer, *answer):
                 self.unanswered.append(transfer)
         # In nonce order, or a later one could be too far ahead of the chain when it is sent again.
         self.unanswered = deque(sorted(self.unanswered, key=lambda transfer: transfer.nonce))
         return not lost
 
-    def _note(self, transfer: Transfer, status: int, told: dict[str, Any]) -> bool:
+    def _note(self, url: str, transfer: Transfer, status: int, told: dict[str, Any]) -> bool:
         """Whether the node has accepted it, or another in its place."""
-        if status == 503:
+        if status == 503 or told.get("code") in self.not_yet:
             self._ledger.refused += 1
             return False
         if status != 200 and self._ledger.has_rivals(transfer) and told.get("code") in OVERTAKEN:
@@ -164,7 +169,7 @@ class Sender:
             return True
         assert status == 200, f"{transfer.tx_hash}: {told}"
         assert told["txHash"] == transfer.tx_hash
-        self._ledger.accepted.add(transfer.tx_hash)
+        self._ledger.note_accepted(transfer.tx_hash, url)
         return True
 
     async def finish(self, url: str) -> None:
@@ -181,7 +186,7 @@ class Sender:
         except LOST:
             return False
         try:
-            return self._note(transfer, *await connection.post(transfer.body))
+            return self._note(url, transfer, *await connection.post(transfer.body))
         except LOST:
             return False
         finally:

@@ -1,25 +1,33 @@
 """What a node must do after faults, besides what the ledger says: go on, and tell its followers of everything once."""
 
+from collections.abc import Sequence
 from contextlib import closing
 
-from tests.chaos.ledger import Ledger, PatientNode
-from tests.chaos.load import Load, Sender, finish_all
+from tests.chaos.ledger import Ledger, PatientNode, Transfer
+from tests.chaos.load import REPLACED, Load, Sender, finish_all
 from tests.chaos.node import ChaosNode
 from tests.support.follower import Follower
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
 FOLLOWED = 50
-"""One of so many transfers is followed by its events."""
+"""Of so many nonces of a sender two are followed by their events: one of them may be replaced."""
 GOES_ON = 20
 """Transfers that must be accepted after faults, before the next."""
 
 
-def follow_some(senders: list[Sender], follower: Follower) -> None:
+def is_followed(transfer: Transfer) -> bool:
+    return transfer.nonce % FOLLOWED in (0, REPLACED)
+
+
+def follow_some(senders: list[Sender], followers: Sequence[Follower]) -> None:
+    def follow(transfer: Transfer) -> None:
+        if is_followed(transfer):
+            for follower in followers:
+                follower.follow(transfer.tx_hash)
+
     for sender in senders:
-        sender.before_send = lambda transfer: (
-            follower.follow(transfer.tx_hash) if transfer.nonce % FOLLOWED == 0 else None
-        )
+        sender.before_send = follow
 
 
 def await_accepted(node: ChaosNode, load: Load, ledger: Ledger) -> None:
@@ -69,11 +77,15 @@ def check_end(node: ChaosNode, senders: list[Sender], follower: Follower, ledger
 
 
 def check_told(follower: Follower, ledger: Ledger) -> None:
-    """The follower heard of every block, in order, once; and of every transfer that it followed, once."""
+    """The follower heard of every block, in order, once; and of every transfer that it followed, once.
+
+    That is its confirmation, unless another one for its place is confirmed.
+    """
     follower.await_height(len(ledger.block_hashes) - 1)
     assert follower.blocks[: len(ledger.block_hashes)] == list(enumerate(ledger.block_hashes))
-    followed = {transfer.tx_hash for transfer in ledger.signed.values() if transfer.nonce % FOLLOWED == 0}
+    followed = {tx_hash for tx_hash in ledger.heights if is_followed(ledger.signed[tx_hash])}
     follower.await_confirmed(followed)
     assert set(follower.confirmed.values()) <= {1}, "a confirmation was told twice"
     assert all(follower.heights[tx_hash] == ledger.heights[tx_hash] for tx_hash in followed)
+    ledger.check_dropped(follower.dropped)
     assert not follower.errors, follower.errors

@@ -105,7 +105,7 @@ def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int
             node.await_ready()
             run.at_start = held(node)
             with Follower(node.url) as follower:
-                follow_some(senders, follower)
+                follow_some(senders, [follower])
                 with (
                     Load(senders, node.url, PAUSE_S) as load,
                     Traffic(node.url, run.ledger, run.seed_number) as traffic,

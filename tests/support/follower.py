@@ -30,6 +30,8 @@ class Follower:
         """When each of them was, by the monotonic clock."""
         self.confirmed: Counter[str] = Counter()
         self.heights: dict[str, int] = {}
+        self.dropped: set[str] = set()
+        """What was followed and told as dropped."""
         self.errors: list[dict[str, Any]] = []
         self._to_follow: dict[str, None] = {}
         """Not subscribed to on the present socket, in order."""
@@ -100,14 +102,20 @@ class Follower:
         elif message["event"] == "txConfirmed":
             self.confirmed[message["txHash"]] += 1
             self.heights[message["txHash"]] = message["blockHeight"]
-            with self._lock:
-                self._followed.discard(message["txHash"])
-                self._subscribe()
+            self._unfollow(message["txHash"])
+        elif message["event"] == "txDropped":
+            self.dropped.add(message["txHash"])
+            self._unfollow(message["txHash"])
         elif message["event"] == "error" and message["status"] == 503:
             # A subscription that was not taken, as a disk that fails may cause: the next socket asks for all anew.
             raise EOFError(message["detail"])
         elif message["event"] != "subscribed":
             self.errors.append(message)
+
+    def _unfollow(self, tx_hash: str) -> None:
+        with self._lock:
+            self._followed.discard(tx_hash)
+            self._subscribe()
 
     def close(self) -> None:
         self._ended.set()

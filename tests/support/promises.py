@@ -96,4 +96,5 @@ def assert_told_once(follower: Follower, chain: Sequence[Mapping[str, Any]], acc
     heights = {tx_hash: block["blockHeight"] for block in chain for tx_hash in block["transactions"]}
     for tx_hash in accepted:
         assert follower.heights[tx_hash] == heights[tx_hash]
+    assert not follower.dropped, follower.dropped
     assert not follower.errors
