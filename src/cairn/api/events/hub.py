@@ -7,6 +7,7 @@ without waiting.
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Protocol
@@ -70,6 +71,8 @@ class EventHub:
         self._height = -1
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
         self._committed = -1
+        self._queues: dict[str, deque[Subscriber]] = {}
+        """Sockets with something to write, by client. They share its turns: one for each would take longer."""
         self._stuck: list[Subscriber] = []
         """Those that wait until the store can be read again."""
         self._is_retry_due = False
@@ -211,7 +214,29 @@ class EventHub:
         # A full socket is not queued: it comes back here when it resumes.
         if not subscriber.is_queued and not subscriber.connection.paused:
             subscriber.is_queued = True
-            self.shares.call(subscriber.client, partial(self._serve, subscriber))
+            queue = self._queues.get(subscriber.client)
+            if queue is None:
+                self._queues[subscriber.client] = deque((subscriber,))
+                self._await_turn(subscriber.client)
+            else:
+                queue.append(subscriber)
+
+    def _await_turn(self, client: str) -> None:
+        self.shares.call(client, partial(self._serve_client, client))
+
+    def _serve_client(self, client: str) -> None:
+        """Write to the sockets of a client, to as many as its turn is long enough for."""
+        queue = self._queues[client]
+        try:
+            while queue:
+                self._serve(queue.popleft())
+                if self.shares.is_slice_over:
+                    break
+        finally:
+            if queue:
+                self._await_turn(client)
+            else:
+                del self._queues[client]
 
     def _schedule_step(self) -> None:
         if not self._step_due:
@@ -286,7 +311,7 @@ class EventHub:
         return True
 
     def _serve(self, subscriber: Subscriber) -> None:
-        """Write the next events of a socket, in its client's turn."""
+        """Write the next events of a socket."""
         subscriber.is_queued = False
         if subscriber.connection.paused:
             return

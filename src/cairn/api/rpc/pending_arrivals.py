@@ -84,8 +84,11 @@ class ArrivalFeed:
 
     def _tell(self, listener: Listener, follower: _Follower) -> None:
         """Write what waits for a socket, as much as its client's turn is long enough for."""
-        while follower.waiting:
-            listener(follower.waiting.popleft())
-            if follower.waiting and self._turns.is_slice_over:
+        try:
+            while follower.waiting:
+                listener(follower.waiting.popleft())
+                if self._turns.is_slice_over:
+                    break
+        finally:
+            if follower.waiting:
                 self._await_turn(listener, follower)
-                return

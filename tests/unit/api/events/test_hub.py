@@ -13,7 +13,7 @@ from cairn.api.events.hub import CHUNK_FRAMES, EventHub
 from cairn.config import Settings
 from cairn.domain.errors import Corrupt, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.types import TxHash
-from cairn.time_shares import ROUND_S, SLICE_S
+from cairn.time_shares import ROUND_S, SLICE_S, Job
 from tests.support.event_server import MemoryChain, hex_of, tx_hash_of
 from tests.support.recording_socket import RecordingSocket
 from tests.unit.api.hub_bench import Bench, confirmed, new_block, run, settle
@@ -351,6 +351,52 @@ def test_all_sockets_of_a_client_together_leave_some_for_others(monkeypatch: pyt
             bench.hub.follow(sockets[2][1], tx_hash_of(number))
         with pytest.raises(FollowLimit):
             bench.hub.follow(sockets[2][1], tx_hash_of(7))
+
+    run(scenario)
+
+
+def test_all_sockets_of_a_client_are_served_in_one_turn_if_it_is_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(bench: Bench) -> None:
+        shares = bench.hub.shares
+        shares.clock = lambda: 0.0
+        turns: list[str] = []
+        call = shares.call
+
+        def counted(client: str, job: Job) -> None:
+            turns.append(client)
+            call(client, job)
+
+        monkeypatch.setattr(shares, "call", counted)
+        sockets = [bench.join(client) for client in ("one", "two") for _ in range(100)]
+        for _, subscriber in sockets:
+            bench.hub.subscribe_blocks(subscriber, None)
+        await settle()
+        turns.clear()
+        bench.commit()
+        await settle()
+        assert sorted(turns) == ["one", "two"]
+        assert all(len(connection.messages) == 1 for connection, _ in sockets)
+
+    run(scenario)
+
+
+def test_sockets_behind_one_that_fails_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(bench: Bench) -> None:
+        sockets = [bench.join("one") for _ in range(3)]
+        for _, subscriber in sockets:
+            bench.hub.subscribe_blocks(subscriber, None)
+        await settle()
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context["message"]))
+
+        def fail(data: bytes) -> None:
+            raise ValueError("a bug")
+
+        monkeypatch.setattr(sockets[1][0], "write", fail)
+        bench.commit()
+        await settle()
+        assert [len(connection.messages) for connection, _ in sockets] == [1, 0, 1]
+        assert failures == ["a job failed"]
 
     run(scenario)
 
