@@ -3,7 +3,8 @@
     make chaos SECONDS=1800
     make chaos SECONDS=60 SEED=1234        the same schedule again
 
-Each round has every kind of fault once, on a node that was stopped cleanly and started in another way. After each step
+Each round has every kind of fault once, on a node that was stopped cleanly and started in another way. Its first step
+lies between a snapshot and a revert to it, half of the time with a kill in the middle of the revert. After each step
 the node must come back by itself, take transfers and make blocks, and nothing of what the ledger says may be missing.
 At the end everything that was accepted is in one block, once, a follower has been told of every block, and every
 balance is right. The report goes to reports/chaos.md.
@@ -24,6 +25,7 @@ from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
+from tests.chaos.reverts import Reverts
 from tests.chaos.schedule import Step, draw_rounds
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
@@ -45,6 +47,9 @@ class ChaosRun:
     struck: Counter[str] = field(default_factory=Counter)
     slowest_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """The longest way back to accepting transfers, by kind of fault."""
+    reverts: int = 0
+    undone_reverts: int = 0
+    """Killed before they were decided."""
     took_s: float = 0.0
     starts: int = 0
     ended_alone: Counter[int] = field(default_factory=Counter)
@@ -66,12 +71,15 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
     with ChaosNode(data_dir, shim) as node:
         try:
             node.await_ready()
-            with Follower(node.url) as follower:
-                follow_some(senders, [follower])
+            told = [Follower(node.url)]
+            try:
+                follow_some(senders, told)
                 with Load(senders, node.url, PAUSE_S) as load:
-                    take_rounds(node, load, run, time.monotonic() + seconds)
+                    take_rounds(node, load, run, time.monotonic() + seconds, Reverts(node, load, senders, told))
                 shim.step_clock(0)
-                check_end(node, senders, follower, run.ledger)
+                check_end(node, senders, told[0], run.ledger)
+            finally:
+                told[0].close()
         except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
             raise
@@ -80,14 +88,20 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
             run.starts, run.ended_alone, run.raised = node.starts, node.ended_alone, node.raised
 
 
-def take_rounds(node: ChaosNode, load: Load, run: ChaosRun, deadline: float) -> None:
+def take_rounds(node: ChaosNode, load: Load, run: ChaosRun, deadline: float, reverts: Reverts) -> None:
     """Until the time is over; the first step is taken in any case."""
     for drawn in draw_rounds(run.seed_number):
         run.rounds += 1
         run.steps.append(str(drawn))
         node.restart(drawn.flags)
         for step in drawn.steps:
-            take(step, node, load, run)
+            if step.revert is None:
+                take(step, node, load, run)
+            else:
+                mark = reverts.mark(run.ledger)
+                take(step, node, load, run)
+                reverts.go_back(mark, run.ledger, step.revert.killed_after_s)
+                run.reverts, run.undone_reverts = reverts.done, reverts.undone
             if time.monotonic() > deadline:
                 return
 
@@ -120,6 +134,8 @@ def sections(run: ChaosRun, failure: str | None) -> list[str]:
             "seconds": run.took_s,
             "rounds, each on a node started in another way": run.rounds,
             "steps": len(run.steps) - run.rounds,
+            "reverts to a snapshot": run.reverts,
+            "reverts that a kill prevented": run.undone_reverts,
             "transfers signed": len(ledger.signed),
             "answered 200": len(ledger.accepted),
             "answered 503, sent again": ledger.refused,

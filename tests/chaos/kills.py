@@ -14,7 +14,6 @@ network are killed, parted and paused (network_kills.py). The report goes to rep
 
 import argparse
 import asyncio
-import copy
 import random
 import signal
 import sys
@@ -34,6 +33,7 @@ from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_s
 from tests.chaos.network_kills import NetworkRun, run_network_kills
 from tests.chaos.network_kills import sections as network_sections
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
+from tests.chaos.reverts import call
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.network import scratch_parent
 from tests.support.node_process import NodeProcess
@@ -157,7 +157,7 @@ def go_back(data_dir: Path, senders: list[Sender], run: KillRun, dice: random.Ra
         finish_all(senders, process.url)
         node.await_idle()
         run.ledger.read_blocks(node)
-        before, nonces = copy.deepcopy(run.ledger), [sender.nonce for sender in senders]
+        before, nonces = run.ledger.copy(), [sender.nonce for sender in senders]
         snapshot = call(node, "evm_snapshot")
         asyncio.run(send_some(senders, process.url))
         finish_all(senders, process.url)
@@ -189,11 +189,6 @@ def go_back(data_dir: Path, senders: list[Sender], run: KillRun, dice: random.Ra
 
 async def send_some(senders: list[Sender], url: str) -> None:
     await asyncio.gather(*(sender.send_burst(url) for sender in senders))
-
-
-def call(node: PatientNode, method: str, *params: object) -> object:
-    answer = node.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, "/rpc").json()
-    return answer["result"]
 
 
 def live_until_killed(process: NodeProcess, senders: list[Sender], run: KillRun, dice: random.Random) -> None:

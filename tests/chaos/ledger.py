@@ -5,6 +5,7 @@ to the node: what was answered 200 is in one block, once, or still pending; noth
 block; a block that was seen never changes; and the balances are what the blocks make them.
 """
 
+import copy
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -154,9 +155,24 @@ class Ledger:
         """Whether another one for its place may have come into a block."""
         return self.has_rivals(self.signed[tx_hash]) and tx_hash not in self.heights
 
+    def copy(self) -> "Ledger":
+        """What `go_back_to` takes later."""
+        kept = copy.copy(self)
+        kept.accepted, kept.told_dropped = set(self.accepted), set(self.told_dropped)
+        kept.block_hashes, kept.heights, kept._fees = list(self.block_hashes), dict(self.heights), self._fees.copy()
+        kept.signed, kept.rivals = dict(self.signed), self.rivals.copy()
+        return kept
+
+    def note_dropped(self, node: PublicNode) -> None:
+        """Expect of the node no more that it knows what it has dropped by now: a revert does away with the reasons."""
+        for tx_hash in self.accepted - self.heights.keys():
+            if self.has_rivals(self.signed[tx_hash]) and node.get(f"/tx/{tx_hash}").json().get("code") == "TX_DROPPED":
+                self.told_dropped.add(tx_hash)
+                self.accepted.discard(tx_hash)
+
     def go_back_to(self, before: "Ledger") -> None:
         """The chain was reverted: all since is void, and nobody sends it again."""
-        self.accepted = before.accepted
+        self.accepted, self.told_dropped = before.accepted, before.told_dropped
         self.block_hashes, self.heights, self._fees = before.block_hashes, before.heights, before._fees
         self.signed, self.rivals = before.signed, before.rivals
 

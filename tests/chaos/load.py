@@ -4,8 +4,8 @@ import asyncio
 import json
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cairn.domain.genesis import DEV_KEYS
@@ -13,6 +13,7 @@ from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft
 from tests.chaos.crowd import Crowd
 from tests.chaos.ledger import GAS_PRICE, Ledger, Transfer
+from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
 BURST = 6
@@ -86,6 +87,8 @@ class Sender:
         self.unanswered: deque[Transfer] = deque()
         self.before_send: Callable[[Transfer], None] = lambda transfer: None
         """Gets each transfer before the node can know of it."""
+        self.is_held = False
+        """Then `run` ends after the burst that is under way."""
         self.not_yet: tuple[str, ...] = ()
         """Codes of refusals after which a transfer is sent again, as after 503."""
 
@@ -111,13 +114,13 @@ class Sender:
         return transfer
 
     async def run(self, url: str, pause_s: float = 0.0) -> None:
-        """Submit bursts until the node is gone. What it answers with 503, as it may, is sent again."""
+        """Submit bursts until the node is gone, or this is held. What it answers with 503, as it may, is sent again."""
         connections: list[Connection] = []
         try:
             with suppress(*LOST):
                 for _ in range(BURST):
                     connections.append(await Connection.open(url))
-                while await self._submit_burst(connections):
+                while not self.is_held and await self._submit_burst(connections):
                     await asyncio.sleep(self.dice.uniform(0, 2 * pause_s))
         finally:
             for connection in connections:
@@ -193,7 +196,7 @@ class Sender:
             connection.close()
 
 
-def finish_all(senders: list[Sender], url: str) -> None:
+def finish_all(senders: Sequence[Sender], url: str) -> None:
     """From here on everything that was signed is accepted."""
 
     async def finish() -> None:
@@ -212,11 +215,30 @@ class Load(Crowd):
         self._senders = senders
         self._url = url
         self._pause_s = pause_s
+        self._sending: set[Sender] = set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody sends or waits for an answer while the block runs. What was never answered is still to be sent."""
+        for sender in self._senders:
+            sender.is_held = True
+
+        def is_quiet() -> bool:
+            self.check()
+            return not self._sending
+
+        wait_until(is_quiet, PATIENCE_S, "all senders to rest")
+        yield
+        for sender in self._senders:
+            sender.is_held = False
 
     def clients(self) -> list[Coroutine[Any, Any, None]]:
         return [self._keep_sending(sender) for sender in self._senders]
 
     async def _keep_sending(self, sender: Sender) -> None:
         while True:
-            await sender.run(self._url, self._pause_s)
+            if not sender.is_held:
+                self._sending.add(sender)
+                await sender.run(self._url, self._pause_s)
+                self._sending.discard(sender)
             await asyncio.sleep(RECONNECT_S)

@@ -3,7 +3,7 @@
 import errno
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos.faults import MEGABYTE, Clock, Disk, Fault, Kill, Limit, Pause, Power, Who
 from tests.chaos.node import SELDOM
@@ -14,6 +14,7 @@ LONGEST_AFTER_CLOCK_S = 8.0
 """A node looks at its clock every few seconds."""
 SECOND_FAULT = 0.4
 """How often something else happens during a fault."""
+LONGEST_REVERT_S = 0.1
 HOUR_S = 3_600.0
 
 
@@ -24,11 +25,24 @@ class Step:
     faults: tuple[Fault, ...]
     moments_s: tuple[float, ...]
     """How long to wait after each has begun."""
+    revert: "Revert | None" = None
+    """A snapshot is taken before the faults, and the chain goes back to it after them."""
 
     def __str__(self) -> str:
-        return " | ".join(
+        faults = " | ".join(
             f"{fault} ({moment:.1f} s)" for fault, moment in zip(self.faults, self.moments_s, strict=True)
         )
+        return faults if self.revert is None else f"{faults}, {self.revert}"
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """`killed_after_s` is when the node is killed in the middle of it, if it is."""
+
+    killed_after_s: float | None
+
+    def __str__(self) -> str:
+        return "then back" if self.killed_after_s is None else f"then back, killed after {self.killed_after_s:.3f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +62,9 @@ def draw_rounds(seed_number: int) -> Iterator[Round]:
     while True:
         kinds = list(KINDS)
         dice.shuffle(kinds)
-        yield Round(_flags(dice), tuple(_step(draw, dice) for draw in kinds))
+        first, *others = (_step(draw, dice) for draw in kinds)
+        revert = Revert(dice.uniform(0, LONGEST_REVERT_S) if dice.random() < 0.5 else None)
+        yield Round(_flags(dice), (replace(first, revert=revert), *others))
 
 
 def _flags(dice: random.Random) -> tuple[str, ...]:

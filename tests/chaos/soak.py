@@ -3,10 +3,10 @@
     make soak MINUTES=30
     make soak MINUTES=5 SEED=1234
 
-In the first half workers and the core are killed now and then. In the second half nothing is, so that growth can be
-seen: it lasts until memtables were written out in each third of it, however long that takes. What a process holds in
-the last third, at its lowest, must not be more than in the third before. At rest no connection may be left. The ledger
-must be exact. The report goes to reports/soak.md.
+In the first half workers and the core are killed now and then, and the chain goes back to a snapshot. In the second
+half nothing is done, so that growth can be seen: it lasts until memtables were written out in each third of it, however
+long that takes. What a process holds in the last third, at its lowest, must not be more than in the third before. At
+rest no connection may be left. The ledger must be exact. The report goes to reports/soak.md.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from tests.chaos.load import Load, dev_ledger, make_senders
 from tests.chaos.node import ChaosNode
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
+from tests.chaos.reverts import Reverts
 from tests.chaos.traffic import Traffic
 from tests.chaos.usage import Usage, UsageLog, held_connections
 from tests.support.follower import Follower
@@ -35,6 +36,8 @@ from tests.support.pace import PATIENCE_S
 PAUSE_S = 0.2
 """Between two bursts of a sender, on average: some three hundred transfers a second in all."""
 BETWEEN_KILLS_S = (5.0, 25.0)
+REVERT = 0.3
+"""After so many of the kills the chain goes back to a snapshot."""
 LOOK_S = 1.0
 CHECK_S = 30.0
 """Between two looks at the ledger."""
@@ -75,6 +78,7 @@ class SoakRun:
     ledger: Ledger = field(default_factory=dev_ledger)
     usage: UsageLog = field(default_factory=UsageLog)
     kills: Counter[str] = field(default_factory=Counter)
+    reverts: int = 0
     answers: Counter[int] = field(default_factory=Counter)
     sockets: int = 0
     events: int = 0
@@ -104,18 +108,21 @@ def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int
         try:
             node.await_ready()
             run.at_start = held(node)
-            with Follower(node.url) as follower:
-                follow_some(senders, [follower])
+            told = [Follower(node.url)]
+            try:
+                follow_some(senders, told)
                 with (
                     Load(senders, node.url, PAUSE_S) as load,
                     Traffic(node.url, run.ledger, run.seed_number) as traffic,
                 ):
-                    soak = Soak(run, node, load, traffic)
+                    soak = Soak(run, node, load, traffic, Reverts(node, load, senders, told))
                     soak.live_with_kills(seconds / 2)
                     soak.live_quietly(seconds / 2, quiet_transfers)
                 run.answers, run.sockets, run.events = traffic.answers, traffic.sockets, traffic.events
                 check_end_of_load(run, node)
-                check_end(node, senders, follower, run.ledger)
+                check_end(node, senders, told[0], run.ledger)
+            finally:
+                told[0].close()
             check_usage(run)
         except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
@@ -127,19 +134,29 @@ def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int
 class Soak:
     """A node and its clients while time passes."""
 
-    def __init__(self, run: SoakRun, node: ChaosNode, load: Load, traffic: Traffic) -> None:
-        self._run, self._node, self._load, self._traffic = run, node, load, traffic
+    def __init__(self, run: SoakRun, node: ChaosNode, load: Load, traffic: Traffic, reverts: Reverts) -> None:
+        self._run, self._node, self._load, self._traffic, self._reverts = run, node, load, traffic, reverts
         self._dice = random.Random(run.seed_number)
         self._next_check_s = run.usage.now_s + CHECK_S
 
     def live_with_kills(self, seconds: float) -> None:
         usage = self._run.usage
         end_s, next_kill_s = usage.now_s + seconds, usage.now_s + self._dice.uniform(*BETWEEN_KILLS_S)
+        self._go_back()
         while usage.now_s < end_s:
             self._live()
             if next_kill_s < usage.now_s < end_s:
                 self._kill_one()
+                if self._dice.random() < REVERT:
+                    self._go_back()
                 next_kill_s = usage.now_s + self._dice.uniform(*BETWEEN_KILLS_S)
+
+    def _go_back(self) -> None:
+        """Live for a moment that then is void."""
+        mark = self._reverts.mark(self._run.ledger)
+        self._live()
+        self._reverts.go_back(mark, self._run.ledger, None)
+        self._run.reverts = self._reverts.done
 
     def live_quietly(self, seconds: float, transfers: int) -> None:
         run, began = self._run, len(self._run.ledger.accepted)
@@ -238,6 +255,7 @@ def sections(run: SoakRun, failure: str | None) -> list[str]:
             "growth": "none" if run.shows_growth and failure is None else "see above" if failure else "not looked for",
             "blocks": len(ledger.block_hashes),
             "kills": run.kills,
+            "reverts to a snapshot": run.reverts,
             "reads, by status": run.answers,
             "sockets that came and went": run.sockets,
             "messages that they were sent": run.events,

@@ -20,6 +20,7 @@ def test_everything_is_kept_and_let_go_under_mixed_load(tmp_path: Path) -> None:
     print(f"SOAK_SEED={seed_number}")
     run = SoakRun(seed_number)
     run_soak(run, SECONDS, tmp_path)
+    assert run.reverts
 
 
 def steady(transfers: int, dice: random.Random) -> Usage:
