@@ -28,7 +28,7 @@ from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 from tests.support.promises import assert_agreement, followers
 
-PAUSE_S = 0.5
+PAUSE_S = 0.3
 """Between two bursts of a sender, on average."""
 MOST_ANSWERS = 100
 """Before something happens in a round."""
@@ -54,11 +54,13 @@ class NetworkLedger(Ledger):
     @property
     def split_places(self) -> int:
         """Places for which different nodes accepted different transfers."""
-        held: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-        for hashes in self._accepted_by.values():
+        hashes_of, urls_of = (defaultdict[tuple[str, int], set[str]](set) for _ in range(2))
+        for url, hashes in self._accepted_by.items():
             for tx_hash in hashes:
-                held[self.signed[tx_hash].place].add(tx_hash)
-        return sum(len(hashes) > 1 for hashes in held.values())
+                place = self.signed[tx_hash].place
+                hashes_of[place].add(tx_hash)
+                urls_of[place].add(url)
+        return sum(len(hashes) > 1 and len(urls_of[place]) > 1 for place, hashes in hashes_of.items())
 
 
 @dataclass
@@ -259,7 +261,7 @@ def sections(run: NetworkRun) -> list[str]:
             "answered 503 or too far ahead, sent again": ledger.refused,
             "never answered, sent again": ledger.lost,
             "nonces for which nodes accepted different transfers": ledger.split_places,
-            "of them, accepted and not what was confirmed": ledger.replaced,
+            "accepted, and another one confirmed for that nonce": ledger.replaced,
             "told as dropped to a reader": len(ledger.told_dropped),
             "blocks, the same on every node": len(ledger.block_hashes),
         }
