@@ -24,7 +24,8 @@ def test_nothing_accepted_is_lost_in_a_crash(tmp_path: Path) -> None:
         """Every hash links back to genesis, and balances are what the domain's functions make of the blocks."""
         genesis = dev_genesis()
         replay = replay_chain(node, genesis)
-        assert replay.heights.keys() == run.ledger.accepted
+        # Of what was accepted, some was replaced: `finish` has compared the places.
+        assert replay.heights == run.ledger.heights
         assert sum(account.balance for account in replay.accounts.values()) == sum(genesis.alloc.values())
         for address, account in replay.accounts.items():
             shown = node.read(f"/account/0x{address.hex()}")
