@@ -70,6 +70,8 @@ class EventHub:
         self._subscribers: set[Subscriber] = set()
         self._height = -1
         """The height that the sockets have been served up to; it follows `_committed` block by block."""
+        self._newest: tuple[int, bytes] = (-1, b"")
+        """The block that was announced last, and its frame."""
         self._committed = -1
         self._queues: dict[str, deque[Subscriber]] = {}
         """Sockets with something to write, by client. They share its turns: one for each would take longer."""
@@ -188,6 +190,7 @@ class EventHub:
         Sockets of JSON-RPC stay open: wallets and libraries expect new blocks at known heights.
         """
         self._height = self._committed = height
+        self._newest = (-1, b"")
         self._block_frame.cache_clear()
         for subscriber in self._subscribers:
             if subscriber.block_frame is None:
@@ -290,11 +293,11 @@ class EventHub:
             self._height = self._committed
             return
         # Read first, change afterwards: a failed read must change nothing.
-        self._block_frame(height)
+        frame = self._block_frame(height)
         if self._followed and not self._end_followed(height):
             # The rest in the next step. Who follows one of them meanwhile is found there.
             return
-        self._height = height
+        self._height, self._newest = height, (height, frame)
         for subscriber in self._subscribers:
             if subscriber.next_height == height:
                 self._enqueue(subscriber)
@@ -314,6 +317,13 @@ class EventHub:
         """Write the next events of a socket."""
         subscriber.is_queued = False
         if subscriber.connection.paused:
+            return
+        height, frame = self._newest
+        is_plain = not subscriber.due and not subscriber.replies and subscriber.block_frame is None
+        if is_plain and subscriber.next_height == height == self._height:
+            # Thousands of sockets wait for the newest block and for nothing else: nothing is looked up for them.
+            subscriber.next_height = height + 1
+            subscriber.connection.write(frame)
             return
         frames, subscriber.replies = subscriber.replies, []
         has_more = False
