@@ -339,7 +339,9 @@ class AnswerQueue:
             self._transport.write(ready[0])
         elif max(map(len, ready)) > LARGE_BYTES:
             for part in ready:
-                self._transport.write(part)
+                # uvloop raises on a transport that an earlier part has found closed.
+                if not self._transport.is_closing():
+                    self._transport.write(part)
         else:
             self._transport.write(b"".join(ready))
         if answering is not None:

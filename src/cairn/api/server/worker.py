@@ -104,7 +104,7 @@ class Worker:
     def _import_early(self) -> None:
         """On a dev chain, where the first typed data to sign would wait seconds for it; by now the node is ready."""
         if self._view.info is not None and self._view.info.signs_for:
-            Thread(target=import_encoder, daemon=True).start()
+            Thread(target=_import_quietly, daemon=True).start()
 
     def _reload(self) -> None:
         """The operator asks: apply what may change, and read the certificate again."""
@@ -243,3 +243,9 @@ class Server:
             transports[index].abort()
             excess_bytes -= size_bytes
         return unread_bytes
+
+
+def _import_quietly() -> None:
+    # Whatever stands in the way now, such as too few descriptors: the first request tries again, and tells.
+    with contextlib.suppress(Exception):
+        import_encoder()
