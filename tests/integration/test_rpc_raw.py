@@ -134,18 +134,29 @@ def test_who_waits_for_a_receipt_is_answered_at_the_stop(tmp_path: Path, monkeyp
     run_on_node(tmp_path, check)
 
 
+class Leaving:
+    """What an application reads a request from, as our server's: it shows whether the client is still there."""
+
+    def __init__(self, body: bytes) -> None:
+        self.disconnected = False
+        self._body = body
+
+    async def receive(self) -> Message:
+        return {"type": "http.request", "body": self._body}
+
+
 def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "PRESENCE_INTERVAL_S", 0.02)
     monkeypatch.setattr(send_methods, "MAX_WAIT_MS", FOR_EVER_MS)
 
     async def check(node: RestNode) -> None:
         request = {"jsonrpc": "2.0", "id": 1, "method": SYNC, "params": [raw(signed(0)), FOR_EVER_MS]}
-        messages: list[Message] = [
-            {"type": "http.request", "body": msgspec.json.encode(request)}, {"type": "http.disconnect"}
-        ]  # fmt: skip
+        client = Leaving(msgspec.json.encode(request))
 
-        async def receive() -> Message:
-            return messages.pop(0)
+        async def leave() -> None:
+            while not (await node.core.status()).pending:
+                await asyncio.sleep(0.01)
+            client.disconnected = True
 
         async def send(message: Message) -> None:
             pass
@@ -155,7 +166,8 @@ def test_nobody_waits_for_a_receipt_that_nobody_takes(tmp_path: Path, monkeypatc
             "type": "http", "method": "POST", "path": "/rpc", "query_string": b"", "headers": headers,
             "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http",
         }  # fmt: skip
-        await asyncio.wait_for(node.app(scope, receive, send), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(node.app(scope, client.receive, send), leave())
         assert (await node.core.status()).pending == 1
 
     run_on_node(tmp_path, check)
