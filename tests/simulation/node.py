@@ -191,11 +191,14 @@ class Node:
 
     async def stop(self) -> None:
         """A clean stop, if nothing fails meanwhile."""
-        if self.process is not None and self.task is not None:
+        if self.process is not None and self.task is not None and not self.disk.is_dead:
             self.process.drain()
             if self.worker is not None:
                 self.worker.leave()
-            await asyncio.wait([self.task])
+            task = self.task
+            # The power may fail in a thread beside it: then nothing of it ends by itself.
+            while not task.done() and not self.has_died():
+                await asyncio.wait([task], timeout=1.0)
 
     def bury(self) -> None:
         """After its disk is dead: take everything of the last life out of the world."""
