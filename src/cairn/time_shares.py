@@ -22,10 +22,8 @@ SLICE_S = 0.001
 """How long a handler of a long answer works before it gives way."""
 ROUND_S = 0.0015
 """Work of each lane in one round, that is between two looks at the sockets."""
-AT_ONCE_SHARE = 0.25
-"""The part of the time in which work may begin without a turn, as long as nobody waits for one."""
 FREE_STEP_S = 0.0001
-"""So much of each step that begins at once costs no spare time: queueing what is so short would cost more."""
+"""So much of each step that begins at once costs nothing of a round: queueing what is so short would cost more."""
 MAX_ACCOUNTS = 10_000
 """Clients of a lane whose use is remembered."""
 
@@ -88,17 +86,18 @@ class TimeShares:
         """
         return await self._steps(client, work, lane, is_gone)
 
-    def begin(self, lane: LaneName) -> float | None:
+    def begin(self, client: str, lane: LaneName) -> float | None:
         """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned."""
         now = self.clock()
         if self._slice_ends_at is not None:
             return now if now < self._slice_ends_at else None
-        return now if self._lanes[lane].may_begin(now) else None
+        return now if self._lanes[lane].may_begin(client) else None
 
     def end(self, client: str, lane: LaneName, began: float) -> None:
         # Within a turn the round charges for all of it.
-        if self._slice_ends_at is None:
-            self._lanes[lane].charge_at_once(client, self.clock() - began)
+        if self._slice_ends_at is None and self._lanes[lane].charge_at_once(client, self.clock() - began):
+            # Not by the clock: a step may be long because another process had the processor.
+            asyncio.get_running_loop().call_soon(self._lanes[lane].renew)
 
     @property
     def is_slice_over(self) -> bool:
@@ -156,7 +155,7 @@ class TimeShares:
         gives_way = False
         while True:
             try:
-                began = None if gives_way else self.begin(lane)
+                began = None if gives_way else self.begin(client, lane)
                 if began is None:
                     turn = _Turn()
                     self.call(client, turn.begin, lane)
@@ -231,8 +230,7 @@ class _Lane:
         self._least_late_s = math.inf
         """What a client has used at least that waits for the next round."""
         self._spare_s = ROUND_S
-        """How long work may still begin at once; it grows with time."""
-        self._spare_at = 0.0
+        """How long work may still begin at once before the loop is given back."""
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values())) + len(self._late)
@@ -284,25 +282,30 @@ class _Lane:
         else:
             del self._waiting[client]
 
-    def may_begin(self, now: float) -> bool:
-        if self._waiting:
-            return False
-        spare_s = self._spare_s + (now - self._spare_at) * AT_ONCE_SHARE
-        self._spare_s = spare_s if spare_s < ROUND_S else ROUND_S
-        self._spare_at = now
-        return spare_s > 0
+    def may_begin(self, client: str) -> bool:
+        """Whether work may begin without a turn: nobody else waits for one, and a round's time is not used up."""
+        waiting = self._waiting
+        return self._spare_s > 0 and (not waiting or (len(waiting) == 1 and client in waiting))
 
-    def charge_at_once(self, client: str, took_s: float) -> None:
+    def renew(self) -> None:
+        """The loop has been given back since the work that began at once."""
+        self._spare_s = ROUND_S
+
+    def charge_at_once(self, client: str, took_s: float) -> bool:
+        """Returns whether `renew` must be called once the loop has been given back."""
+        is_first = False
         if took_s > FREE_STEP_S:
+            is_first = self._spare_s == ROUND_S
             self._spare_s -= took_s - FREE_STEP_S
         used_s = self._used_s.get(client)
         if used_s is None or used_s < self._now_s:
             self._add(client, took_s)
-            return
+            return is_first
         if not self._waiting:
             # The client is alone: whoever comes next begins where it is now.
             self._now_s = used_s
         self._used_s[client] = used_s + took_s
+        return is_first
 
     def _use_of(self, client: str) -> float:
         """Nobody is credited with time in which it asked for nothing."""

@@ -156,25 +156,41 @@ def test_submissions_do_not_wait_for_reads() -> None:
 def test_work_that_begins_at_once_is_charged_and_bounded() -> None:
     async def scenario(clients: Clients) -> None:
         served = 0
-        while (began := clients.shares.begin("submissions")) is not None:
+        while (began := clients.shares.begin("greedy", "submissions")) is not None:
             clients.spend("greedy", SLICE_S / 4)
             clients.shares.end("greedy", "submissions", began)
             served += 1
             assert served < 1_000
         assert ROUND_S <= served * SLICE_S / 4 <= 4 * ROUND_S
-        # As time passes, more may.
+        # Not by the passing of time: others must have had the loop.
         clients.clock.now += 2 * ROUND_S
-        assert clients.shares.begin("submissions") is not None
+        assert clients.shares.begin("greedy", "submissions") is None
+        await turns(1)
+        assert clients.shares.begin("greedy", "submissions") is not None
 
     run(scenario)
 
 
-def test_nothing_begins_at_once_while_somebody_waits() -> None:
+def test_a_step_that_lost_the_processor_lets_the_next_begin_at_once_after_a_look_at_the_sockets() -> None:
+    async def scenario(clients: Clients) -> None:
+        began = clients.shares.begin("one", "reads")
+        assert began is not None
+        clients.spend("one", 1.0)
+        clients.shares.end("one", "reads", began)
+        assert clients.shares.begin("one", "reads") is None
+        await turns(1)
+        assert clients.shares.begin("one", "reads") is not None
+
+    run(scenario)
+
+
+def test_nothing_begins_at_once_while_another_client_waits() -> None:
     async def scenario(clients: Clients) -> None:
         order: list[str] = []
         clients.shares.call("first", lambda: order.append("first"))
-        assert clients.shares.begin("reads") is None
-        assert clients.shares.begin("submissions") is not None
+        assert clients.shares.begin("second", "reads") is None
+        assert clients.shares.begin("first", "reads") is not None
+        assert clients.shares.begin("second", "submissions") is not None
         await turns(2)
         assert order == ["first"]
 

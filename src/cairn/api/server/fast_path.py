@@ -262,7 +262,7 @@ class AnswerQueue:
             if is_call:
                 answer = self._call(body)
             else:
-                began = self._shares.begin("submissions")
+                began = self._shares.begin(self.client, "submissions")
                 if began is None:
                     return NOT_YET
                 answer = self._lane.submit(body)
@@ -274,7 +274,7 @@ class AnswerQueue:
             head = data[at + REST_OF_GET : end]
             if self._lane.gets[head] == NOT_PLAIN or not self._may_ask(self._lane.gets, head):
                 return FULL_LANE
-            began = self._shares.begin("reads")
+            began = self._shares.begin(self.client, "reads")
             if began is None:
                 return NOT_YET
             answer = self._lane.confirmed_tx(data[at + len(GET_TX) : at + REST_OF_GET])
