@@ -8,8 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from cairn.domain.errors import MempoolFull, TxRejected
 from cairn.domain.types import TRANSFER_GAS, Tx
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Admitted, Mempool
+from cairn.mempool.pool import Admitted, Mempool, PoolLimits
 from tests.support.mempool_model import MempoolModel
 from tests.support.transfers import RULES, Accounts, address, dynamic, transfer
 
@@ -165,8 +164,8 @@ class MempoolMachine(RuleBasedStateMachine):
         for tx_hash, reason in self.model.dropped.items():
             self.pool.drops.note(tx_hash, reason)
         for item in self.model.items:
-            waits_since = self.model.waits_since.get(item.tx.hash)
-            assert self.pool.restore(item.tx, item.received_at, waits_since).added
+            queued_since = self.model.queued_since.get(item.tx.hash)
+            assert self.pool.restore(item.tx, item.received_at, queued_since).added
         self.model.restart()
 
     # What must hold at any time.

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import MempoolFull, TxRejected
 from cairn.domain.types import TxHash
-from cairn.mempool.drops import Drop
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Drop, Mempool, PoolLimits
 from tests.support.transfers import RULES, Accounts, address, transfer
 
 SENDERS = (1, 2, 3)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cairn.domain.errors import InsufficientFunds, NonceTooHigh, NonceTooLow, ReplacementUnderpriced, TxRejected
-from cairn.domain.rules import SenderQueue
+from cairn.domain.rules import SenderBudget
 from cairn.domain.types import TRANSFER_GAS, Account, Tx
 from tests.support.transfers import transfer
 
@@ -26,7 +26,7 @@ class SenderQueueMachine(RuleBasedStateMachine):
         gap=st.sampled_from([0, 2]),
     )
     def start(self, balance: int, nonce: int, gap: int) -> None:
-        self.queue = SenderQueue(balance, nonce, nonce)
+        self.queue = SenderBudget(balance, nonce, nonce)
         self.first, self.gap = nonce, gap
         self.balance = balance
         self.txs: list[Tx] = []

@@ -24,8 +24,7 @@ from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.feed.feed import Feed
 from cairn.mempool.entry import HERE, RETURNED
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, signed

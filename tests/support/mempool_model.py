@@ -7,7 +7,7 @@ from fractions import Fraction
 from cairn.domain import errors
 from cairn.domain.rules import validate_tx
 from cairn.domain.types import TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import PoolLimits
 from tests.support.transfers import Accounts
 
 
@@ -28,7 +28,7 @@ class MempoolModel:
         """Senders that have items, the first to come first."""
         self.dropped: dict[TxHash, DropReason] = {}
         self.seq = 0
-        self.waits_since: dict[TxHash, int] = {}
+        self.queued_since: dict[TxHash, int] = {}
         """Of each that is queued, as of the last `look`."""
 
     # Questions.
@@ -137,14 +137,14 @@ class MempoolModel:
 
     def expire(self, up_s: int) -> None:
         for item in self.queued():
-            if up_s - self.waits_since[item.tx.hash] >= self.limits.lifetime_s:
+            if up_s - self.queued_since[item.tx.hash] >= self.limits.lifetime_s:
                 self.drop(item, "expired")
         self.forget_absent_senders()
 
     def look(self, up_s: int) -> None:
         """After each change: what is queued now and was not before begins to wait."""
         queued = [item.tx.hash for item in self.queued()]
-        self.waits_since = {tx_hash: self.waits_since.get(tx_hash, up_s) for tx_hash in queued}
+        self.queued_since = {tx_hash: self.queued_since.get(tx_hash, up_s) for tx_hash in queued}
 
     def restart(self) -> None:
         """What the journal brings back arrives anew, in the old order."""

@@ -28,8 +28,7 @@ from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import build_tx
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address, Draft, Rules, Tx
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.transfers import Accounts
 
 CHAIN_ID = 1337

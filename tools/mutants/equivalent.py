@@ -33,7 +33,7 @@ RLP = "src/cairn/domain/rlp.py"
 ENTRY = "src/cairn/mempool/entry.py"
 ORDER = "src/cairn/mempool/order.py"
 POOL = "src/cairn/mempool/pool.py"
-PAGES = "src/cairn/mempool/pool_pages.py"
+PAGES = "src/cairn/mempool/pool.py"
 UNLISTED = "src/cairn/mempool/unlisted.py"
 
 AMOUNTS_CHECKED = "if len(to) != 20 or data or len(items[1]) > 32 or len(items[4]) > 32:"
@@ -156,9 +156,9 @@ EQUIVALENTS = (
         "a bid of 0 has a price that nobody can pay",
     ),
     Equivalent(ORDER, "return (arrival << 64) + nonce", "64", "65", BID_BITS),
-    Equivalent(ORDER, "return entry.waits_since << 64 | entry.seq", "64", "65", BID_BITS),
+    Equivalent(ORDER, "return entry.queued_since << 64 | entry.seq", "64", "65", BID_BITS),
     Equivalent(PAGES, "shown = list(islice(_entries_after(order, after), limit + 1))", "1", "2", ONE_TOO_MANY),
-    Equivalent(PAGES, "shown = lane.entries_from(first_nonce)[: limit + 1]", "1", "2", ONE_TOO_MANY),
+    Equivalent(PAGES, "shown = sender_txs.entries_from(first_nonce)[: limit + 1]", "1", "2", ONE_TOO_MANY),
     Equivalent(
         PAGES,
         'next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None',

@@ -22,7 +22,7 @@ from cairn.domain.errors import Fatal, InsufficientFunds, InvalidField, Revertin
 from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
-from cairn.mempool.entry import WAITING
+from cairn.mempool.entry import QUEUED
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
@@ -115,7 +115,7 @@ class DevControls(DevCalls):
         # The oldest first: arrival decides between equal prices.
         pending = reversed(self._pool.listed.entries_since(0))
         entries = (
-            JournalEntry(entry.received_at, entry.tx, entry.waits_since if entry.lead == WAITING else None)
+            JournalEntry(entry.received_at, entry.tx, entry.queued_since if entry.lead == QUEUED else None)
             for entry in pending
         )
         return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)

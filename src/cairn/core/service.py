@@ -47,8 +47,7 @@ from cairn.engine.upkeep import Pruning
 from cairn.feed.feed import Feed
 from cairn.feed.onlooker import Onlooker
 from cairn.heartbeat import Work, doing
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import UnheldTx
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
@@ -326,7 +325,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             note_left(journal, pool, [pool.leave(UnheldTx(tx, entry.received_at, True, entry.left))])
             continue
         try:
-            admitted = pool.restore(tx, entry.received_at, entry.waits_since)
+            admitted = pool.restore(tx, entry.received_at, entry.queued_since)
         except (TxRejected, MempoolFull) as refused:
             # The limits may be lower now: report what is dropped.
             _let_go(pool, journal, entry, "evicted", refused.detail)

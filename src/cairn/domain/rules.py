@@ -42,12 +42,14 @@ def _price_too_low(tx: Tx, base_fee: int) -> GasPriceTooLow:
     return GasPriceTooLow(f"gasPrice is {tx.gas_price}; this chain takes {base_fee} or more")
 
 
-class SenderQueue(msgspec.Struct, gc=False, eq=False):
-    """It holds only sums; its owner holds the transactions, and reports additions and removals.
+class SenderBudget(msgspec.Struct, gc=False, eq=False):
+    """What one sender's transactions cost, and which nonce is next.
+
+    Its owner holds the transactions, and reports additions and removals.
 
     nonce            next_nonce
       |                  |
-      [ queued: no gap  ] gap  [ only counted  ]
+      [ no gap          ] gap  [ only counted  ]
     """
 
     balance: int

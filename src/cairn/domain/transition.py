@@ -15,7 +15,7 @@ from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import AccountChange, Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.rules import SenderQueue, validate_tx
+from cairn.domain.rules import SenderBudget, validate_tx
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
 
 
@@ -48,7 +48,7 @@ class BlockOutcome(msgspec.Struct, frozen=True):
         return bool(self.block.txs) or self.governance is not None or bool(self.balances)
 
 
-class _BlockQueue(SenderQueue, kw_only=True):
+class _BlockSender(SenderBudget, kw_only=True):
     """One account's transactions in a block; empty if it only receives."""
 
     before: Account
@@ -69,7 +69,7 @@ class Ledger:
     def __init__(self, view: StateView, rules: Rules) -> None:
         self._view = view
         self._rules = rules
-        self._queues: dict[Address, _BlockQueue] = {}
+        self._queues: dict[Address, _BlockSender] = {}
         """One for each account that the block changes."""
         self._fees = 0
         self._room = rules.block_gas_limit // TRANSFER_GAS
@@ -107,9 +107,9 @@ class Ledger:
             if (after := queue.account) != queue.before
         ]
 
-    def _load(self, address: Address) -> _BlockQueue:
+    def _load(self, address: Address) -> _BlockSender:
         account = self._view.account(address)
-        queue = self._queues[address] = _BlockQueue(account.balance, account.nonce, account.nonce, before=account)
+        queue = self._queues[address] = _BlockSender(account.balance, account.nonce, account.nonce, before=account)
         return queue
 
 

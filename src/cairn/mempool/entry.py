@@ -15,7 +15,7 @@ import msgspec
 
 from cairn.domain.types import MAX_UINT64, Tx
 
-WAITING = -1
+QUEUED = -1
 """The lead of a queued transaction: an earlier nonce of its sender is missing."""
 
 
@@ -34,7 +34,7 @@ HERE, SENT, RETURNED = Delivery.HERE, Delivery.SENT, Delivery.RETURNED
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """`lead` and `waits_since` change with the sender's other transactions, `delivery` and `sent_at` with sending.
+    """`lead` and `queued_since` change with the sender's other transactions, `delivery` and `sent_at` with sending.
 
     `local` may become true; the rest never changes.
     """
@@ -43,10 +43,10 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     received_at: int
     """Unix time in whole seconds."""
     bid: int
-    lead: int = WAITING
+    lead: int = QUEUED
     local: bool = True
     """This node accepted it and answers for it; False if only other nodes did."""
-    waits_since: int = 0
+    queued_since: int = 0
     """If it is queued: since when, in seconds of the node's uptime."""
     delivery: Delivery = HERE
     sent_at: float = 0.0

@@ -1,4 +1,4 @@
-"""The sender queues (lanes), the mining order over all of them, and an index by hash, kept consistent."""
+"""Each sender's transactions, the mining order over all senders, and an index by hash, kept consistent."""
 
 from collections.abc import Iterator
 from itertools import islice, takewhile
@@ -6,9 +6,9 @@ from itertools import islice, takewhile
 import msgspec
 from sortedcontainers import SortedList
 
-from cairn.domain.rules import SenderQueue
+from cairn.domain.rules import SenderBudget
 from cairn.domain.types import MAX_UINT256, Account, Address, TxHash
-from cairn.mempool.entry import WAITING, Entry
+from cairn.mempool.entry import QUEUED, Entry
 
 
 def bid_of(gas_price: int, seq: int) -> int:
@@ -20,53 +20,53 @@ def pays_more(bid: int, other: int) -> bool:
     return bid >> 64 < other >> 64
 
 
-class SenderLane(SenderQueue, gc=True, kw_only=True):
+class SenderTxs(SenderBudget, gc=True, kw_only=True):
     """One sender's transactions: those that can be mined, and the queued ones, which wait for a missing nonce.
 
     nonce             next_nonce
       |                   |
-      [ ready: no gaps   ] gap  [ waiting ] gap  [ waiting ]
+      [ pending: no gap  ] gap  [ queued ] gap  [ queued ]
     """
 
     sender: Address
     arrival: int
     """Order of arrival among the senders."""
-    ready: list[Entry] = msgspec.field(default_factory=list)
-    waiting: dict[int, Entry] = msgspec.field(default_factory=dict)
+    pending: list[Entry] = msgspec.field(default_factory=list)
+    queued: dict[int, Entry] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.ready) + len(self.waiting)
+        return len(self.pending) + len(self.queued)
 
     def find(self, nonce: int) -> Entry | None:
         if self.nonce <= nonce < self.next_nonce:
-            return self.ready[nonce - self.nonce]
-        return self.waiting.get(nonce)
+            return self.pending[nonce - self.nonce]
+        return self.queued.get(nonce)
 
     def append(self, entry: Entry) -> None:
-        """Move the one with `next_nonce` from waiting to ready."""
-        self.ready.append(entry)
+        """Add the one with `next_nonce` to the pending ones."""
+        self.pending.append(entry)
         self.next_nonce += 1
 
     def cut(self, nonce: int) -> list[Entry]:
-        """Remove the ready ones from `nonce` on."""
+        """Remove the pending ones from `nonce` on."""
         position = nonce - self.nonce
-        taken = self.ready[position:]
-        del self.ready[position:]
+        taken = self.pending[position:]
+        del self.pending[position:]
         self.next_nonce = nonce
         return taken
 
     def advance(self, nonce: int) -> list[Entry]:
-        """The account's nonce is now `nonce`: remove the ready ones before it."""
-        passed = self.ready[: nonce - self.nonce]
-        del self.ready[: len(passed)]
+        """The account's nonce is now `nonce`: remove the pending ones before it."""
+        passed = self.pending[: nonce - self.nonce]
+        del self.pending[: len(passed)]
         self.nonce = nonce
-        self.next_nonce = nonce + len(self.ready)
+        self.next_nonce = nonce + len(self.pending)
         return passed
 
     def entries_from(self, nonce: int) -> list[Entry]:
-        """The entries from `nonce` on, by nonce: first the ready ones, then the waiting ones."""
-        waiting = sorted(later for later in self.waiting if later >= nonce)
-        return [*self.ready[max(0, nonce - self.nonce) :], *(self.waiting[later] for later in waiting)]
+        """The entries from `nonce` on, by nonce: first the pending ones, then the queued ones."""
+        queued = sorted(later for later in self.queued if later >= nonce)
+        return [*self.pending[max(0, nonce - self.nonce) :], *(self.queued[later] for later in queued)]
 
 
 class Ranking:
@@ -100,40 +100,40 @@ class Ranking:
 
 class Order:
     def __init__(self) -> None:
-        self.lanes: dict[Address, SenderLane] = {}
+        self.by_sender: dict[Address, SenderTxs] = {}
         """By sender, for all that have a transaction here; changed only here."""
         self.entries: dict[TxHash, Entry] = {}
         """In the order of arrival; changed only here."""
         self._arrivals = 0
         # Only the first entry of each run is sorted, so a replacement in front of ten thousand others moves one number.
         self._leaders = Ranking()
-        self._waiting = Ranking()
-        # The waiting ones again, by bid: the worst is found at once when room is needed.
-        self._waiting_bids = Ranking()
-        # And by waiting time, the longest first.
-        self._waiting_times = Ranking()
-        self.ready_count = 0
+        self._queued = Ranking()
+        # The queued ones again, by bid: the worst is found at once when room is needed.
+        self._queued_bids = Ranking()
+        # And by the time that they were queued for, the longest first.
+        self._queued_times = Ranking()
+        self.pending_count = 0
 
     @property
-    def waiting_count(self) -> int:
-        return len(self._waiting)
+    def queued_count(self) -> int:
+        return len(self._queued)
 
-    # Lanes.
+    # Of one sender.
 
-    def lane_of(self, entry: Entry) -> SenderLane:
-        return self.lanes[entry.tx.sender]
+    def txs_of_sender(self, entry: Entry) -> SenderTxs:
+        return self.by_sender[entry.tx.sender]
 
-    def new_lane(self, sender: Address, account: Account) -> SenderLane:
-        """A sender's lane; a new one is stored only when something is added."""
+    def new_sender(self, sender: Address, account: Account) -> SenderTxs:
+        """For a sender without transactions here. It is stored only when something is added."""
         self._arrivals += 1
-        return SenderLane(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
+        return SenderTxs(account.balance, account.nonce, account.nonce, sender=sender, arrival=self._arrivals)
 
-    def ready_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
+    def pending_from(self, sender: Address, nonce: int) -> Iterator[Entry]:
         """A sender's transactions that can be mined, from `nonce` on."""
-        lane = self.lanes.get(sender)
-        return iter(()) if lane is None else islice(lane.ready, max(0, nonce - lane.nonce), None)
+        sender_txs = self.by_sender.get(sender)
+        return iter(()) if sender_txs is None else islice(sender_txs.pending, max(0, nonce - sender_txs.nonce), None)
 
-    # The order over all lanes.
+    # The order over all senders.
 
     def entries_since(self, seq: int) -> list[Entry]:
         """The entries that arrived with `seq` or later, newest first."""
@@ -142,115 +142,115 @@ class Order:
     def mining_order(self, lead: int = 0, nonce: int = 0) -> Iterator[Entry]:
         """What can be mined now, from `lead` and `nonce` on. Nothing may change during the iteration."""
         for leader in self._leaders.entries_from(lead):
-            ready, start = self._run_at(leader)
+            pending, start = self._run_at(leader)
             if leader.bid == lead:
                 start = max(start, start + nonce - leader.tx.nonce)
-            for position in range(start, len(ready)):
-                entry = ready[position]
+            for position in range(start, len(pending)):
+                entry = pending[position]
                 if entry.lead != leader.bid:
                     break
                 yield entry
 
-    def waiting_order(self, arrival: int = 0, nonce: int = 0) -> Iterator[Entry]:
+    def queued_order(self, arrival: int = 0, nonce: int = 0) -> Iterator[Entry]:
         """The queued ones, by the sender's arrival and nonce, from these on."""
-        return self._waiting.entries_from(_place(arrival, nonce))
+        return self._queued.entries_from(_place(arrival, nonce))
 
-    def find_last_ready(self) -> Entry | None:
-        # The last run of all is also the last of its lane.
+    def find_last_pending(self) -> Entry | None:
+        # The last run of all is also the last of its sender.
         leader = self._leaders.find_last()
-        return None if leader is None else self.lane_of(leader).ready[-1]
+        return None if leader is None else self.txs_of_sender(leader).pending[-1]
 
-    def find_worst_waiting(self) -> Entry | None:
-        return self._waiting_bids.find_last()
+    def find_worst_queued(self) -> Entry | None:
+        return self._queued_bids.find_last()
 
-    def waiting_since(self, up_s: int) -> list[Entry]:
+    def queued_since(self, up_s: int) -> list[Entry]:
         """The transactions that have been queued since `up_s` or longer, the longest first."""
-        return list(takewhile(lambda entry: entry.waits_since <= up_s, self._waiting_times.entries_from(0)))
+        return list(takewhile(lambda entry: entry.queued_since <= up_s, self._queued_times.entries_from(0)))
 
     def _run_at(self, leader: Entry) -> tuple[list[Entry], int]:
-        lane = self.lane_of(leader)
-        return lane.ready, leader.tx.nonce - lane.nonce
+        sender_txs = self.txs_of_sender(leader)
+        return sender_txs.pending, leader.tx.nonce - sender_txs.nonce
 
     # Changes.
 
-    def add(self, lane: SenderLane, entry: Entry) -> None:
-        self.lanes[lane.sender] = lane
+    def add(self, sender_txs: SenderTxs, entry: Entry) -> None:
+        self.by_sender[sender_txs.sender] = sender_txs
         self.entries[entry.tx.hash] = entry
-        lane.cost += entry.tx.cost
-        if entry.tx.nonce != lane.next_nonce:
-            self._queue(lane, entry)
+        sender_txs.cost += entry.tx.cost
+        if entry.tx.nonce != sender_txs.next_nonce:
+            self._queue(sender_txs, entry)
         else:
-            first = len(lane.ready)
-            lane.append(entry)
-            self.ready_count += 1
-            if lane.waiting:
-                self._take_waiting(lane)
-            self._lead(lane, first)
+            first = len(sender_txs.pending)
+            sender_txs.append(entry)
+            self.pending_count += 1
+            if sender_txs.queued:
+                self._take_queued(sender_txs)
+            self._lead(sender_txs, first)
 
-    def replace(self, lane: SenderLane, old: Entry, new: Entry) -> None:
+    def replace(self, sender_txs: SenderTxs, old: Entry, new: Entry) -> None:
         del self.entries[old.tx.hash]
         self.entries[new.tx.hash] = new
-        lane.cost += new.tx.cost - old.tx.cost
-        if old.lead == WAITING:
-            self._unqueue(lane, old)
-            self._queue(lane, new)
+        sender_txs.cost += new.tx.cost - old.tx.cost
+        if old.lead == QUEUED:
+            self._unqueue(sender_txs, old)
+            self._queue(sender_txs, new)
         else:
             self._unlead(old)
-            position = new.tx.nonce - lane.nonce
-            lane.ready[position] = new
-            self._lead(lane, position)
+            position = new.tx.nonce - sender_txs.nonce
+            sender_txs.pending[position] = new
+            self._lead(sender_txs, position)
 
     def remove(self, entry: Entry, up_s: int) -> None:
         """Remove one. Later ones of its sender are queued from now on; `up_s` is now."""
-        lane = self.lane_of(entry)
+        sender_txs = self.txs_of_sender(entry)
         del self.entries[entry.tx.hash]
-        lane.cost -= entry.tx.cost
-        if entry.lead == WAITING:
-            self._unqueue(lane, entry)
+        sender_txs.cost -= entry.tx.cost
+        if entry.lead == QUEUED:
+            self._unqueue(sender_txs, entry)
         else:
-            cut = lane.cut(entry.tx.nonce)
-            self.ready_count -= len(cut)
+            cut = sender_txs.cut(entry.tx.nonce)
+            self.pending_count -= len(cut)
             for successor in cut:
                 self._unlead(successor)
             for successor in cut[1:]:
-                successor.waits_since = up_s
-                self._queue(lane, successor)
-        self._close_if_empty(lane)
+                successor.queued_since = up_s
+                self._queue(sender_txs, successor)
+        self._close_if_empty(sender_txs)
 
-    def advance(self, lane: SenderLane, nonce: int) -> list[Entry]:
+    def advance(self, sender_txs: SenderTxs, nonce: int) -> list[Entry]:
         """Remove all before `nonce`, the account's confirmed nonce."""
-        departed = lane.advance(nonce)
-        self.ready_count -= len(departed)
+        departed = sender_txs.advance(nonce)
+        self.pending_count -= len(departed)
         for entry in departed:
             self._unlead(entry)
-        if lane.waiting:
-            overtaken = [entry for entry in lane.waiting.values() if entry.tx.nonce < nonce]
+        if sender_txs.queued:
+            overtaken = [entry for entry in sender_txs.queued.values() if entry.tx.nonce < nonce]
             for entry in overtaken:
-                self._unqueue(lane, entry)
+                self._unqueue(sender_txs, entry)
             departed += overtaken
-            self._take_waiting(lane)
+            self._take_queued(sender_txs)
         for entry in departed:
             del self.entries[entry.tx.hash]
-            lane.cost -= entry.tx.cost
-        self._lead(lane, 0)
-        self._close_if_empty(lane)
+            sender_txs.cost -= entry.tx.cost
+        self._lead(sender_txs, 0)
+        self._close_if_empty(sender_txs)
         return departed
 
-    def _close_if_empty(self, lane: SenderLane) -> None:
-        if not lane.ready and not lane.waiting:
-            del self.lanes[lane.sender]
+    def _close_if_empty(self, sender_txs: SenderTxs) -> None:
+        if not sender_txs.pending and not sender_txs.queued:
+            del self.by_sender[sender_txs.sender]
 
-    def _lead(self, lane: SenderLane, first: int) -> None:
-        """Compute the leads again, from position `first` of `lane.ready` on."""
-        ready = lane.ready
-        lead = ready[first - 1].lead if first else 0
-        for position in range(first, len(ready)):
-            entry = ready[position]
+    def _lead(self, sender_txs: SenderTxs, first: int) -> None:
+        """Compute the leads again, from position `first` of the pending ones on."""
+        pending = sender_txs.pending
+        lead = pending[first - 1].lead if first else 0
+        for position in range(first, len(pending)):
+            entry = pending[position]
             lead = max(lead, entry.bid)
             if lead == entry.lead:
                 # The ones after it have the same lead.
                 return
-            if entry.lead != WAITING:
+            if entry.lead != QUEUED:
                 self._unlead(entry)
             entry.lead = lead
             if lead == entry.bid:
@@ -260,28 +260,28 @@ class Order:
         if entry.lead == entry.bid:
             self._leaders.remove(entry.bid)
 
-    def _take_waiting(self, lane: SenderLane) -> None:
-        """Move the ones that no longer miss a nonce to ready."""
-        while lane.waiting:
-            entry = lane.waiting.get(lane.next_nonce)
+    def _take_queued(self, sender_txs: SenderTxs) -> None:
+        """Move the ones that no longer miss a nonce to the pending ones."""
+        while sender_txs.queued:
+            entry = sender_txs.queued.get(sender_txs.next_nonce)
             if entry is None:
                 return
-            self._unqueue(lane, entry)
-            lane.append(entry)
-            self.ready_count += 1
+            self._unqueue(sender_txs, entry)
+            sender_txs.append(entry)
+            self.pending_count += 1
 
-    def _queue(self, lane: SenderLane, entry: Entry) -> None:
-        entry.lead = WAITING
-        lane.waiting[entry.tx.nonce] = entry
-        self._waiting.add(_place(lane.arrival, entry.tx.nonce), entry)
-        self._waiting_bids.add(entry.bid, entry)
-        self._waiting_times.add(_time_place(entry), entry)
+    def _queue(self, sender_txs: SenderTxs, entry: Entry) -> None:
+        entry.lead = QUEUED
+        sender_txs.queued[entry.tx.nonce] = entry
+        self._queued.add(_place(sender_txs.arrival, entry.tx.nonce), entry)
+        self._queued_bids.add(entry.bid, entry)
+        self._queued_times.add(_time_place(entry), entry)
 
-    def _unqueue(self, lane: SenderLane, entry: Entry) -> None:
-        del lane.waiting[entry.tx.nonce]
-        self._waiting.remove(_place(lane.arrival, entry.tx.nonce))
-        self._waiting_bids.remove(entry.bid)
-        self._waiting_times.remove(_time_place(entry))
+    def _unqueue(self, sender_txs: SenderTxs, entry: Entry) -> None:
+        del sender_txs.queued[entry.tx.nonce]
+        self._queued.remove(_place(sender_txs.arrival, entry.tx.nonce))
+        self._queued_bids.remove(entry.bid)
+        self._queued_times.remove(_time_place(entry))
 
 
 def _place(arrival: int, nonce: int) -> int:
@@ -290,4 +290,4 @@ def _place(arrival: int, nonce: int) -> int:
 
 
 def _time_place(entry: Entry) -> int:
-    return entry.waits_since << 64 | entry.seq
+    return entry.queued_since << 64 | entry.seq

@@ -1,22 +1,49 @@
 """The mempool: what is admitted, the mining order, and what is dropped."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence, Set
-from itertools import islice
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from cairn.domain.errors import MempoolFull, SenderLimit, TxRejected
+from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit, TxRejected
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
-from cairn.mempool.drops import Drop, RecentDrops
-from cairn.mempool.entry import WAITING, Entry
-from cairn.mempool.order import Order, SenderLane, bid_of, pays_more
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool_pages import Page, page_of_all, page_of_sender
+from cairn.mempool.entry import QUEUED, Entry
+from cairn.mempool.order import Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
 from cairn.mempool.unlisted import Unlisted
+
+DROPS_REMEMBERED = 100_000
+
+Drop = tuple[TxHash, DropReason]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """How much the mempool holds."""
+
+    size: int = 100_000
+    per_sender: int = 10_000
+    nonce_gap: int = 64
+    """How far ahead of its sender's next nonce a transaction may be."""
+    lifetime_s: int = 10_800
+    """How long a transaction may be queued, in seconds of the node's uptime."""
+
+
+class RecentDrops(OrderedDict[TxHash, DropReason]):
+    """Why transactions will not be confirmed; the newest ones only."""
+
+    def note(self, tx_hash: TxHash, reason: DropReason) -> Drop:
+        self[tx_hash] = reason
+        if len(self) > DROPS_REMEMBERED:
+            self.popitem(last=False)
+        return tx_hash, reason
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -64,12 +91,12 @@ class Mempool:
     @property
     def pending_count(self) -> int:
         """How many of the listed ones can be mined now."""
-        return self.listed.ready_count
+        return self.listed.pending_count
 
     @property
     def queued_count(self) -> int:
         """How many of the listed ones are queued."""
-        return self.listed.waiting_count
+        return self.listed.queued_count
 
     @property
     def held_count(self) -> int:
@@ -78,18 +105,18 @@ class Mempool:
 
     def next_nonce(self, sender: Address) -> int:
         """The nonce after the sender's confirmed transactions and those that can be mined."""
-        lane = self._find_lane(sender)
-        return self._state.account(sender).nonce if lane is None else lane.next_nonce
+        sender_txs = self._find_sender_txs(sender)
+        return self._state.account(sender).nonce if sender_txs is None else sender_txs.next_nonce
 
     def reserved(self, sender: Address) -> int:
         """The cost of the sender's transactions here."""
-        lane = self._find_lane(sender)
-        return 0 if lane is None else lane.cost
+        sender_txs = self._find_sender_txs(sender)
+        return 0 if sender_txs is None else sender_txs.cost
 
-    def _find_lane(self, sender: Address) -> SenderLane | None:
+    def _find_sender_txs(self, sender: Address) -> SenderTxs | None:
         if sender in self._noted.by_sender:
             self._list([sender])
-        return self.listed.lanes.get(sender)
+        return self.listed.by_sender.get(sender)
 
     def find(self, tx_hash: TxHash) -> Entry | None:
         entry = self.listed.entries.get(tx_hash)
@@ -100,8 +127,8 @@ class Mempool:
 
     def find_replacement(self, tx: Tx) -> TxHash | None:
         """What is here with the sender and the nonce of `tx`."""
-        lane = self._find_lane(tx.sender)
-        entry = None if lane is None else lane.find(tx.nonce)
+        sender_txs = self._find_sender_txs(tx.sender)
+        entry = None if sender_txs is None else sender_txs.find(tx.nonce)
         return None if entry is None else entry.tx.hash
 
     def select(self, gas_limit: int) -> list[Tx]:
@@ -109,10 +136,10 @@ class Mempool:
         self.list_noted()
         return [entry.tx for entry in islice(self.listed.mining_order(), gas_limit // TRANSFER_GAS)]
 
-    def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> Page:
+    def page(self, limit: int, after: str | None = None, sender: Address | None = None) -> "Page":
         """A page of all transactions, or of one sender's. Raises `InvalidQuery` if `after` does not fit."""
         if sender is not None:
-            return page_of_sender(self._find_lane(sender), limit, after)
+            return page_of_sender(self._find_sender_txs(sender), limit, after)
         self.list_noted()
         return page_of_all(self.listed, limit, after)
 
@@ -124,55 +151,55 @@ class Mempool:
         received_at: int,
         *,
         local: bool = True,
-        waits_since: int | None = None,
+        queued_since: int | None = None,
         nonce_gap: int | None = None,
     ) -> Admitted:
         """Admit `tx`. If it raises `TxRejected` or `MempoolFull`, nothing has changed.
 
-        If it is queued, its waiting time begins now, unless `waits_since` names an earlier moment.
+        If it is queued, its time in the queue begins now, unless `queued_since` names an earlier moment.
         """
         if tx.sender in self._noted.by_sender:
             self._list([tx.sender])
         order = self.listed
         known = order.entries.get(tx.hash)
         if known is not None:
-            return Admitted(added=False, queued=known.lead == WAITING)
+            return Admitted(added=False, queued=known.lead == QUEUED)
         validate_tx(tx, self._rules)
         account = self._state.account(tx.sender)
-        lane = order.lanes.get(tx.sender)
-        if lane is None:
-            lane = order.new_lane(tx.sender, account)
+        sender_txs = order.by_sender.get(tx.sender)
+        if sender_txs is None:
+            sender_txs = order.new_sender(tx.sender, account)
         else:
             # The account may have received coins since.
-            lane.balance = account.balance
-        old = lane.find(tx.nonce)
-        self._check(tx, lane, None if old is None else old.tx, nonce_gap)
+            sender_txs.balance = account.balance
+        old = sender_txs.find(tx.nonce)
+        self._check(tx, sender_txs, None if old is None else old.tx, nonce_gap)
         if old is None and self._noted.count and self.held_count >= self._limits.size:
             # Before the new one gets its number: each of these gets one, too.
             self.list_noted()
-        entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), WAITING, local)
-        entry.waits_since = self.up_s if waits_since is None else waits_since
+        entry = Entry(tx, received_at, bid_of(tx.gas_price, self.next_seq), QUEUED, local)
+        entry.queued_since = self.up_s if queued_since is None else queued_since
         dropped: tuple[Drop, ...] = ()
         if old is not None:
-            order.replace(lane, old, entry)
+            order.replace(sender_txs, old, entry)
             dropped = (self._leave(old, "replaced"),)
         else:
             if len(order.entries) >= self._limits.size:
-                dropped = (self._make_room(lane, entry),)
-            order.add(lane, entry)
+                dropped = (self._make_room(sender_txs, entry),)
+            order.add(sender_txs, entry)
         self.next_seq += 1
         self.drops.pop(tx.hash, None)
         if self.unheld.by_hash:
             self.unheld.pop(tx.hash)
-        return Admitted(added=True, queued=entry.lead == WAITING, dropped=dropped)
+        return Admitted(added=True, queued=entry.lead == QUEUED, dropped=dropped)
 
-    def restore(self, tx: Tx, received_at: int, waits_since: int | None = None) -> Admitted:
+    def restore(self, tx: Tx, received_at: int, queued_since: int | None = None) -> Admitted:
         """Admit `tx` after a restart: like `admit`, but its nonce may be any number ahead.
 
-        It was near enough once; those before it may have been written to the journal again, after it. `waits_since`
+        It was near enough once; those before it may have been written to the journal again, after it. `queued_since`
         is when it began to wait, if it did before the restart.
         """
-        return self.admit(tx, received_at, waits_since=waits_since, nonce_gap=MAX_UINT64)
+        return self.admit(tx, received_at, queued_since=queued_since, nonce_gap=MAX_UINT64)
 
     def note(self, tx: Tx, received_at: int) -> Sequence[Drop]:
         """Add a transaction that another node answers for, with a nonce that its sender has not used yet.
@@ -182,7 +209,7 @@ class Mempool:
         if tx.hash in self.listed.entries:
             return ()
         has_room = self.held_count < self._limits.size
-        if has_room and tx.sender not in self.listed.lanes and self._noted.add(tx, received_at, self.up_s):
+        if has_room and tx.sender not in self.listed.by_sender and self._noted.add(tx, received_at, self.up_s):
             return ()
         with contextlib.suppress(TxRejected, MempoolFull):
             return self.admit(tx, received_at, local=False).dropped
@@ -197,24 +224,24 @@ class Mempool:
         """There is room for all unlisted ones, and no two have the same nonce, so nothing is dropped."""
         for _, received_at, up_s, tx in self._noted.take(senders):
             with contextlib.suppress(TxRejected, MempoolFull):
-                self.admit(tx, received_at, local=False, waits_since=up_s)
+                self.admit(tx, received_at, local=False, queued_since=up_s)
 
-    def _check(self, tx: Tx, lane: SenderLane, old: Tx | None, nonce_gap: int | None) -> None:
+    def _check(self, tx: Tx, sender_txs: SenderTxs, old: Tx | None, nonce_gap: int | None) -> None:
         limits = self._limits
-        lane.check_place(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
-        if old is None and len(lane) >= limits.per_sender:
+        sender_txs.check_place(tx, old, limits.nonce_gap if nonce_gap is None else nonce_gap)
+        if old is None and len(sender_txs) >= limits.per_sender:
             raise SenderLimit(f"the sender has {limits.per_sender} transactions in the mempool, which is the most")
-        lane.check_funds(tx, old)
+        sender_txs.check_funds(tx, old)
 
-    def _make_room(self, lane: SenderLane, newcomer: Entry) -> Drop:
+    def _make_room(self, sender_txs: SenderTxs, newcomer: Entry) -> Drop:
         """Drop the worst queued one, or else the last in mining order. The new one must be better than it."""
-        queued = newcomer.tx.nonce != lane.next_nonce
-        victim = self.listed.find_worst_waiting()
+        queued = newcomer.tx.nonce != sender_txs.next_nonce
+        victim = self.listed.find_worst_queued()
         if victim is not None:
             better = not queued or pays_more(newcomer.bid, victim.bid)
         else:
-            victim = self.listed.find_last_ready()
-            lead = max(newcomer.bid, lane.ready[-1].lead) if lane.ready else newcomer.bid
+            victim = self.listed.find_last_pending()
+            lead = max(newcomer.bid, sender_txs.pending[-1].lead) if sender_txs.pending else newcomer.bid
             better = victim is not None and not queued and pays_more(lead, victim.lead)
         if victim is None or not better:
             why = "waits for a missing nonce" if queued else "pays no more than the last"
@@ -240,7 +267,7 @@ class Mempool:
         return [drop for sender in self._senders() for drop in self._settle(sender, self._forget_passed)]
 
     def _senders(self) -> dict[Address, None]:
-        return dict.fromkeys([*self._noted.senders(), *self.listed.lanes, *self.unheld.senders()])
+        return dict.fromkeys([*self._noted.senders(), *self.listed.by_sender, *self.unheld.senders()])
 
     def _settle(
         self,
@@ -249,22 +276,22 @@ class Mempool:
         confirmed: Set[TxHash] = frozenset(),
     ) -> list[Drop]:
         """Call `end` with those of the sender whose nonces are used, except the confirmed ones."""
-        lane = self.listed.lanes.get(sender)
-        if lane is None and sender not in self._noted.by_sender and not self.unheld.by_hash:
+        sender_txs = self.listed.by_sender.get(sender)
+        if sender_txs is None and sender not in self._noted.by_sender and not self.unheld.by_hash:
             return []
         account = self._state.account(sender)
-        if lane is not None:
-            passed = [entry.tx.hash for entry in self.listed.advance(lane, account.nonce)]
+        if sender_txs is not None:
+            passed = [entry.tx.hash for entry in self.listed.advance(sender_txs, account.nonce)]
         else:
             passed = [tx.hash for tx in self._noted.settle(sender, account.nonce)]
         if self.unheld.by_hash:
             # Another node may have sent one of these again, which then is unlisted, too.
             passed = list(dict.fromkeys([*passed, *self.unheld.settle(sender, account.nonce)]))
         dropped = end([tx_hash for tx_hash in passed if tx_hash not in confirmed])
-        if lane is not None:
-            lane.balance = account.balance
-            if lane.is_overdrawn:
-                dropped += self._drop_unpaid(lane)
+        if sender_txs is not None:
+            sender_txs.balance = account.balance
+            if sender_txs.is_overdrawn:
+                dropped += self._drop_unpaid(sender_txs)
         return dropped
 
     def _end(self, passed: Iterable[TxHash]) -> list[Drop]:
@@ -274,11 +301,11 @@ class Mempool:
         self.forgotten += passed
         return []
 
-    def _drop_unpaid(self, lane: SenderLane) -> list[Drop]:
-        """A block of another node may have spent the balance. Drop from the end of the lane, so that no gap arises."""
+    def _drop_unpaid(self, sender_txs: SenderTxs) -> list[Drop]:
+        """A block of another node may have spent the balance. Drop from the last nonce on, so that no gap arises."""
         dropped = []
-        for entry in reversed(lane.entries_from(lane.nonce)):
-            if not lane.is_overdrawn:
+        for entry in reversed(sender_txs.entries_from(sender_txs.nonce)):
+            if not sender_txs.is_overdrawn:
                 break
             dropped.append(self._drop(entry, "evicted"))
         return dropped
@@ -299,7 +326,7 @@ class Mempool:
         """Drop transactions that were queued for `lifetime_s`. What can be mined stays, however old it is."""
         up_s = self.up_s - self._limits.lifetime_s
         self.list_noted(up_s)
-        return [self._drop(entry, "expired") for entry in self.listed.waiting_since(up_s)]
+        return [self._drop(entry, "expired") for entry in self.listed.queued_since(up_s)]
 
     def _drop(self, entry: Entry, reason: DropReason) -> Drop:
         self.listed.remove(entry, self.up_s)
@@ -314,3 +341,79 @@ class Mempool:
             return self.drops.note(left.tx.hash, left.reason)
         self.forgotten += self.unheld.add(left)
         return left.tx.hash, left.reason
+
+
+# Pages. A cursor names a place in the order, so it stays valid when its item is gone.
+
+Listing = Literal["pending", "queued", "sender"]
+
+_LETTERS: dict[Listing, str] = {"pending": "r", "queued": "w", "sender": "s"}
+_LISTINGS: dict[str, Listing] = {letter: listing for listing, letter in _LETTERS.items()}
+_SHAPE = re.compile(r"([rws])([0-9a-f]{1,80})-([0-9a-f]{1,16})")
+
+
+class Page(NamedTuple):
+    entries: list[Entry]
+    total: int
+    """How many there are on all pages."""
+    next: str | None
+
+
+class Cursor(NamedTuple):
+    listing: Listing
+    place: int
+    """A lead in `pending`, a sender's arrival in `queued`; 0 in the listing of one sender."""
+    nonce: int
+
+
+def encode_cursor(cursor: Cursor) -> str:
+    return f"{_LETTERS[cursor.listing]}{cursor.place:x}-{cursor.nonce:x}"
+
+
+def decode_cursor(text: str) -> Cursor:
+    """Raises `InvalidQuery`."""
+    match = _SHAPE.fullmatch(text)
+    if match is None:
+        raise InvalidQuery("after: is not a cursor of this node")
+    letter, place, nonce = match.groups()
+    return Cursor(_LISTINGS[letter], int(place, 16), int(nonce, 16))
+
+
+def page_of_all(order: Order, limit: int, after: str | None) -> Page:
+    """In mining order, then the queued ones by sender and nonce. Raises `InvalidQuery` if `after` does not fit."""
+    shown = list(islice(_entries_after(order, after), limit + 1))
+    cursor = _cursor_at(order, shown[limit - 1]) if len(shown) > limit else None
+    return Page(shown[:limit], len(order.entries), cursor)
+
+
+def page_of_sender(sender_txs: SenderTxs | None, limit: int, after: str | None) -> Page:
+    """By nonce. `sender_txs` is None if the sender has none. Raises `InvalidQuery` if `after` does not fit."""
+    first_nonce = 0
+    if after is not None:
+        cursor = decode_cursor(after)
+        if cursor.listing != "sender":
+            raise InvalidQuery("after: is a cursor of the listing of all senders")
+        first_nonce = cursor.nonce + 1
+    if sender_txs is None:
+        return Page([], 0, None)
+    shown = sender_txs.entries_from(first_nonce)[: limit + 1]
+    next_cursor = encode_cursor(Cursor("sender", 0, shown[limit - 1].tx.nonce)) if len(shown) > limit else None
+    return Page(shown[:limit], len(sender_txs), next_cursor)
+
+
+def _entries_after(order: Order, cursor: str | None) -> Iterator[Entry]:
+    if cursor is None:
+        return chain(order.mining_order(), order.queued_order())
+    listing, place, nonce = decode_cursor(cursor)
+    if listing == "pending":
+        return chain(order.mining_order(place, nonce + 1), order.queued_order())
+    if listing == "queued":
+        return order.queued_order(place, nonce + 1)
+    raise InvalidQuery("after: is a cursor of the listing of one sender")
+
+
+def _cursor_at(order: Order, entry: Entry) -> str:
+    nonce = entry.tx.nonce
+    if entry.lead == QUEUED:
+        return encode_cursor(Cursor("queued", order.txs_of_sender(entry).arrival, nonce))
+    return encode_cursor(Cursor("pending", entry.lead, nonce))

@@ -1,7 +1,7 @@
 """Transactions of other nodes that nobody has asked about yet (ADR 025).
 
 What other nodes accept reaches every node, and most of it is in a block a moment later. Until somebody asks, it is
-stored as it came, without the work for the mining order. A sender is either here or has a lane, never both.
+stored as it came, without the work for the mining order. A sender is either here or has a sender_txs, never both.
 """
 
 from collections.abc import Iterable

@@ -119,7 +119,7 @@ def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> No
         try:
             journal.append_uptime(up_s)
             for entry in pending:
-                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.waits_since)
+                journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.queued_since)
             journal.sync()
         finally:
             journal.close()

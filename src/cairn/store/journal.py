@@ -79,7 +79,7 @@ class JournalEntry(msgspec.Struct, frozen=True, gc=False):
     received_at: int
     """Unix time in whole seconds."""
     tx: Tx
-    waits_since: int | None = None
+    queued_since: int | None = None
     """In seconds of the node's uptime; None if it could be mined when it was accepted."""
     left: DropReason | None = None
     """Why it is no longer in the mempool; None if it is."""
@@ -159,10 +159,10 @@ class Journal:
             raise
         return journal
 
-    def append_add(self, received_at: int, tx: Tx, record: bytes, waits_since: int | None = None) -> None:
+    def append_add(self, received_at: int, tx: Tx, record: bytes, queued_since: int | None = None) -> None:
         """Append an accepted transaction; `record` is `encode_record(tx)`. It is on disk after the next `sync`."""
         self._order += 1
-        since = _NEVER if waits_since is None else waits_since
+        since = _NEVER if queued_since is None else queued_since
         self._buffer += (_pack_add(_ADD, self._order, received_at, since), record)
         self._unsynced[tx.hash] = None
         self._left.pop(tx.hash, None)

@@ -22,7 +22,7 @@ from cairn.client.errors import (
 )
 from cairn.client.wallet import MAX_TOGETHER
 from cairn.domain.genesis import DEV_KEYS
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import PoolLimits
 from tests.support.pool_node import CHAIN_ID, GAS_PRICE, PoolNode
 
 SENDER = DEV_KEYS[0][0]

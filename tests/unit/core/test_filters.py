@@ -14,8 +14,7 @@ from cairn.core.filters import IDLE_S, LIFETIME_S, Filters
 from cairn.core.gateway import FilterChanges, FilterKind
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import Tx
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import Told, make_block, opened_core, signed
 from tests.support.linked_core import linked
 from tests.support.transfers import RULES, Accounts, address, transfer

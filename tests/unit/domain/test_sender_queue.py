@@ -10,7 +10,7 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     TxRejected,
 )
-from cairn.domain.rules import SenderQueue, check_replacement, least_replacement_price
+from cairn.domain.rules import SenderBudget, check_replacement, least_replacement_price
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT256, Account, Tx
 from tests.support.transfers import transfer
 
@@ -25,11 +25,11 @@ def priced(*prices: int) -> Tx:
     return msgspec.structs.replace(transfer(1, 3), kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=max_tip)
 
 
-def queue_of(balance: int, nonce: int = 3) -> SenderQueue:
-    return SenderQueue(balance, nonce, nonce)
+def queue_of(balance: int, nonce: int = 3) -> SenderBudget:
+    return SenderBudget(balance, nonce, nonce)
 
 
-def filled(count: int, balance: int) -> SenderQueue:
+def filled(count: int, balance: int) -> SenderBudget:
     queue = queue_of(balance)
     assert all(queue.take(transfer(1, 3 + number)) for number in range(count))
     return queue

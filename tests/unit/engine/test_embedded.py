@@ -14,8 +14,7 @@ from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.embedded import EmbeddedEngine
 from cairn.engine.pace import Pace
 from cairn.feed.feed import Feed
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer
 from tests.support.virtual_time import run_virtual, virtual_loop

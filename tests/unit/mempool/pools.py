@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 
 from cairn.domain.types import Tx
-from cairn.mempool.drops import Drop
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Drop, Mempool, PoolLimits
 from tests.support.transfers import RULES, Accounts, address, transfer
 
 NOW = 1_700_000_000

@@ -39,14 +39,16 @@ class Filled:
         for _ in range(count):
             sender = self.random.randrange(1, 41)
             chain = self.chains[address(sender)]
-            lane = self.order.lanes.get(address(sender)) or self.order.new_lane(address(sender), EMPTY_ACCOUNT)
-            entry = self.entry(sender, lane.next_nonce)
-            self.order.add(lane, entry)
+            sender_txs = self.order.by_sender.get(address(sender)) or self.order.new_sender(
+                address(sender), EMPTY_ACCOUNT
+            )
+            entry = self.entry(sender, sender_txs.next_nonce)
+            self.order.add(sender_txs, entry)
             chain.append(entry)
 
     def in_step(self) -> bool:
         order = list(self.order.mining_order())
-        return order == popped(list(self.chains.values())) and self.order.ready_count == len(order)
+        return order == popped(list(self.chains.values())) and self.order.pending_count == len(order)
 
 
 def test_the_order_is_that_of_popping_the_best_head() -> None:
@@ -64,14 +66,14 @@ def test_it_stays_so_while_blocks_and_new_ones_alternate() -> None:
         for entry in block:
             taken[entry.tx.sender] = entry.tx.nonce + 1
         for sender, nonce in taken.items():
-            lane = filled.order.lanes.get(sender)
-            assert lane is not None
-            departed = filled.order.advance(lane, nonce)
+            sender_txs = filled.order.by_sender.get(sender)
+            assert sender_txs is not None
+            departed = filled.order.advance(sender_txs, nonce)
             assert departed == filled.chains[sender][: len(departed)]
             del filled.chains[sender][: len(departed)]
             if not filled.chains[sender]:
-                # A lane that ended starts over at nonce 0 here, as an order knows no accounts.
-                assert filled.order.lanes.get(sender) is None
+                # A sender_txs that ended starts over at nonce 0 here, as an order knows no accounts.
+                assert filled.order.by_sender.get(sender) is None
         assert filled.in_step()
 
 
@@ -82,9 +84,9 @@ def test_it_stays_so_after_replacements() -> None:
         sender = filled.random.choice([sender for sender, chain in filled.chains.items() if chain])
         chain = filled.chains[sender]
         position = filled.random.randrange(len(chain))
-        lane = filled.order.lanes.get(sender)
-        assert lane is not None
+        sender_txs = filled.order.by_sender.get(sender)
+        assert sender_txs is not None
         new = filled.entry(int.from_bytes(sender, "big"), position)
-        filled.order.replace(lane, chain[position], new)
+        filled.order.replace(sender_txs, chain[position], new)
         chain[position] = new
         assert filled.in_step()

@@ -1,7 +1,7 @@
 """Bids compare as offers do."""
 
 from cairn.domain.types import MAX_UINT256
-from cairn.mempool.entry import WAITING
+from cairn.mempool.entry import QUEUED
 from cairn.mempool.order import bid_of, pays_more
 
 
@@ -14,7 +14,7 @@ def test_at_one_price_the_earlier_bid_is_better() -> None:
 
 
 def test_no_bid_looks_like_waiting() -> None:
-    assert bid_of(MAX_UINT256, seq=0) > WAITING
+    assert bid_of(MAX_UINT256, seq=0) > QUEUED
 
 
 def test_pays_more_looks_at_the_price_alone() -> None:

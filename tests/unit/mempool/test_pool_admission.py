@@ -13,8 +13,7 @@ from cairn.domain.errors import (
     SenderLimit,
 )
 from cairn.domain.types import MAX_UINT64, Rules, Tx
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Admitted, Mempool
+from cairn.mempool.pool import Admitted, Mempool, PoolLimits
 from tests.support.transfers import RULES, address, dynamic, transfer
 from tests.unit.mempool.pools import NOW, RICH, PoolWithState
 

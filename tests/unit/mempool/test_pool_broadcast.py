@@ -26,11 +26,11 @@ def test_tells_what_came_in_since() -> None:
 def test_tells_what_of_a_sender_is_in_a_row() -> None:
     pools = PoolWithState()
     pools.admit(*(transfer(1, nonce) for nonce in (0, 1, 2, 4)))
-    assert [entry.tx.nonce for entry in pools.pool.listed.ready_from(address(1), 1)] == [1, 2]
-    assert list(pools.pool.listed.ready_from(address(1), 3)) == []
-    assert list(pools.pool.listed.ready_from(address(2), 0)) == []
+    assert [entry.tx.nonce for entry in pools.pool.listed.pending_from(address(1), 1)] == [1, 2]
+    assert list(pools.pool.listed.pending_from(address(1), 3)) == []
+    assert list(pools.pool.listed.pending_from(address(2), 0)) == []
     pools.commit(transfer(1, 0))
-    assert [entry.tx.nonce for entry in pools.pool.listed.ready_from(address(1), 0)] == [1, 2]
+    assert [entry.tx.nonce for entry in pools.pool.listed.pending_from(address(1), 0)] == [1, 2]
 
 
 def test_marks_what_only_other_nodes_took_in() -> None:

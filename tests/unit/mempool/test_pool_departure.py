@@ -2,8 +2,8 @@
 
 import pytest
 
-from cairn.mempool import drops as drops_module
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool import pool as pool_module
+from cairn.mempool.pool import PoolLimits
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 
@@ -156,7 +156,7 @@ def test_a_drop_from_before_a_restart_is_remembered() -> None:
 
 
 def test_only_so_many_drops_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drops_module, "DROPS_REMEMBERED", 2)
+    monkeypatch.setattr(pool_module, "DROPS_REMEMBERED", 2)
     pools = PoolWithState()
     txs = [transfer(1, nonce) for nonce in range(3)]
     for tx in txs:

@@ -1,6 +1,6 @@
 """Others' transactions, which nobody has asked about: in the pool they count, and go by the rules, like all others."""
 
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import PoolLimits
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 
@@ -55,7 +55,7 @@ def test_what_is_listed_already_is_not_noted() -> None:
     assert pools.pool.held_count == 1
 
 
-def test_one_of_a_sender_with_a_lane_is_listed_at_once() -> None:
+def test_one_of_a_sender_with_listed_ones_is_listed_at_once() -> None:
     pools = PoolWithState()
     pools.admit(transfer(1, 0))
     assert pools.pool.note(transfer(1, 1), NOW) == ()

@@ -4,7 +4,7 @@ import pytest
 
 from cairn.domain.errors import MempoolFull
 from cairn.domain.types import TRANSFER_GAS
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import PoolLimits
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 
@@ -217,7 +217,7 @@ def test_who_waits_longest_goes_first_whenever_it_came() -> None:
     pools = PoolWithState(PoolLimits(lifetime_s=100))
     pools.pool.up_s = 90
     pools.admit(transfer(1, 1))
-    pools.pool.restore(transfer(2, 1), NOW, waits_since=0)
+    pools.pool.restore(transfer(2, 1), NOW, queued_since=0)
     assert pools.expire(100) == [(transfer(2, 1).hash, "expired")]
     assert pools.expire(189) == []
     assert pools.expire(190) == [(transfer(1, 1).hash, "expired")]

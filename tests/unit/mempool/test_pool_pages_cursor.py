@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidQuery
 from cairn.domain.types import MAX_UINT64
-from cairn.mempool.pool_pages import Cursor, Listing, decode_cursor, encode_cursor
+from cairn.mempool.pool import Cursor, Listing, decode_cursor, encode_cursor
 
-LISTINGS: list[Listing] = ["ready", "waiting", "sender"]
+LISTINGS: list[Listing] = ["pending", "queued", "sender"]
 
 
 @given(st.sampled_from(LISTINGS), st.integers(0, 2**320 - 1), st.integers(0, MAX_UINT64))

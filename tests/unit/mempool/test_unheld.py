@@ -3,8 +3,7 @@
 import pytest
 
 from cairn.mempool import unheld as unheld_module
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import Unheld, UnheldTx
 from tests.support.transfers import RULES, Accounts, transfer
 from tests.unit.mempool.pools import NOW

@@ -1,7 +1,7 @@
 import pytest
 
 from cairn.domain.types import Tx
-from cairn.mempool.policy import PoolLimits
+from cairn.mempool.pool import PoolLimits
 from cairn.mempool.unlisted import MOST, Unlisted
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState

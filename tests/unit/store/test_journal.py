@@ -411,14 +411,14 @@ def test_only_our_own_files_count(tmp_path: Path) -> None:
 def test_the_time_up_and_since_when_each_waits_come_back(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     waits, ready = txs(2)
-    journal.append_add(0, waits, encode_record(waits), waits_since=0)
+    journal.append_add(0, waits, encode_record(waits), queued_since=0)
     journal.append_add(0, ready, encode_record(ready))
     journal.append_uptime(4_000)
     journal.sync()
     for _ in range(2):
         journal = reopened(journal, tmp_path)
         assert journal.up_s == 4_000
-        assert [entry.waits_since for entry in journal.recovered] == [0, None]
+        assert [entry.queued_since for entry in journal.recovered] == [0, None]
     journal.close()
 
 
@@ -438,7 +438,7 @@ def test_the_records_on_disk_have_the_form_that_is_written_down(tmp_path: Path) 
     # A node of another version reads them too.
     journal = open_journal(tmp_path)
     waits, ready = txs(2)
-    journal.append_add(77, waits, encode_record(waits), waits_since=5)
+    journal.append_add(77, waits, encode_record(waits), queued_since=5)
     journal.append_add(78, ready, encode_record(ready))
     journal.append_drop(waits.hash, "evicted")
     journal.append_uptime(9)

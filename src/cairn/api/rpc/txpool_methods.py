@@ -73,12 +73,12 @@ class TxpoolMethods:
         """By sender and nonce; what follows a missing nonce is queued."""
         pending, queued = Listing(), Listing()
         # One sender after the other: sorting all at once would take too long.
-        lanes: dict[Address, list[Tx]] = {}
+        by_sender: dict[Address, list[Tx]] = {}
         async for item in in_slices(items):
-            lanes.setdefault(item.tx.sender, []).append(item.tx)
-        async for sender in in_slices(sorted(lanes)):
+            by_sender.setdefault(item.tx.sender, []).append(item.tx)
+        async for sender in in_slices(sorted(by_sender)):
             next_nonce = self._chain.view.account(sender).nonce
-            async for tx in in_slices(sorted(lanes[sender], key=attrgetter("nonce"))):
+            async for tx in in_slices(sorted(by_sender[sender], key=attrgetter("nonce"))):
                 is_next = tx.nonce <= next_nonce
                 next_nonce = tx.nonce + 1 if is_next else next_nonce
                 (pending if is_next else queued).setdefault(sender, {})[str(tx.nonce)] = LongResult([show(tx)])

@@ -12,7 +12,7 @@ from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed
-from cairn.mempool.entry import RETURNED, WAITING
+from cairn.mempool.entry import QUEUED, RETURNED
 from cairn.mempool.pool import Mempool
 
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)
@@ -141,5 +141,5 @@ class MempoolAdmission:
         if entry is None:
             return
         entry.delivery = RETURNED
-        if not entry.local and (entry.lead == WAITING or not isinstance(refusal, NonceTooHigh)):
+        if not entry.local and (entry.lead == QUEUED or not isinstance(refusal, NonceTooHigh)):
             self._events.dropped(self._pool.remove(tx.hash))

@@ -25,7 +25,7 @@ from cairn.domain.types import Tx, TxHash
 from cairn.engine.network.bundle import FEWEST, MOST
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, RpcAway
-from cairn.mempool.entry import HERE, RETURNED, SENT, WAITING, Entry
+from cairn.mempool.entry import HERE, QUEUED, RETURNED, SENT, Entry
 from cairn.mempool.pool import Mempool
 
 SCAN_SHARE = 20
@@ -167,7 +167,7 @@ class Outbox:
     def _makes_ready(self, confirmed: Sequence[Tx]) -> bool:
         """Whether another one that can be mined is still to be sent after these."""
         for tx in {tx.sender: tx for tx in confirmed}.values():
-            entry = next(self._pool.listed.ready_from(tx.sender, tx.nonce + 1), None)
+            entry = next(self._pool.listed.pending_from(tx.sender, tx.nonce + 1), None)
             if entry is not None and entry.local and entry.delivery is not SENT:
                 return True
         return False
@@ -246,10 +246,10 @@ class Outbox:
         due: dict[TxHash, Entry] = {}
         # Sorted by nonce over all senders, so also for each sender.
         for entry in sorted(new, key=lambda entry: entry.tx.nonce):
-            if not entry.local or entry.lead == WAITING or entry.delivery is SENT:
+            if not entry.local or entry.lead == QUEUED or entry.delivery is SENT:
                 continue
             due[entry.tx.hash] = entry
-            for later in self._pool.listed.ready_from(entry.tx.sender, entry.tx.nonce + 1):
+            for later in self._pool.listed.pending_from(entry.tx.sender, entry.tx.nonce + 1):
                 if later.delivery is SENT or later.tx.hash in due or not later.local:
                     break
                 due[later.tx.hash] = later

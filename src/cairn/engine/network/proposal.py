@@ -112,20 +112,20 @@ def propose(
     else:
         update = None
     chosen: list[bytes] = []
-    lanes = _sorted_lanes(raws, parsed)
-    heads = [(lane[-1].price_rank, lane[-1].arrival, sender) for sender, lane in lanes.items()]
+    by_sender = _sorted_by_sender(raws, parsed)
+    heads = [(sender_txs[-1].price_rank, sender_txs[-1].arrival, sender) for sender, sender_txs in by_sender.items()]
     heapq.heapify(heads)
     ledger = Ledger(view, rules)
     while heads and not ledger.is_full:
         sender = heads[0][2]
-        lane = lanes[sender]
-        candidate = lane.pop()
+        sender_txs = by_sender[sender]
+        candidate = sender_txs.pop()
         size_bytes = proposed_size_bytes(candidate.raw) + (0 if len(chosen) % MOST else BUNDLE_HEAD_BYTES)
         if size_bytes <= room_bytes and candidate.tx.hash not in unfit and _fits(ledger, candidate.tx):
             room_bytes -= size_bytes
             chosen.append(candidate.raw)
-        if lane:
-            heapq.heapreplace(heads, (lane[-1].price_rank, lane[-1].arrival, sender))
+        if sender_txs:
+            heapq.heapreplace(heads, (sender_txs[-1].price_rank, sender_txs[-1].arrival, sender))
         else:
             heapq.heappop(heads)
     tickets = encode_tickets(chosen)
@@ -151,14 +151,14 @@ def _find_update(raws: Sequence[bytes], parsed: Sequence[Parsed], apply_update: 
     return None
 
 
-def _sorted_lanes(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> dict[Address, list[_Candidate]]:
+def _sorted_by_sender(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> dict[Address, list[_Candidate]]:
     """Each sender's candidates, the next one last."""
-    lanes: dict[Address, list[_Candidate]] = {}
+    by_sender: dict[Address, list[_Candidate]] = {}
     for arrival, (raw, tx) in enumerate(_transfers(raws, parsed)):
-        lanes.setdefault(tx.sender, []).append(_Candidate(tx.nonce, -tx.gas_price, arrival, raw, tx))
-    for lane in lanes.values():
-        lane.sort(reverse=True)
-    return lanes
+        by_sender.setdefault(tx.sender, []).append(_Candidate(tx.nonce, -tx.gas_price, arrival, raw, tx))
+    for sender_txs in by_sender.values():
+        sender_txs.sort(reverse=True)
+    return by_sender
 
 
 def _transfers(raws: Sequence[bytes], parsed: Sequence[Parsed]) -> Iterator[tuple[bytes, Tx]]:

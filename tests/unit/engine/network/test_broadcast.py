@@ -16,8 +16,7 @@ from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
 from cairn.mempool.entry import RETURNED, Entry
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
 from tests.support.virtual_time import run_virtual, virtual_loop
 

@@ -10,8 +10,7 @@ from cairn.engine.network.outbox import BUSY, USUAL, Answer, Outbox, Ticket
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import CometBftRefusal, RpcAway
 from cairn.mempool.entry import HERE, RETURNED, SENT, Delivery, Entry
-from cairn.mempool.policy import PoolLimits
-from cairn.mempool.pool import Mempool
+from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import signed
 
 AWAY = RpcAway("nobody is there")
