@@ -21,11 +21,11 @@ from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
+from cairn.core.gateway import UNWATCHED, Watch
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address
-from cairn.feed.onlooker import UNWATCHED, Watch
 from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.store import compaction, rocks
+from cairn.store import prune, rocks
 from cairn.store.chain import ChainStore
 from tests.support.blocks import extend, next_transfers, store_genesis
 from tests.support.pace import PATIENCE_S
@@ -70,7 +70,7 @@ def test_a_follower_never_shows_half_a_block_or_a_hole(
 ) -> None:
     # So small that every few blocks a log is written out and deleted, and files are merged and deleted.
     monkeypatch.setattr(rocks, "WRITE_BUFFER_BYTES", 64 << 10)
-    monkeypatch.setattr(compaction, "LEAST_REMOVALS", 50)
+    monkeypatch.setattr(prune, "LEAST_REMOVALS", 50)
     directory = tmp_path / "data"
     choose = random.Random(1)
     chain, merges = ChainStore.open(directory, store_genesis()), 0

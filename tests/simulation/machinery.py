@@ -21,8 +21,8 @@ import structlog
 
 import cairn.core.process
 import cairn.engine.network.engine
-import cairn.store.compaction
 import cairn.store.journal
+import cairn.store.prune
 from cairn.core import service
 from cairn.store.journal import Bounds, Journal
 from tests.simulation import link, threads
@@ -122,7 +122,7 @@ def simulated_surroundings(
         # As small beside a segment as in a real journal: large ones would leave each segment half empty for ever.
         patches.enter_context(mock.patch.object(cairn.store.journal, "_FRAME_RECORDS", 2))
         # A few removals, so that pruning has files merged.
-        patches.enter_context(mock.patch.object(cairn.store.compaction, "LEAST_REMOVALS", 3))
+        patches.enter_context(mock.patch.object(cairn.store.prune, "LEAST_REMOVALS", 3))
         patches.enter_context(simulated_rocksdb(machines))
         patches.enter_context(simulated_files(machines, passed_by))
         yield

@@ -14,7 +14,7 @@ from cairn.domain.governance_codec import encode_update
 from cairn.domain.types import Address
 from cairn.domain.updates import sign_update
 from cairn.engine.abci import requests as m
-from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import encode_bundle
 from cairn.store.watermark import Watermark
 from tests.simulation import ledger

@@ -15,15 +15,14 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.domain.updates import before_of, sign_update
 from cairn.engine.abci import requests as m
-from cairn.engine.application import Application
+from cairn.engine.application import Application, Feed
 from cairn.engine.network.abci_application import NetworkApplication
 from cairn.engine.network.bundle import encode_bundle
+from cairn.engine.network.checks import Refusals
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
-from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.snapshot_serving import Snapshots
-from cairn.feed.feed import Feed
-from cairn.mempool.entry import HERE, RETURNED
+from cairn.mempool.order import HERE, RETURNED
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path

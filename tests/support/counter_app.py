@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from cairn.engine.abci import requests as m
-from cairn.engine.abci.framing import proposed_size_bytes
 from cairn.engine.abci.server import AbciServer
+from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.log import configure_logging
 
 GENESIS_HASH = hashlib.sha256(b"counter").digest()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from cairn.core.arrivals import Arrivals
-from cairn.core.gateway import Admission, MempoolListener, SubmissionCalls
+from cairn.core.gateway import Admission, ChainObserver, MempoolListener, SubmissionCalls
 from cairn.domain.codec import encode_record
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
@@ -23,7 +23,6 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.port import Engine
-from cairn.feed.onlooker import Onlooker
 from cairn.mempool.pool import Admitted, Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
@@ -52,7 +51,7 @@ class Admissions(SubmissionCalls):
         keys: Mapping[Address, bytes],
         listener: MempoolListener,
         build_engine: EngineBuilder,
-        onlooker: Onlooker | None = None,
+        observer: ChainObserver | None = None,
     ) -> None:
         """`keys` are those of the accounts that the node signs for."""
         self._chain = chain
@@ -61,7 +60,7 @@ class Admissions(SubmissionCalls):
         self._arrivals = arrivals
         self._keys = keys
         self._listener = listener
-        self._onlooker = onlooker
+        self._observer = observer
         self._loop = asyncio.get_running_loop()
         self._opened_at = self._loop.time() - pool.up_s
         self._waiting: list[tuple[Reply, Admission]] = []
@@ -170,8 +169,8 @@ class Admissions(SubmissionCalls):
         drops, self._drops = self._drops, []
         for tx_hash, reason in drops:
             self._listener.on_dropped(tx_hash, reason)
-            if self._onlooker is not None:
-                self._onlooker.saw_drop(tx_hash, reason)
+            if self._observer is not None:
+                self._observer.saw_drop(tx_hash, reason)
         self._flushed.set()
         if self._arrivals.listeners:
             self._arrivals.tell()
@@ -206,8 +205,8 @@ class Admissions(SubmissionCalls):
             self._journal.settle(tx.hash)
         # After a balance was set, pending transactions may cost more than it.
         self._dropped(self._pool.settle_all() if outcome.balances else self._pool.confirm(txs))
-        if self._onlooker is not None:
-            self._onlooker.saw_block(outcome.block)
+        if self._observer is not None:
+            self._observer.saw_block(outcome.block)
 
     def _dropped(self, drops: Drops) -> None:
         if drops or self._pool.forgotten:

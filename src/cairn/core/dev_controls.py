@@ -20,9 +20,8 @@ from cairn.core.gateway import (
 )
 from cairn.domain.errors import Fatal, InsufficientFunds, InvalidField, Reverting, StoreUnavailable
 from cairn.domain.types import LATEST_TIME, TRANSFER_GAS, Address, Draft
-from cairn.engine.embedded import EmbeddedEngine
-from cairn.engine.pace import Pace
-from cairn.mempool.entry import QUEUED
+from cairn.engine.embedded import EmbeddedEngine, Pace
+from cairn.mempool.order import QUEUED
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory

@@ -16,7 +16,7 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import ChainInfo, Checks, Phase, Standing, Status
+from cairn.core.gateway import UNWATCHED, ChainInfo, ChainObserver, Checks, Phase, Standing, Status, Watch
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.errors import (
@@ -31,8 +31,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, TxHash
-from cairn.engine.pace import Pace
-from cairn.feed.onlooker import UNWATCHED, Onlooker, Watch
+from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
 from cairn.store.known_chain import SeenChain
@@ -63,8 +62,8 @@ def run_core(
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with watch as onlooker:
-            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, onlooker)
+        with watch as observer:
+            core = CoreProcess(genesis, data_dir, settings, dev_keys, abci_socket, seen, observer)
             uvloop.run(core.run(core_socket, lifeline, reread))
     except Fatal as failure:
         print_fatal(failure)
@@ -83,11 +82,11 @@ class CoreProcess(Answering):
         dev_keys: Mapping[Address, bytes],
         abci_socket: Path | None = None,
         seen: SeenChain | None = None,
-        onlooker: Onlooker | None = None,
+        observer: ChainObserver | None = None,
     ) -> None:
         self._settings = settings
         self._seen = seen or SeenChain()
-        self._onlooker = onlooker
+        self._observer = observer
         self._core: Core | None = None
         self._ended: Core | None = None
         """The previous core, while the disk fails: it still answers from memory."""
@@ -108,7 +107,7 @@ class CoreProcess(Answering):
             self._server,
             abci_socket,
             pace=Pace(settings.block_time_s, settings.empty_blocks),
-            onlooker=onlooker,
+            observer=observer,
         )
 
     async def run(self, core_socket: Path, lifeline: int, reread: Callable[[], Settings] | None = None) -> None:
@@ -149,8 +148,8 @@ class CoreProcess(Answering):
         self._server.on_commit(core.head)
         if not self._stopping.is_set():
             self._enter("ready", "")
-        if self._reverted is not None and self._onlooker is not None:
-            self._onlooker.saw_revert(core.head)
+        if self._reverted is not None and self._observer is not None:
+            self._observer.saw_revert(core.head)
         self._end_revert(None)
         stopping = asyncio.ensure_future(self._stopped())
         await asyncio.wait([stopping, core.failed], return_when=asyncio.FIRST_COMPLETED)

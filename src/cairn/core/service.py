@@ -23,6 +23,7 @@ from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
+    ChainObserver,
     Checks,
     CoreGateway,
     MempoolListener,
@@ -37,15 +38,12 @@ from cairn.domain.genesis import Genesis
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, DropReason, Tx
-from cairn.engine.application import Application
+from cairn.engine.application import Application, Feed
 from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.embedded import EmbeddedEngine
+from cairn.engine.embedded import EmbeddedEngine, Pace
 from cairn.engine.network.engine import NetworkEngine
-from cairn.engine.pace import Pace
 from cairn.engine.port import OK, Engine
 from cairn.engine.upkeep import Pruning
-from cairn.feed.feed import Feed
-from cairn.feed.onlooker import Onlooker
 from cairn.heartbeat import Work, doing
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import UnheldTx
@@ -74,7 +72,7 @@ class Core(CoreGateway):
         listener: MempoolListener,
         abci_socket: Path | None,
         pace: Pace,
-        onlooker: Onlooker | None = None,
+        observer: ChainObserver | None = None,
     ) -> None:
         self._chain = chain
         self._pace = pace
@@ -93,7 +91,7 @@ class Core(CoreGateway):
         self._dev_clock = DevClock(self._kept) if self._kept is not None and settings.engine == "embedded" else None
         """Only on a dev chain: the node holds the keys of its accounts."""
         self.admissions = Admissions(
-            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket), onlooker
+            chain, pool, journal, self._arrivals, dev_keys, listener, partial(self._build_engine, abci_socket), observer
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
@@ -154,7 +152,7 @@ class Core(CoreGateway):
         abci_socket: Path | None = None,
         seen: SeenHead | None = None,
         pace: Pace | None = None,
-        onlooker: Onlooker | None = None,
+        observer: ChainObserver | None = None,
         begun: Path | None = None,
     ) -> "Core":
         """Open the store, then restore the mempool from the journal.
@@ -172,7 +170,7 @@ class Core(CoreGateway):
             restore(pool, journal, chain)
             opened.pop_all()
         pace = pace or Pace(settings.block_time_s, settings.empty_blocks)
-        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, onlooker)
+        return cls(chain, pool, journal, settings, dev_keys, listener, abci_socket, pace, observer)
 
     def start(self) -> None:
         self._engine_task = self._loop.create_task(self.engine.run())

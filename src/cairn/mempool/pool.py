@@ -14,8 +14,7 @@ from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit, TxReject
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
-from cairn.mempool.entry import QUEUED, Entry
-from cairn.mempool.order import Order, SenderTxs, bid_of, pays_more
+from cairn.mempool.order import QUEUED, Entry, Order, SenderTxs, bid_of, pays_more
 from cairn.mempool.unheld import Unheld, UnheldTx
 from cairn.mempool.unlisted import Unlisted
 

@@ -15,7 +15,6 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
 from cairn.store.attendance import Attendance
-from cairn.store.compaction import Compaction
 from cairn.store.dev_snapshots import finish_revert, parts_to_open
 from cairn.store.directory import (
     DirectoryLock,
@@ -36,7 +35,7 @@ from cairn.store.inspection import Found, FoundChain, find_chain, inspect
 from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
 from cairn.store.known_chain import SeenHead
-from cairn.store.prune import keep_only, remove_blocks
+from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
 from cairn.store.restore import Restore
 from cairn.store.rocks import Batch, Database

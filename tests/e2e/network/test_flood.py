@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cairn.engine.network.refusals import NOTICE_INTERVAL_S
+from cairn.engine.network.checks import NOTICE_INTERVAL_S
 from tests.support import altered_node, flood
 from tests.support.cometbft import CometBFT
 from tests.support.flood import Flood, Items, forged_bundles, mixed_rubbish

@@ -57,7 +57,7 @@ def test_accepted_survives_a_core_that_never_closed(tmp_path: Path) -> None:
 
 
 class Watcher:
-    """What an onlooker was told, in order."""
+    """What an observer was told, in order."""
 
     def __init__(self) -> None:
         self.seen: list[object] = []
@@ -72,10 +72,10 @@ class Watcher:
         self.seen.append(height)
 
 
-def test_an_onlooker_sees_blocks_and_drops(tmp_path: Path) -> None:
+def test_an_observer_sees_blocks_and_drops(tmp_path: Path) -> None:
     async def scenario() -> None:
         watcher = Watcher()
-        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), onlooker=watcher)
+        core = Core.open(dev_genesis(), tmp_path, settings(), KEYS, Told(), observer=watcher)
         dearer = signed(0, gas_price=2 * GWEI)
         await core.submit(signed(0))
         await core.submit(dearer)
@@ -241,7 +241,7 @@ def note_syncs(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Ordered(Told, Watcher):
-    """Notes in the given list when it is told of a drop, as a worker and as an onlooker."""
+    """Notes in the given list when it is told of a drop, as a worker and as an observer."""
 
     def __init__(self, order: list[str]) -> None:
         Told.__init__(self)
@@ -263,7 +263,7 @@ def test_every_drop_is_told_after_it_is_on_disk(tmp_path: Path, monkeypatch: pyt
     async def run() -> None:
         ordered = Ordered(order)
         limits = settings(mempool_size=2, mempool_lifetime_s=10)
-        core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, onlooker=ordered)
+        core = Core.open(dev_genesis(), tmp_path, limits, KEYS, ordered, observer=ordered)
         await core.submit(signed(0))
         await core.submit(signed(5))
         for better in (signed(0, gas_price=2 * GWEI), signed(0, sender=1)):

@@ -4,8 +4,7 @@ import pytest
 
 from cairn.domain.errors import InvalidBlock, StoreUnavailable
 from cairn.domain.types import Account
-from cairn.engine.application import Application
-from cairn.feed.feed import Feed
+from cairn.engine.application import Application, Feed
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer
 from tests.unit.engine.conftest import BALANCE, GENESIS_TIME

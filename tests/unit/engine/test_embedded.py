@@ -9,11 +9,9 @@ import pytest
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
-from cairn.engine.application import Application
+from cairn.engine.application import Application, Feed
 from cairn.engine.clock_watch import ClockWatch
-from cairn.engine.embedded import EmbeddedEngine
-from cairn.engine.pace import Pace
-from cairn.feed.feed import Feed
+from cairn.engine.embedded import EmbeddedEngine, Pace
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.store.chain import ChainStore
 from tests.support.transfers import address, transfer

@@ -4,8 +4,7 @@ import heapq
 import random
 
 from cairn.domain.types import EMPTY_ACCOUNT, Address
-from cairn.mempool.entry import Entry
-from cairn.mempool.order import Order, bid_of
+from cairn.mempool.order import Entry, Order, bid_of
 from tests.support.transfers import address, transfer
 
 

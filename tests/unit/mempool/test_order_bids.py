@@ -1,8 +1,7 @@
 """Bids compare as offers do."""
 
 from cairn.domain.types import MAX_UINT256
-from cairn.mempool.entry import QUEUED
-from cairn.mempool.order import bid_of, pays_more
+from cairn.mempool.order import QUEUED, bid_of, pays_more
 
 
 def test_a_higher_price_is_the_better_bid_whenever_it_came() -> None:

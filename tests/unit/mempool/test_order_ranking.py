@@ -2,8 +2,7 @@
 
 import pytest
 
-from cairn.mempool.entry import Entry
-from cairn.mempool.order import Ranking
+from cairn.mempool.order import Entry, Ranking
 from tests.support.transfers import transfer
 
 

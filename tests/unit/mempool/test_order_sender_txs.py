@@ -1,7 +1,6 @@
 """A sender_txs finds by nonce, whether ready or waiting."""
 
-from cairn.mempool.entry import Entry
-from cairn.mempool.order import SenderTxs, bid_of
+from cairn.mempool.order import Entry, SenderTxs, bid_of
 from tests.support.transfers import address, transfer
 
 

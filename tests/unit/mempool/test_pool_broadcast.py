@@ -1,6 +1,6 @@
 """What a broadcaster asks of the pool: what is new, what is in a row, and who answers for it."""
 
-from cairn.mempool.entry import Entry
+from cairn.mempool.order import Entry
 from tests.support.transfers import address, transfer
 from tests.unit.mempool.pools import NOW, PoolWithState
 

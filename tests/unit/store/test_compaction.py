@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import StoreUnavailable
-from cairn.store import compaction, keys
+from cairn.store import keys, prune
 from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path
 from cairn.store.follower import FollowerStore
@@ -72,7 +72,7 @@ def test_what_an_earlier_process_removed_is_given_back_at_the_next_pruning(
 ) -> None:
     before = size_bytes(chain)
     with monkeypatch.context() as patched:
-        patched.setattr(compaction, "LEAST_REMOVALS", 10**9)
+        patched.setattr(prune, "LEAST_REMOVALS", 10**9)
         chain.prune(60, rest)
     chain.close()
     again = open_chain(chain.directory)
@@ -92,7 +92,7 @@ def test_a_merge_needs_room_for_what_is_kept_and_waits_for_it(
         raise StoreUnavailable("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(compaction, "check_room", no_room)
+        patched.setattr(prune, "check_room", no_room)
         chain.prune(59, rest)
     assert asked
     assert chain.compactions == 0
@@ -114,7 +114,7 @@ def test_a_removal_and_a_merge_that_were_cut_off_anywhere_leave_a_whole_chain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two families, too: some are merged then, and some are not."""
-    monkeypatch.setattr(compaction, "LEAST_REMOVALS", 4)
+    monkeypatch.setattr(prune, "LEAST_REMOVALS", 4)
     chain = open_signed_chain(tmp_path / "data")
     for _ in range(5):
         extend(chain, [pay(chain, number, b"s" * 20) for number in range(3)])  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ import typer
 
 from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.streams import PatientFile
+from cairn.core.gateway import ChainObserver
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Block, BlockHash, DropReason, Tx, TxHash
-from cairn.feed.onlooker import Onlooker
 
 INTERVAL_S = 0.25
 """What happens within it after a line is told together."""
@@ -104,7 +104,7 @@ class Gate:
         return bool(select.select([self._reader], [], [], timeout_s)[0])
 
 
-class Narrator(Onlooker):
+class Narrator(ChainObserver):
     """Tells while it is entered, from the moment when `gate` is open: nothing comes before the banner."""
 
     def __init__(self, wording: Wording, gate: Gate, out: int = 1) -> None:

@@ -5,8 +5,9 @@ are not nested here. Plain values are also faster than the generated classes: th
 transaction is read, and with them the results of a block take six times as long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 
@@ -146,3 +147,52 @@ class ApplySnapshotChunkResponse(msgspec.Struct, frozen=True):
     result: ApplySnapshotChunkResult
     refetch_chunks: Sequence[int] = ()
     reject_senders: Sequence[str] = ()
+
+
+class AbciHandler(Protocol):
+    """The application. The server answers Echo and Flush itself; any exception raised here stops CometBFT.
+
+    A method has the name that its request has in the wire definition.
+
+    Some methods may return an awaitable, so that the event loop can do other work meanwhile. The server awaits it when
+    everything before it on its connection is answered; a coroutine does not start earlier. So start work that may run
+    in parallel (sender recovery) before returning, and do work that needs the order (nonces) in the coroutine.
+
+    Only `check_tx` is called as soon as its request is read, even while earlier ones are unfinished. If the order
+    matters, it must return an awaitable for each transaction that follows an unfinished one.
+    """
+
+    def info(self) -> InfoResponse: ...
+
+    def query(self, path: str) -> QueryResponse: ...
+
+    def check_tx(self, request: CheckTxRequest) -> TxResult | Awaitable[TxResult]: ...
+
+    def init_chain(self, request: InitChainRequest) -> bytes:
+        """The app hash of the chain before its first block."""
+
+    def prepare_proposal(self, request: PrepareProposalRequest) -> Sequence[bytes] | Awaitable[Sequence[bytes]]:
+        """The transactions to propose, in order."""
+
+    def process_proposal(self, request: ProcessProposalRequest) -> bool | Awaitable[bool]:
+        """Whether the proposed block is valid. Only committed state may decide, so that every node answers the same."""
+
+    def extend_vote(self) -> bytes: ...
+
+    def verify_vote_extension(self, extension: bytes) -> bool: ...
+
+    def finalize_block(self, request: FinalizeBlockRequest) -> FinalizeBlockResponse | Awaitable[FinalizeBlockResponse]:
+        """The block's outcome, held in memory; nothing is written before `commit`."""
+
+    def commit(self) -> int:
+        """Write the finalized block to disk. Returns the lowest height that CometBFT must keep; 0 keeps all."""
+
+    def list_snapshots(self) -> Sequence[Snapshot]: ...
+
+    def offer_snapshot(self, request: OfferSnapshotRequest) -> OfferSnapshotResult | Awaitable[OfferSnapshotResult]: ...
+
+    def load_snapshot_chunk(self, request: LoadSnapshotChunkRequest) -> bytes: ...
+
+    def apply_snapshot_chunk(
+        self, request: ApplySnapshotChunkRequest
+    ) -> ApplySnapshotChunkResponse | Awaitable[ApplySnapshotChunkResponse]: ...

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, cast
 import structlog
 
 from cairn.engine.abci import wire
-from cairn.engine.abci.framing import FrameReader, MalformedFrame
-from cairn.engine.abci.handler import AbciHandler
-from cairn.engine.abci.requests import CheckTxRequest, TxResult
+from cairn.engine.abci.requests import AbciHandler, CheckTxRequest, TxResult
+from cairn.engine.abci.wire import FrameReader, MalformedFrame
 
 MAX_WAITING = 4_096
 """Requests that may wait for an unfinished one on the same connection; then reading pauses."""

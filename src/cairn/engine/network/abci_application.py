@@ -24,15 +24,13 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
-from cairn.engine.network.block_builder import BlockBuilder
-from cairn.engine.network.checks import CheckQueue
+from cairn.engine.network.block_builder import BlockBuilder, tell_evidence
+from cairn.engine.network.checks import CheckQueue, Refusals
 from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED
-from cairn.engine.network.evidence import tell_evidence
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
 from cairn.engine.network.proposal import propose, read_offer, read_strictly
-from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore

@@ -1,12 +1,13 @@
 """The outcome of a block that CometBFT proposed or decided, by the chain's rules; computed once."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import structlog
 
 from cairn.domain.errors import Fatal, InvalidBlock, NodeError, UpdateRefused
-from cairn.domain.governance import Governance, Update
+from cairn.domain.governance import Evidence, EvidenceKind, Governance, Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
 from cairn.domain.updates import apply_update
@@ -15,10 +16,48 @@ from cairn.engine.abci.wire import NS_PER_S
 from cairn.engine.application import Application
 from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
-from cairn.engine.network.evidence import read_evidence
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import sift
 from cairn.store.chain import ChainStore
+
+SHOWN_HEIGHTS = 5
+
+log = structlog.get_logger("cairn.network")
+
+
+def read_evidence(found: Sequence[m.Misbehavior]) -> list[Evidence]:
+    """As the state holds it. A kind that is not known here is the same for every node."""
+    known = set(EvidenceKind)
+    return [
+        Evidence(
+            EvidenceKind(each.kind) if each.kind in known else EvidenceKind.UNKNOWN,
+            each.engine_address,
+            each.height,
+            each.time_ns // NS_PER_S,
+        )
+        for each in found
+    ]
+
+
+def tell_evidence(before: Governance, after: Governance, height: int) -> None:
+    """Log what the block at `height` brought: one line for each validator and kind, however many pieces there are."""
+    count = after.evidence_count - before.evidence_count
+    # Of none, the slice would be all.
+    found = after.evidence[-count:] if count else ()
+    pieces = sorted(found, key=lambda each: (each.engine_address, each.kind, each.height))
+    for (engine_address, kind), same in groupby(pieces, key=lambda each: (each.engine_address, each.kind)):
+        group = list(same)
+        log.error(
+            "a validator broke the rules of consensus",
+            validator=group[0].name or "not known",
+            address=engine_address.hex().upper(),
+            kind=kind.name.lower(),
+            heights=[each.height for each in group[:SHOWN_HEIGHTS]],
+            pieces=len(group),
+            block=height,
+            pieces_so_far=after.evidence_count,
+        )
+
 
 log = structlog.get_logger("cairn.network")
 

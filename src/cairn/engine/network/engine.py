@@ -12,11 +12,10 @@ from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer
 from cairn.engine.application import Application
 from cairn.engine.network.abci_application import NetworkApplication
-from cairn.engine.network.broadcast import Broadcaster
-from cairn.engine.network.outbox import Outbox
+from cairn.engine.network.checks import Refusals
+from cairn.engine.network.outbox import Broadcaster, Outbox
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
-from cairn.engine.network.refusals import Refusals
 from cairn.engine.network.rpc import RPC_TIMEOUT_S, Rpc
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.engine.network.watch import Watch

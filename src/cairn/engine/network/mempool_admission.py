@@ -12,7 +12,7 @@ from cairn.engine.network.bundle import Bundle
 from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed
-from cairn.mempool.entry import QUEUED, RETURNED
+from cairn.mempool.order import QUEUED, RETURNED
 from cairn.mempool.pool import Mempool
 
 _ACCEPTED = m.TxResult(gas_wanted=TRANSFER_GAS)

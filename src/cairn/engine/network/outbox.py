@@ -15,17 +15,21 @@ The entry in the pool has the state of each transaction:
 `overlay` knows whether CometBFT holds it. It is stale when it was sent long ago.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
 import structlog
 
+from cairn.domain.codec import encode_tx
 from cairn.domain.types import Tx, TxHash
-from cairn.engine.network.bundle import FEWEST, MOST
+from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_ticket
 from cairn.engine.network.overlay import Overlay
-from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, RpcAway
-from cairn.mempool.entry import HERE, QUEUED, RETURNED, SENT, Entry
+from cairn.engine.network.parsed_txs import ParsedTxs
+from cairn.engine.network.rpc import IN_CACHE, CometBftRefusal, Rpc, RpcAway
+from cairn.mempool.order import HERE, QUEUED, RETURNED, SENT, Entry
 from cairn.mempool.pool import Mempool
 
 SCAN_SHARE = 20
@@ -328,3 +332,51 @@ class Outbox:
         log.warning("CometBFT does not take a transaction", reason=str(answer))
         # A single one must not delay others.
         return _Taken.YES if TOO_LARGE in answer.data else _Taken.NO
+
+
+class Broadcaster:
+    def __init__(
+        self, outbox: Outbox, wait_is_over: asyncio.Event, senders: ParsedTxs, rpc: Rpc, chain_id: int
+    ) -> None:
+        """The outbox sets `wait_is_over`."""
+        self._outbox = outbox
+        self._wait_is_over = wait_is_over
+        self._senders = senders
+        self._rpc = rpc
+        self._chain_id = chain_id
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wait_is_over.set()
+
+    async def run(self) -> None:
+        steps = self._outbox.steps()
+        step = next(steps)
+        while not self._stopped:
+            answer: Answer = None
+            if isinstance(step, Ticket):
+                answer = await self._hand_over(step)
+            else:
+                await self._wait(step)
+            step = steps.send(answer)
+
+    async def _wait(self, seconds: float) -> None:
+        self._wait_is_over.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wait_is_over.wait()
+
+    async def _hand_over(self, ticket: Ticket) -> Answer:
+        txs = ticket.txs
+        raws = [encode_tx(tx, self._chain_id) for tx in txs]
+        # So that our own CheckTx need not recover the sender.
+        for tx, raw in zip(txs, raws, strict=True):
+            self._senders.remember(raw, tx)
+        ticket_raw = encode_ticket(raws)
+        if len(raws) >= FEWEST:
+            self._senders.remember_bundle(ticket_raw, Bundle(tuple(raws), tuple(txs)))
+        try:
+            return await self._rpc.broadcast(ticket_raw)
+        except RpcAway as away:
+            return away

@@ -8,7 +8,7 @@ from cairn.domain.errors import InvalidBlock, Rejected, TxRejected, UpdateRefuse
 from cairn.domain.governance import Governance, Update
 from cairn.domain.transition import Ledger, StateView
 from cairn.domain.types import Address, Rules, Tx, TxHash
-from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_tickets
 from cairn.engine.network.parsed_txs import Parsed
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn.engine.abci import framing
-from cairn.engine.abci.framing import FrameReader, MalformedFrame, frame, proposed_size_bytes
+from cairn.engine.abci import wire
 from cairn.engine.abci.proto import abci_pb2 as pb
+from cairn.engine.abci.wire import FrameReader, MalformedFrame, frame, proposed_size_bytes
 
 SIZES = [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152]
 
@@ -33,7 +33,7 @@ def test_byte_by_byte() -> None:
 
 
 def test_a_longer_message_than_allowed_is_refused_by_its_length_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 1_000)
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 1_000)
     reader = FrameReader()
     assert list(reader.feed(frame(bytes(1_000)))) == [bytes(1_000)]
     with pytest.raises(MalformedFrame, match="1001 bytes is longer than 1000"):
@@ -41,7 +41,7 @@ def test_a_longer_message_than_allowed_is_refused_by_its_length_alone(monkeypatc
 
 
 def test_the_messages_before_a_bad_length_are_given_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 10)
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 10)
     messages = FrameReader().feed(frame(b"good") + frame(bytes(11)))
     assert next(messages) == b"good"
     with pytest.raises(MalformedFrame):

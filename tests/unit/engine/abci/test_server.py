@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cairn.engine.abci import framing
 from cairn.engine.abci import requests as m
-from cairn.engine.abci.framing import FrameReader, frame
-from cairn.engine.abci.handler import AbciHandler
+from cairn.engine.abci import wire
 from cairn.engine.abci.proto import abci_pb2 as pb
+from cairn.engine.abci.requests import AbciHandler
 from cairn.engine.abci.server import MAX_WAITING, AbciServer
+from cairn.engine.abci.wire import FrameReader, frame
 from tests.support.counter_app import CounterApp
 from tests.support.pace import PATIENCE_S
 from tests.support.virtual_time import run_virtual
@@ -289,7 +289,7 @@ def test_what_is_no_request_ends_the_connection_after_the_answers_before_it(
 def test_a_message_that_is_too_long_is_refused_before_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
 
     async def scene(stage: Stage) -> None:
         client = await stage.connect()

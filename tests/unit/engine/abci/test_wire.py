@@ -3,9 +3,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from cairn.engine.abci import requests as m
 from cairn.engine.abci import wire
-from cairn.engine.abci.framing import FrameReader, MalformedFrame
 from cairn.engine.abci.proto import abci_pb2 as pb
-from cairn.engine.abci.wire import Call
+from cairn.engine.abci.wire import Call, FrameReader, MalformedFrame
 
 TIME = Timestamp(seconds=1_700_000_000, nanos=5)
 TIME_NS = 1_700_000_000_000_000_005

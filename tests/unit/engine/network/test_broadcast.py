@@ -9,13 +9,12 @@ from cairn.domain.codec import decode_tx, encode_tx
 from cairn.domain.genesis import GWEI, dev_genesis
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network import parsed_txs as senders_module
-from cairn.engine.network.broadcast import Broadcaster
 from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_bundle
-from cairn.engine.network.outbox import BUSY, USUAL, Outbox, Timing
+from cairn.engine.network.outbox import BUSY, USUAL, Broadcaster, Outbox, Timing
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import ParsedTxs
 from cairn.engine.network.rpc import CometBftRefusal, Rpc, RpcAway
-from cairn.mempool.entry import RETURNED, Entry
+from cairn.mempool.order import RETURNED, Entry
 from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, signed
 from tests.support.virtual_time import run_virtual, virtual_loop

@@ -15,10 +15,9 @@ from cairn.engine.abci import requests as m
 from cairn.engine.network import checks
 from cairn.engine.network import parsed_txs as reading
 from cairn.engine.network.bundle import MOST, encode_bundle
-from cairn.engine.network.checks import FIRST_PART
+from cairn.engine.network.checks import FIRST_PART, NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S
 from cairn.engine.network.codes import REFUSED, code_of
 from cairn.engine.network.parsed_txs import parse
-from cairn.engine.network.refusals import NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S
 from tests.support.abci_node import SECOND, Node, bundle, raw, update
 from tests.support.core_fixtures import signed
 from tests.support.forgery import Forger

@@ -9,7 +9,7 @@ import pytest
 from cairn.core.service import Core
 from cairn.engine.network.engine import NetworkEngine
 from cairn.engine.network.watch import FUTILE_STARTS
-from cairn.mempool.entry import HERE
+from cairn.mempool.order import HERE
 from tests.support.core_fixtures import ACCOUNTS, signed
 from tests.support.member_core import decide, opened_member
 from tests.support.virtual_time import run_virtual

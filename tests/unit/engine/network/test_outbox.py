@@ -9,7 +9,7 @@ from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network.outbox import BUSY, USUAL, Answer, Outbox, Ticket
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.rpc import CometBftRefusal, RpcAway
-from cairn.mempool.entry import HERE, RETURNED, SENT, Delivery, Entry
+from cairn.mempool.order import HERE, RETURNED, SENT, Delivery, Entry
 from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.core_fixtures import signed
 

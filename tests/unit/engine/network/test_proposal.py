@@ -19,7 +19,7 @@ from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.governance import Before, Governance, Update, Validator, ValidatorUpdate
 from cairn.domain.transition import Ledger, build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
-from cairn.engine.abci.framing import proposed_size_bytes
+from cairn.engine.abci.wire import proposed_size_bytes
 from cairn.engine.network.bundle import MOST, Bundle, encode_bundle, is_bundle, open_bundle
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer, read_strictly, sift

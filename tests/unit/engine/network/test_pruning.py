@@ -7,7 +7,7 @@ import pytest
 
 from cairn.domain.errors import Corrupt
 from cairn.engine.network.snapshot_serving import Snapshots
-from cairn.store import compaction, keys
+from cairn.store import keys, prune
 from cairn.store.directory import snapshots_path
 from cairn.store.rocks import Batch
 from tests.support.abci_node import FEES, GENESIS, Node, raw
@@ -77,7 +77,7 @@ def test_a_node_that_has_lost_an_account_stops_at_its_next_snapshot(tmp_path: Pa
 
 
 def test_a_pruning_node_gives_the_space_of_its_blocks_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "LEAST_REMOVALS", 20)
+    monkeypatch.setattr(prune, "LEAST_REMOVALS", 20)
     node = PruningNode(tmp_path / "data")
     for nonce in range(20):
         node.decide([raw(nonce, gas_price=0)])

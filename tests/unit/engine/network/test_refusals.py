@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.engine.network.refusals import NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S, Refusals
+from cairn.engine.network.checks import NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S, Refusals
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cairn.feed.feed import Feed
+from cairn.engine.application import Feed
 
 
 def test_tells_each_listener_in_the_order_of_subscription() -> None:

@@ -1,1 +1,0 @@
-"""What was committed, told in order."""
