@@ -40,6 +40,8 @@ class Watch:
         self._wall_clock = wall_clock
         self._seen = AWAY
         self._progress_at = clock()
+        self._recent_since: float | None = None
+        """Since when the latest block here has been recent, at every look; None while it is old."""
         self._starts = 0
         self._standstills = 0
         self.is_validator = True
@@ -89,6 +91,10 @@ class Watch:
             await asyncio.sleep(POLL_INTERVAL_S if self._seen == OK else EAGER_POLL_INTERVAL_S)
 
     async def _look(self) -> str:
+        if self._is_old(self._head()):
+            self._recent_since = None
+        elif self._recent_since is None:
+            self._recent_since = self._clock()
         try:
             status = await self._rpc.status()
             self._starts = 0
@@ -128,12 +134,22 @@ class Watch:
         have, and then gets the blocks one by one. A peer may lie about its height, and clocks may differ, so one peer
         counts only if the latest block here is old, too. A node that was not ready asks all its peers: it is behind if
         most of them have more blocks, or, unless it is a validator and can make blocks itself, if none has answered.
+
+        Strangers can be most of the peers, but cannot make blocks. So nobody is asked once the latest block has been
+        recent for as long as a block may be old: to get what is missing from a recent block on takes less.
         """
         head = self._head()
-        is_old = self._wall_clock() - head.timestamp > self._halt_after_s
-        if self._seen == OK and not is_old:
+        is_old = self._is_old(head)
+        if not is_old and (self._seen == OK or self._was_recent()):
             return False
         ahead = [height > head.height + USUAL_LAG for height in await self._rpc.peer_heights()]
         if not ahead:
             return self._seen != OK and not status.is_validator
         return sum(ahead) > len(ahead) / 2 or (is_old and any(ahead))
+
+    def _is_old(self, head: Header) -> bool:
+        return self._wall_clock() - head.timestamp > self._halt_after_s
+
+    def _was_recent(self) -> bool:
+        """Whether the latest block was recent for so long that others must have come."""
+        return self._recent_since is not None and self._clock() - self._recent_since > self._halt_after_s

@@ -155,6 +155,29 @@ def test_a_node_that_joins_a_young_network_is_behind_while_most_peers_have_more_
         assert scene.look(False) == expected
 
 
+def test_strangers_that_lie_about_their_height_cannot_keep_a_node_with_recent_blocks_unready() -> None:
+    """An open full node may have no other peers; it has restarted, or its network stood still for a while."""
+    scene = Scene()
+    scene.rpc.heights = [1_000_000] * 40
+    for _ in range(2):
+        for _ in range(16):
+            assert scene.look(False) == "catching up, height 7"
+            scene.now += 1
+        assert scene.look(False) == "ok"
+        # An old block is believed to be behind, and the time starts anew.
+        scene.age_s = 16
+        assert scene.look(False) == "catching up, height 7"
+        scene.age_s = 0
+
+
+def test_a_node_with_old_blocks_stays_behind_while_most_peers_have_more() -> None:
+    scene = Scene()
+    scene.rpc.heights, scene.age_s = [1_000, 1_000, 7], 3_600
+    for _ in range(100):
+        assert scene.look(False) == "catching up, height 7"
+        scene.now += 1
+
+
 def test_a_joining_node_whose_peers_have_not_told_their_height_is_behind_unless_it_is_a_validator() -> None:
     scene = Scene()
     scene.rpc.heights, scene.rpc.peers = [], 0
