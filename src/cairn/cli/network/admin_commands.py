@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cairn.cli.network.validator_commands import KeyFiles, OutFile, TimeoutS, Yes, sign, submit
+from cairn.cli.network.update_commands import KeyFiles, OutFile, TimeoutS, Yes, sign, submit
 from cairn.cli.node.home import read_address
 from cairn.cli.node.options import DEFAULT_NODE, NodeUrl
 from cairn.cli.shared.report import reported_errors

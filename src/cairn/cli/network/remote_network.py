@@ -122,13 +122,16 @@ class RemoteNetwork:
 
     def check(self, chain_id: int, update: Update) -> None:
         """Raises `CommandFailed` when the network would refuse this update, however it is signed."""
-        if chain_id != self.chain_id:
-            raise CommandFailed(f"the update is for chain {chain_id}; the node is of chain {self.chain_id}")
+        self._check_chain(chain_id)
         try:
             preview_update(self.governance, update)
         except UpdateRefused as refusal:
             raise CommandFailed(f"the network would refuse it: {refusal.detail}") from None
         self._warn_of_silent(update)
+
+    def _check_chain(self, chain_id: int) -> None:
+        if chain_id != self.chain_id:
+            raise CommandFailed(f"the update is for chain {chain_id}; the node is of chain {self.chain_id}")
 
     def _warn_of_silent(self, update: Update) -> None:
         """Warn if validators that do not vote now could stop the network after the update: nobody could undo it."""
@@ -145,22 +148,33 @@ class RemoteNetwork:
 
     def submit(self, chain_id: int, update: Update, timeout_s: float) -> None:
         """Submit until the network has it. Raises `CommandFailed` with the reason when that does not happen."""
+        self._check_chain(chain_id)
+        was_applied = self.governance.sequence > update.sequence
         body = json.loads(encode_update_text(chain_id, update))
         self._adopt(ask_node(self._url, lambda node: bring_about(node, body, update.sequence, timeout_s)))
-        self._check_happened(update)
-
-    def _check_happened(self, update: Update) -> None:
-        if isinstance(update, AdminsUpdate):
-            happened = self.governance.admins == update.admins
+        if not self._agrees_with(update):
+            raise CommandFailed(self._not_applied(update.sequence))
+        if was_applied:
+            # In which block, nobody remembers.
+            print(f"Nothing to do: an update number {update.sequence} was applied before; {summary(update)}.")
         else:
-            wanted = update.validator
-            happened = self.governance.find(wanted.public_key) == (wanted if wanted.power else None)
-        if not happened:
-            raise CommandFailed(
-                f"refused: another update has the sequence number {update.sequence}; make this one again"
-            )
-        print(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
+            print(f"Done: {summary(update)}, from block {self.height + SETTLED_AFTER_BLOCKS} on at the latest.")
         print_validators(self)
+
+    def _agrees_with(self, update: Update) -> bool:
+        """Whether the network is as this update sets it."""
+        if isinstance(update, AdminsUpdate):
+            return self.governance.admins == update.admins
+        wanted = update.validator
+        return self.governance.find(wanted.public_key) == (wanted if wanted.power else None)
+
+    def _not_applied(self, sequence: int) -> str:
+        if self.governance.sequence == sequence + 1:
+            return f"refused: another update has the sequence number {sequence}; make this one again"
+        return (
+            f"refused: the network has had {self.governance.sequence - sequence - 1} updates since the one with the "
+            f"sequence number {sequence}, which was this one or another; if need be, make it again"
+        )
 
 
 async def bring_about(node: AsyncClient, update: dict[str, object], sequence: int, timeout_s: float) -> Validators:

@@ -7,14 +7,8 @@ import typer
 
 from cairn.cli.network.homes import FIRST_POWER, validator_with
 from cairn.cli.network.peers import warn_if_open
-from cairn.cli.network.update_files import (
-    choose_key,
-    read_keys,
-    read_update,
-    show_and_ask,
-    with_signatures,
-    write_update,
-)
+from cairn.cli.network.update_commands import KeyFiles, OutFile, TimeoutS, Yes, sign, submit
+from cairn.cli.network.update_files import choose_key
 from cairn.cli.node.home import read_address
 from cairn.cli.node.options import DEFAULT_NODE, AsJson, NodeUrl
 from cairn.cli.shared.report import reported_errors
@@ -23,23 +17,12 @@ from cairn.domain.governance import Validator
 
 app = typer.Typer(no_args_is_help=True, help="Show and change a network's validators.")
 
-KeyFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--key-file", help="File with an administrator's key in hex, readable by its owner only. May be repeated."
-    ),
-]
-OutFile = Annotated[
-    Path | None, typer.Option("--out", help="Write the update here, for others to sign, instead of submitting it.")
-]
-TimeoutS = Annotated[float, typer.Option("--timeout", help="Seconds to wait until the update is in a block.", min=1)]
 HomeOf = Annotated[
     Path | None, typer.Option("--home", help="Home directory of the validator's node, to read its key from.")
 ]
 PublicKey = Annotated[
     str | None, typer.Option("--public-key", help="The validator's Ed25519 key, in base64.", metavar="KEY")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Name = Annotated[str | None, typer.Option("--name", help="The validator's name.", metavar="NAME")]
 Power = Annotated[int | None, typer.Option("--power", help="Weight of its vote.", metavar="N", min=1)]
 FeeRecipient = Annotated[
@@ -143,38 +126,5 @@ def remove(
         network.change(gone, Signing(key_file or [], out, timeout, yes))
 
 
-@app.command()
-def sign(
-    file: Annotated[Path, typer.Argument(help="The update, as --out wrote it.", show_default=False)],
-    key_file: KeyFiles = None,
-    node: Annotated[
-        str | None,
-        typer.Option(help="Ask this node first whether the network would take it.", metavar="URL", show_default=False),
-    ] = None,
-    yes: Yes = False,
-) -> None:
-    """Show an update in a file, and add signatures to it. Needs no node: the key never leaves this machine."""
-    from cairn.cli.network.remote_network import RemoteNetwork
-
-    with reported_errors():
-        chain_id, given = read_update(file)
-        if node is not None:
-            RemoteNetwork(node).check(chain_id, given)
-        keys = read_keys(key_file or [])
-        show_and_ask(chain_id, given, yes)
-        signed = with_signatures(given, keys, chain_id)
-        write_update(file, chain_id, signed)
-
-
-@app.command()
-def submit(
-    file: Annotated[Path, typer.Argument(help="The update, signed.", show_default=False)],
-    node: NodeUrl = DEFAULT_NODE,
-    timeout: TimeoutS = 60,
-) -> None:
-    """Submit an update from a file, and wait until it is in a block."""
-    from cairn.cli.network.remote_network import RemoteNetwork
-
-    with reported_errors():
-        chain_id, given = read_update(file)
-        RemoteNetwork(node).submit(chain_id, given, timeout)
+app.command()(sign)
+app.command()(submit)

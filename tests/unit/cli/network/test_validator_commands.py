@@ -262,6 +262,43 @@ def test_an_update_that_another_one_overtook_is_refused(node: Scripted, keys: li
     )
 
 
+def test_an_update_that_was_applied_before_is_told_without_a_block(
+    node: Scripted, keys: list[str], tmp_path: Path
+) -> None:
+    file = str(tmp_path / "update.json")
+    run("add", "--public-key", NEW_KEY, "--name", "second", "--node", node.url, *keys, "--out", file)
+    first = run("submit", file, "--node", node.url)
+    assert "Done: second with power 10, from block 9 on at the latest." in first.stdout
+    again = run("submit", file, "--node", node.url)
+    assert again.exit_code == 0
+    assert again.stdout.startswith("Nothing to do: an update number 0 was applied before; second with power 10.\n")
+    assert node.posts == 1
+
+
+def test_an_update_whose_effect_was_changed_since_is_refused_with_what_is_known(
+    node: Scripted, keys: list[str], tmp_path: Path
+) -> None:
+    file = str(tmp_path / "update.json")
+    run("update", "--name", "first", "--power", "11", "--node", node.url, *keys, "--out", file)
+    assert run("submit", file, "--node", node.url).exit_code == 0
+    assert run("update", "--name", "first", "--power", "12", "--node", node.url, *keys).exit_code == 0
+    refused = run("submit", file, "--node", node.url)
+    assert refused.exit_code == 1
+    assert "the network has had 1 updates since the one with the sequence number 0" in refused.stderr
+
+
+def test_an_update_of_another_chain_is_not_submitted(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "update.json"
+    run("update", "--name", "first", "--power", "11", "--node", node.url, *keys, "--out", str(path))
+    path.write_text(path.read_text().replace('"chainId": 1337', '"chainId": 1338'))
+    refused = run("submit", str(path), "--node", node.url)
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "cairn: the update is for chain 1338; the node is of chain 1337\n",
+    )
+    assert node.posts == 0
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
