@@ -26,7 +26,7 @@ from cairn.mempool.pool import Mempool
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
 from cairn.store.inspection import inspect_snapshot
-from cairn.store.journal import JournalEntry
+from cairn.store.journal import KEPT_DROPS, JournalEntry
 
 HIGHEST_BALANCE = 2**128 - 1
 """However often it is set, the sum of all balances stays below 2^256, so every balance fits into 32 bytes: a dev chain
@@ -117,7 +117,9 @@ class DevControls(DevCalls):
             JournalEntry(entry.received_at, entry.tx, entry.queued_since if entry.lead == QUEUED else None)
             for entry in pending
         )
-        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, self._pool.up_s)
+        # Whoever was told of a drop by then is told so after a revert, too; an opening knows no more than these.
+        drops = list(self._pool.drops.items())[-KEPT_DROPS:]
+        return self._kept.take_snapshot(self._chain, self._chain.head_header.height, entries, drops, self._pool.up_s)
 
     async def revert(self, snapshot: int) -> bool:
         """Decide the revert and end this core. The process then opens the chain again, which is the snapshot.

@@ -23,6 +23,7 @@ import msgspec
 
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.types import DropReason, TxHash
 from cairn.store.directory import (
     Parts,
     dev_path,
@@ -79,10 +80,18 @@ class DevDirectory:
         """Write the clock's offset to disk, so that the chain's time does not stand still after a restart."""
         self._change(offset_s=offset_s)
 
-    def take_snapshot(self, chain: CopyableChain, height: int, pending: Iterable[JournalEntry], up_s: int = 0) -> int:
+    def take_snapshot(
+        self,
+        chain: CopyableChain,
+        height: int,
+        pending: Iterable[JournalEntry],
+        drops: Iterable[tuple[TxHash, DropReason]] = (),
+        up_s: int = 0,
+    ) -> int:
         """Keep the chain, whose newest block is at `height`, and what is pending; returns the snapshot's number.
 
-        `up_s` is the node's uptime, from which waiting times of queued transactions are counted.
+        `drops` are the reasons of what was dropped so far, `up_s` is the node's uptime, from which waiting times of
+        queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
         if not _state_path(self._directory).exists():
@@ -92,7 +101,7 @@ class DevDirectory:
         place = snapshot_path(self._directory, number)
         _remove_unlisted(self._directory, self.state)
         chain.checkpoint(place)
-        _keep_pending(place, pending, up_s)
+        _keep_mempool(place, pending, drops, up_s)
         snapshots = self.state.snapshots | {number: DevSnapshot(height, self.state.offset_s)}
         newest = dict(list(snapshots.items())[-KEPT_SNAPSHOTS:])
         self._change(next_id=number + 1, snapshots=newest)
@@ -111,7 +120,9 @@ class DevDirectory:
         self.state = state
 
 
-def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> None:
+def _keep_mempool(
+    place: Path, pending: Iterable[JournalEntry], drops: Iterable[tuple[TxHash, DropReason]], up_s: int
+) -> None:
     """Make the journal of a snapshot, and record in its watermark what the journal must contain."""
     watermark = Watermark.open(watermark_path(place))
     try:
@@ -120,6 +131,8 @@ def _keep_pending(place: Path, pending: Iterable[JournalEntry], up_s: int) -> No
             journal.append_uptime(up_s)
             for entry in pending:
                 journal.append_add(entry.received_at, entry.tx, encode_record(entry.tx), entry.queued_since)
+            for drop in drops:
+                journal.append_drop(*drop)
             journal.sync()
         finally:
             journal.close()

@@ -485,6 +485,28 @@ def test_no_block_is_made_once_a_revert_is_decided(tmp_path: Path) -> None:
     assert announced == []
 
 
+def test_a_revert_forgets_the_drops_after_the_snapshot_and_no_others(tmp_path: Path) -> None:
+    before, kept, after, late = signed(0), signed(0, gas_price=2 * GWEI), signed(0, gas_price=3 * GWEI), signed(1)
+
+    async def main() -> None:
+        async with opened_core(tmp_path) as core:
+            await core.submit(before)
+            await core.submit(kept)
+            snapshot = await core.snapshot()
+            await core.submit(after)
+            await core.submit(late)
+            await core.submit(signed(1, gas_price=2 * GWEI))
+            assert [await core.find_tx(tx.hash) for tx in (before, kept, late)] == 3 * [DroppedTx("replaced")]
+            assert await core.revert(snapshot)
+        async with opened_core(tmp_path) as core:
+            assert await core.find_tx(before.hash) == DroppedTx("replaced")
+            # It was pending when the snapshot was taken, and those that came later never were.
+            assert isinstance(await core.find_tx(kept.hash), PendingTx)
+            assert [await core.find_tx(tx.hash) for tx in (after, late)] == [None, None]
+
+    run_virtual(main())
+
+
 def test_every_call_is_answered_by_one_part(tmp_path: Path) -> None:
     async def main() -> None:
         async with opened_core(tmp_path) as core:
