@@ -36,6 +36,7 @@ from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
+from cairn.store.directory import is_there
 from cairn.store.discard import discard_journal
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
@@ -148,7 +149,7 @@ def state_to_load(data_dir: Path | None, state: Path | None, load_from: Path | N
     check_place(state)
     with hold_state_file(state):
         # Only now: the node that had it until a moment ago may have saved it.
-        yield state if state.exists() else None
+        yield state if is_there(state) else None
 
 
 def standard_input() -> int:
@@ -212,7 +213,7 @@ def run(
             # Elsewhere the fees go where the chain's validators say.
             warn_of_lost_fees(settings.proposer)
             warn_of_useless_snapshots(settings.snapshot_interval)
-        if not place.begun_file.exists():
+        if not is_there(place.begun_file):
             make_directory(place.data_dir)
         banner = partial(print_run_banner, genesis, place.data_dir)
         # Loaded here, as for a dev chain.

@@ -178,7 +178,7 @@ class CoreProcess(Answering):
     def _remember_begun(self) -> None:
         try:
             self._seen.note_begun()
-        except OSError as failure:
+        except (OSError, StoreUnavailable) as failure:
             # Read-only homes are fine; this only protects from starting without the data directory.
             log.warning("cannot write down that the chain was begun", reason=str(failure))
 

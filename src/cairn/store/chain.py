@@ -25,6 +25,7 @@ from cairn.store.directory import (
     claim_format,
     format_path,
     has_files,
+    is_there,
     make_directory,
     mark_format,
     parts_in,
@@ -417,7 +418,7 @@ def _begin(directory: Path) -> None:
     try:
         # RocksDB would leave the permissions to the umask.
         make_directory(chain_path(directory))
-        if not path.exists():
+        if not is_there(path):
             Watermark.create(path)
     except OSError as failure:
         raise StoreUnavailable(f"cannot begin a chain in {directory}: {failure}") from failure

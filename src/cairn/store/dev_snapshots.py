@@ -27,8 +27,11 @@ from cairn.domain.types import DropReason, TxHash
 from cairn.store.directory import (
     Parts,
     dev_path,
+    is_directory,
+    is_there,
     journal_path,
     make_directory,
+    names_in,
     parts_in,
     sync_directory,
     watermark_path,
@@ -94,7 +97,7 @@ class DevDirectory:
         queued transactions are counted.
         Raises `StoreUnavailable`; the snapshot then does not exist.
         """
-        if not _state_path(self._directory).exists():
+        if not is_there(_state_path(self._directory)):
             # From now on there is something that nobody may remove for want of the list.
             _save_state(self._directory, self.state)
         number = self.state.next_id
@@ -155,10 +158,10 @@ def parts_to_open(directory: Path) -> Parts:
 
 
 def _find_part(directory: Path, source: Path, target: Path) -> Path:
-    if source.exists():
+    if is_there(source):
         return source
     # Once it is moved, what it replaced is kept until the revert is complete.
-    if not target.exists() or not (_old_path(directory) / target.name).exists():
+    if not is_there(target) or not is_there(_old_path(directory) / target.name):
         raise Corrupt(f"{source} is missing, though the chain is to be reverted to it")
     return target
 
@@ -195,9 +198,9 @@ def state_without_snapshots(directory: Path) -> bytes:
 
 def _put_back(directory: Path, source: Path, target: Path) -> None:
     """Move a part of a snapshot to its place in the chain's directory, unless that is done already."""
-    if not source.exists():
+    if not is_there(source):
         return
-    if target.exists():
+    if is_there(target):
         old = _old_path(directory) / target.name
         _remove(old)
         # Moved away, not removed: a worker that still reads it must never find half of the files.
@@ -221,7 +224,7 @@ def _remove_unlisted(directory: Path, state: DevState) -> None:
 
 def _remove(path: Path) -> None:
     """Remove as much as possible; the rest only takes disk space."""
-    if path.is_dir():
+    if is_directory(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
@@ -242,9 +245,9 @@ def _load_state(directory: Path) -> DevState:
 
 
 def _check_no_snapshots(path: Path) -> None:
-    for entry in path.parent.glob("*"):
-        if entry.name.isdigit():
-            raise Corrupt(f"{path} is missing, though {entry} was made after it")
+    for name in names_in(path.parent):
+        if name.isdigit():
+            raise Corrupt(f"{path} is missing, though {path.with_name(name)} was made after it")
 
 
 def _save_state(directory: Path, state: DevState) -> None:

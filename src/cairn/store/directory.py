@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -128,23 +129,65 @@ def size_on_disk(directory: Path) -> int:
     return BLOCK_BYTES * sum(blocks.values())
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is a file or directory of this name. Raises `StoreUnavailable` when that cannot be said.
+
+    Not `Path.exists`, for which a disk that cannot be read is an empty one: in Python 3.14 for every error. Then a new
+    chain would be begun beside the old one.
+    """
+    return _stat(path) is not None
+
+
+def is_directory(path: Path) -> bool:
+    """As above; False for a file, too."""
+    found = _stat(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def is_file(path: Path) -> bool:
+    found = _stat(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot look for {path}: {failure.strerror}") from failure
+
+
+def names_in(directory: Path) -> list[str]:
+    """The names in a directory, none if there is no such directory. Raises `StoreUnavailable`.
+
+    Not `Path.glob`, which finds nothing in a directory that cannot be read.
+    """
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot look into {directory}: {failure.strerror}") from failure
+
+
 def check_present(directory: Path) -> None:
     """For a directory that held a chain a moment ago: nothing may be made in it. Raises `StoreUnavailable`."""
-    if not format_path(directory).exists():
+    if not is_there(format_path(directory)):
         raise StoreUnavailable(f"the data directory {directory} is gone: bring it back; no new chain is started in it")
 
 
 def check_parts(parts: Parts) -> None:
     """As above, for what is in it."""
     for part in (*parts, parts.chain / "CURRENT"):
-        if not part.exists():
+        if not is_there(part):
             raise StoreUnavailable(f"{part} is gone: bring it back; no new one is started")
 
 
 def claim_format(directory: Path) -> None:
     """Mark a new directory with our format; refuse one of another. Raises `WrongFormat`."""
     path = format_path(directory)
-    if not path.exists():
+    if not is_there(path):
         try:
             check_unused(directory)
             mark_format(directory)
@@ -161,8 +204,8 @@ def check_unused(directory: Path) -> None:
 
 
 def has_files(path: Path) -> bool:
-    """Whether it is a file, or a directory with anything in it."""
-    return any(path.iterdir()) if path.is_dir() else path.exists()
+    """Whether it is a file, or a directory with anything in it. Raises `StoreUnavailable`."""
+    return bool(names_in(path)) if is_directory(path) else is_there(path)
 
 
 def mark_format(directory: Path) -> None:
@@ -187,8 +230,8 @@ def format_path(directory: Path) -> Path:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it, and put their entries on disk."""
-    if path.is_dir():
+    """Make a directory and those above it, and put their entries on disk. Raises `OSError` or `StoreUnavailable`."""
+    if is_directory(path):
         return
     make_directory(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)

@@ -7,7 +7,7 @@ expects none. After a crash in between, the directory is still refused, and the 
 from pathlib import Path
 
 from cairn.domain.errors import StoreUnavailable
-from cairn.store.directory import DirectoryLock, check_format, journal_path, sync_directory, watermark_path
+from cairn.store.directory import DirectoryLock, check_format, is_there, journal_path, sync_directory, watermark_path
 from cairn.store.watermark import Watermark
 
 
@@ -32,10 +32,10 @@ def discard_journal(directory: Path) -> Path | None:
 
 
 def _put_aside(journal: Path) -> Path | None:
-    if not journal.exists():
+    if not is_there(journal):
         return None
     number = 1
-    while (aside := journal.with_name(f"{journal.name}.discarded-{number}")).exists():
+    while is_there(aside := journal.with_name(f"{journal.name}.discarded-{number}")):
         number += 1
     journal.rename(aside)
     sync_directory(journal.parent)

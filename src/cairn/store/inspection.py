@@ -21,7 +21,16 @@ from cairn.domain.merkle import tx_root
 from cairn.domain.types import BlockHash, Header
 from cairn.store import keys
 from cairn.store.dev_snapshots import parts_to_open, snapshot_path
-from cairn.store.directory import Parts, check_format, check_unused, format_path, has_files, parts_in
+from cairn.store.directory import (
+    Parts,
+    check_format,
+    check_unused,
+    format_path,
+    has_files,
+    is_there,
+    names_in,
+    parts_in,
+)
 from cairn.store.journal import Journal
 from cairn.store.keys import StoredHead
 from cairn.store.reader import ChainReader
@@ -58,12 +67,12 @@ def inspect(directory: Path, genesis: Genesis) -> Found | None:
     Raises `WrongFormat`, `WrongGenesis`, `Corrupt` or `StoreUnavailable`.
     """
     try:
-        if not format_path(directory).exists():
+        if not is_there(format_path(directory)):
             check_unused(directory)
             return None
         check_format(directory)
         parts = parts_to_open(directory)
-        if not parts.watermark.exists():
+        if not is_there(parts.watermark):
             _check_not_begun(parts)
             return None
         return _inspect_parts(parts, genesis)
@@ -75,7 +84,7 @@ def inspect_snapshot(directory: Path, number: int, genesis: Genesis) -> None:
     """Raise what a revert to a dev chain's snapshot would raise."""
     parts = parts_in(snapshot_path(directory, number))
     for part in parts:
-        if not part.exists():
+        if not is_there(part):
             raise Corrupt(f"{part} is missing")
     _inspect_parts(parts, genesis)
 
@@ -92,7 +101,7 @@ def _inspect_parts(parts: Parts, genesis: Genesis) -> Found | None:
     try:
         watermark.check()
         Journal.check(parts.journal, watermark)
-        if watermark.height() < 0 and watermark.journal_end() == 0 and not any(parts.chain.glob("*.sst")):
+        if watermark.height() < 0 and watermark.journal_end() == 0 and not _files_in(parts.chain, ".sst"):
             _check_unfinished(parts.chain)
             return None
         return _inspect_store(parts.chain, watermark.height(), genesis)
@@ -100,10 +109,14 @@ def _inspect_parts(parts: Parts, genesis: Genesis) -> Found | None:
         watermark.close()
 
 
+def _files_in(path: Path, suffix: str) -> list[Path]:
+    return [path / name for name in sorted(names_in(path)) if name.endswith(suffix)]
+
+
 def _check_unfinished(path: Path) -> None:
     """Nobody was told of a block. RocksDB may be half made, but its list of files comes before its log."""
     current = path / "CURRENT"
-    if not current.exists() and any(log.stat().st_size for log in path.glob("*.log")):
+    if not is_there(current) and any(log.stat().st_size for log in _files_in(path, ".log")):
         raise Corrupt(f"{current} is missing, though the log beside it was made after it")
 
 
@@ -131,12 +144,12 @@ def _inspect_store(path: Path, promised: int, genesis: Genesis) -> Found:
 def _check_manifest(path: Path) -> None:
     """Check what RocksDB would name badly, or not at all."""
     current = path / "CURRENT"
-    if not current.exists():
+    if not is_there(current):
         raise Corrupt(f"{current} is missing: bring it back, with the files that it was stored with")
     line = current.read_text("ascii", "replace")
     if not _MANIFEST_LINE.fullmatch(line):
         raise Corrupt(f"{current} does not name a MANIFEST: {line[:40]!r}")
-    if not (manifest := path / line.strip()).exists():
+    if not is_there(manifest := path / line.strip()):
         raise Corrupt(f"{manifest} is missing, though {current} names it")
 
 
@@ -144,7 +157,7 @@ def _check_torn(path: Path, database: Database, promised: int, flaw: Corrupt) ->
     stored = database.get(keys.META, keys.HEAD_KEY)
     height = -1 if stored is None else keys.decode_head(stored).height
     if height < promised:
-        logs = ", ".join(str(log) for log in sorted(path.glob("*.log")) if log.stat().st_size)
+        logs = ", ".join(str(log) for log in _files_in(path, ".log") if log.stat().st_size)
         raise Corrupt(
             f"{flaw.detail} in the log {logs}; block {height + 1} and all up to {promised} were on disk, "
             f"and cannot be read"

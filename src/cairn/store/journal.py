@@ -40,7 +40,7 @@ import msgspec
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable
 from cairn.domain.types import DropReason, Tx, TxHash
-from cairn.store.directory import make_directory, sync_directory, sync_file, write_at
+from cairn.store.directory import is_there, make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
     Frame,
@@ -400,7 +400,7 @@ class Journal:
         if numbers:
             last = segment_path(self._directory, numbers[-1])
             raise Corrupt(f"{last}: ends before frame {self._sequence}, though all before frame {end} were on disk")
-        found = "holds no segment" if self._directory.exists() else "is missing"
+        found = "holds no segment" if is_there(self._directory) else "is missing"
         raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
 
 

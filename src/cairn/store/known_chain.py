@@ -14,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.domain.errors import StoreUnavailable
 from cairn.domain.types import BlockHash
-from cairn.store.directory import write_file
+from cairn.store.directory import is_there, write_file
 
 _SLOT = struct.Struct(">QQ32s")
 _NEWEST_AT = 0
@@ -53,15 +52,12 @@ class SeenChain:
     def find_begun_file(self) -> Path | None:
         """The file that says that a chain was begun, if there is one. Raises `StoreUnavailable`."""
         path = self._begun_file
-        try:
-            return path if path is not None and path.exists() else None
-        except OSError as failure:
-            raise StoreUnavailable(f"cannot look for {path}: {failure}") from failure
+        return path if path is not None and is_there(path) else None
 
     def note_begun(self) -> None:
-        """A chain is on disk: from now on only that one is opened. Raises `OSError`."""
+        """A chain is on disk: from now on only that one is opened. Raises `OSError` or `StoreUnavailable`."""
         path = self._begun_file
-        if path is not None and not path.exists():
+        if path is not None and not is_there(path):
             write_file(path, BEGUN_TEXT.encode())
 
     def last(self) -> SeenHead | None:

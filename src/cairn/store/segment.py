@@ -28,7 +28,7 @@ from zlib import crc32
 import msgspec
 
 from cairn.domain.errors import Corrupt
-from cairn.store.directory import sync_directory, sync_file, write_at
+from cairn.store.directory import is_file, names_in, sync_directory, sync_file, write_at
 
 VERSION = 2
 SECTOR = 512
@@ -71,20 +71,18 @@ def segment_path(directory: Path, number: int) -> Path:
 
 def list_segments(directory: Path) -> list[int]:
     """The segments in their order; none where there is no directory. Raises `Corrupt` for what only looks like one."""
-    if not directory.exists():
-        return []
-    paths = list(directory.glob("*.seg"))
+    paths = [directory / name for name in names_in(directory) if name.endswith(".seg")]
     for path in paths:
-        if not _SEGMENT_NAME.fullmatch(path.name) or not path.is_file():
+        if not _SEGMENT_NAME.fullmatch(path.name) or not is_file(path):
             raise Corrupt(f"{path} is not a segment of the journal: move it elsewhere")
     return sorted(int(path.stem) for path in paths)
 
 
 def remove_drafts(directory: Path) -> None:
     """Remove segments whose making was interrupted. Raises `OSError`."""
-    for path in directory.glob(f"*.seg{_DRAFT_SUFFIX}"):
-        if _SEGMENT_NAME.fullmatch(path.name.removesuffix(_DRAFT_SUFFIX)):
-            path.unlink()
+    for name in names_in(directory):
+        if name.endswith(_DRAFT_SUFFIX) and _SEGMENT_NAME.fullmatch(name.removesuffix(_DRAFT_SUFFIX)):
+            (directory / name).unlink()
 
 
 def create_segment(directory: Path, number: int, first_sequence: int, size: int) -> int:

@@ -29,7 +29,7 @@ from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavail
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.types import Account, Address, Header
-from cairn.store.directory import make_directory, sync_directory, sync_file, write_file
+from cairn.store.directory import make_directory, names_in, sync_directory, sync_file, write_file
 from cairn.store.reader import ChainReader
 
 FORMAT = 2
@@ -124,10 +124,8 @@ class SnapshotDirectory:
         self._path = path
 
     def heights(self) -> list[int]:
-        """The heights of all complete snapshots, ascending."""
-        if not self._path.is_dir():
-            return []
-        return sorted(int(entry.name) for entry in self._path.iterdir() if entry.name.isdigit())
+        """The heights of all complete snapshots, ascending. Raises `StoreUnavailable`."""
+        return sorted(int(name) for name in names_in(self._path) if name.isdigit())
 
     def find_manifest(self, height: int) -> Manifest | None:
         """None if there is no such snapshot, or it cannot be read any more."""
@@ -174,8 +172,9 @@ class SnapshotDirectory:
         return manifest
 
     def _remove_drafts(self) -> None:
-        for draft in self._path.glob("*.new"):
-            shutil.rmtree(draft)
+        for name in names_in(self._path):
+            if name.endswith(".new"):
+                shutil.rmtree(self._path / name)
 
     def _remove_old(self) -> None:
         for height in self.heights()[:-KEPT]:

@@ -21,6 +21,7 @@ from cairn.store.directory import (
     chain_path,
     check_linked,
     format_path,
+    is_there,
     journal_path,
     sync_directory,
     sync_file,
@@ -108,7 +109,7 @@ def save_state(directory: Path, genesis: Genesis, path: Path) -> None:
             inspect(directory, genesis)
             # A revert that was interrupted may have left the chain without its journal.
             finish_revert(directory)
-            if journal_path(directory).exists():
+            if is_there(journal_path(directory)):
                 _write_file(path.resolve(), directory, genesis)
         finally:
             lock.release()

@@ -28,6 +28,7 @@ from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_
 from cairn.domain.governance import Validator
 from cairn.domain.types import ZERO_ADDRESS, Address
 from cairn.engine.network.codes import APP_VERSION
+from cairn.store.directory import has_files
 
 LOOPBACK = "127.0.0.1"
 BASE_PORT = 8650
@@ -110,7 +111,7 @@ def make_network(
 
     Returns the genesis with its validators. Raises `InvalidConfig`, also rather than touch a directory in use.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    if has_files(directory):
         raise InvalidConfig(f"{directory} is not empty; nothing was written")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
 from cairn.engine.network.codes import BLOCKS_AFTER
+from cairn.store.directory import has_files
 
 ASK_TIMEOUT_S = 10.0
 HOUR_S = 3_600
@@ -66,7 +67,7 @@ def join(
         chain = read_genesis(genesis)
         others = split_peers(peers)
         home = Home(directory)
-        if directory.exists() and any(directory.iterdir()):
+        if has_files(directory):
             raise InvalidConfig(f"{directory} is not empty; nothing was written")
         trusted = {} if state_sync is None else trust(state_sync.split(","), time.time())
         engine = CometBFT(find_binary(cometbft_binary), directory / COMETBFT_DIRECTORY)

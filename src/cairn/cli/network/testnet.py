@@ -18,6 +18,7 @@ from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import DEV_KEYS, GWEI, Genesis, dev_genesis
 from cairn.domain.governance import MAX_ADMINS, Admins
 from cairn.domain.types import TRANSFER_GAS, Address
+from cairn.store.directory import has_files, is_directory
 
 MOST_VALIDATORS = 100
 DEV_ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
@@ -80,7 +81,7 @@ def make_testnet(
 ) -> None:
     """Make the home directories of a network, on this machine or on several; with --run, also run it."""
     with reported_errors():
-        if not (run and directory.is_dir() and any(directory.iterdir())):
+        if not (run and is_directory(directory) and has_files(directory)):
             binary = find_binary(cometbft_binary)
             CometBFT(binary, directory).check_version()
             sites = plan_sites(validators + full_nodes, split_hosts(hosts), base_port)

@@ -10,6 +10,7 @@ from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, find_binary
 from cairn.config import Settings
 from cairn.domain.errors import InvalidConfig
 from cairn.domain.genesis import Genesis
+from cairn.store.directory import is_there
 
 
 def check_identity(engine: CometBFT) -> None:
@@ -22,7 +23,7 @@ def check_identity(engine: CometBFT) -> None:
     if not engine.signer_address():
         needed.append("data/priv_validator_state.json")
     for name in needed:
-        if not (path := engine.home / name).exists():
+        if not is_there(path := engine.home / name):
             raise DataUnusable(
                 f"{path} is missing, though this node has run with it: mount its disk or restore a backup; "
                 "to replace the node, make a new home with `cairn join`"
@@ -46,6 +47,6 @@ def settle_engine(home: Home, genesis: Genesis, settings: Settings) -> tuple[Set
     rpc = settings.cometbft_rpc or engine.configured_rpc()
     engine.check_key()
     check_engine_genesis(engine, genesis)
-    if home.begun_file.exists():
+    if is_there(home.begun_file):
         check_identity(engine)
     return replace(settings, cometbft_home=str(directory), cometbft_rpc=rpc), engine

@@ -11,7 +11,7 @@ import typer
 
 from cairn.cli.shared.screen import drop_output, printable
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import InvalidConfig, StoreUnavailable
 
 
 class ExitCode(IntEnum):
@@ -81,7 +81,7 @@ def reported_errors(as_json: bool = False) -> Iterator[None]:
     """Print an expected failure as one line on standard error, without a traceback."""
     try:
         yield
-    except InvalidConfig as error:
+    except (InvalidConfig, StoreUnavailable) as error:
         raise reported_exit(WrongUsage(error.detail), as_json) from None
     except CommandFailed as failure:
         raise reported_exit(failure, as_json) from None
