@@ -106,6 +106,8 @@ class Node:
             )
             endpoint = Endpoint(self.settings.host, listener.getsockname()[1], tls=bool(self.settings.tls_cert))
             supervisor.call_later(READY_POLL_S, partial(_await_ready, supervisor, endpoint, on_ready, READY_POLL_S))
+            if self.settings.tls_cert:
+                keep_certificate(supervisor, live)
             if self.cometbft is not None:
                 LogWatch(supervisor, CometBftLog(self.cometbft.log_file)).look()
             # What is loaded by now is shared by all processes for as long as the collector never touches it.
@@ -268,6 +270,12 @@ def check_tls(settings: Settings) -> None:
     """Raise `InvalidConfig` for a certificate that no worker could serve with. Keep one that it can."""
     if settings.tls_cert:
         certificates.keep(certificates.Pair(settings.tls_cert, settings.tls_key))
+
+
+def keep_certificate(supervisor: Supervisor, live: LiveSettings) -> None:
+    """Have the renewed pair at hand, as the workers that run do, for one that starts when the files are of no use."""
+    certificates.keep_renewed(certificates.Pair(live.current.tls_cert, live.current.tls_key))
+    supervisor.call_later(certificates.RECHECK_S, partial(keep_certificate, supervisor, live))
 
 
 def reload(live: LiveSettings) -> bool:

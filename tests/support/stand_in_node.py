@@ -6,13 +6,13 @@ adds a byte to DIRECTORY/answers for each; GET /corrupt makes it find a damaged 
 
 import os
 import socket
-import ssl
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from cairn import supervisor
+from cairn.api.server import certificates
 from cairn.config import Settings, load_settings
 from cairn.core.gateway import Watch
 from cairn.domain.errors import Corrupt
@@ -60,9 +60,8 @@ def run_worker(
 def encrypted(connection: socket.socket, settings: Settings) -> socket.socket:
     if not settings.tls_cert:
         return connection
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    return context.wrap_socket(connection, server_side=True)
+    used = certificates.Certificates(certificates.Pair(settings.tls_cert, settings.tls_key), speaks=False)
+    return used.context.wrap_socket(connection, server_side=True)
 
 
 def open_sockets() -> list[str]:
@@ -78,6 +77,7 @@ def read_link(fd: str) -> str:
 
 if __name__ == "__main__":
     supervisor.STOP_LIMIT_S = PATIENCE_S
+    certificates.RECHECK_S = 0.05
     chosen = dict(pair.split("=", 1) for pair in sys.argv[2:])
     settings = load_settings(environ={f"CAIRN_{name.upper()}": value for name, value in chosen.items()})
     node = Node(dev_genesis(), Path(sys.argv[1]), settings, {}, core=run_core, worker=run_worker)

@@ -2,11 +2,14 @@
 
 import os
 import select
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -123,6 +126,27 @@ def test_readiness_is_seen_through_tls(start: Start, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     url = read_url(start(f"tls_cert={certificate}", f"tls_key={key}"))
     assert url.startswith("https://127.0.0.1:")
+
+
+def test_a_worker_that_starts_without_a_usable_pair_serves_with_the_renewed_one(start: Start, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    url = httpx.URL(read_url(start(f"tls_cert={certificate}", f"tls_key={key}")))
+    (tmp_path / "renewed").mkdir()
+    renewed = make_certificate(tmp_path / "renewed")
+
+    def is_served_after_a_loss() -> bool:
+        for source, target in zip(renewed, (certificate, key), strict=True):
+            shutil.copyfile(source, target)
+        # The supervisor looks meanwhile; if it does not come to it, the next try gives it time again.
+        time.sleep(0.2)
+        Path(key).unlink()
+        worker = int(httpx.get(url, verify=False, timeout=PATIENCE_S).text.split()[-1])
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: not is_alive(worker), PATIENCE_S, "the end of the worker")
+        assert url.port is not None
+        return ssl.get_server_certificate((url.host, url.port)) == Path(renewed[0]).read_text()
+
+    wait_until(is_served_after_a_loss, PATIENCE_S, "a worker that has the renewed certificate")
 
 
 def test_ipv6_is_listened_on_and_spelled_in_brackets(start: Start) -> None:

@@ -5,6 +5,7 @@ seen half done.
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import ssl
@@ -57,15 +58,23 @@ class Pair:
         return context
 
 
-_kept: dict[Pair, ssl.SSLContext] = {}
+_kept: dict[Pair, tuple[State, ssl.SSLContext]] = {}
 """The last pair that was loaded by `keep`, here or in the process that this one was forked from."""
 
 
 def keep(pair: Pair) -> None:
     """Load a pair for processes that are forked later: one may start when the files are of no use. As `Pair.load`."""
+    state = pair.state()
     loaded = pair.load()
     _kept.clear()
-    _kept[pair] = loaded
+    _kept[pair] = state, loaded
+
+
+def keep_renewed(pair: Pair) -> None:
+    """The same if its files have changed. Those that cannot be used leave the kept pair as it is; workers tell."""
+    if pair not in _kept or _kept[pair][0] != pair.state():
+        with contextlib.suppress(InvalidConfig):
+            keep(pair)
 
 
 def _state_of(path: str) -> tuple[int, int, int] | None:
@@ -92,7 +101,7 @@ class Certificates:
         except InvalidConfig as error:
             if pair not in _kept:
                 raise
-            self.context = _kept[pair]
+            self.context = _kept[pair][1]
             self._refuse(error)
         self._remind()
 
