@@ -48,7 +48,7 @@ def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Pat
 def keep(path: Path) -> Path:
     """Keep a temporary directory after its end, under another name, which is returned."""
     kept = path.rename(path.with_name(f"kept-{path.name}"))
-    (kept / OWNER_NAME).unlink()
+    (kept / OWNER_NAME).unlink(missing_ok=True)
     return kept
 
 

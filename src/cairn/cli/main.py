@@ -36,7 +36,7 @@ from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
-from cairn.store.directory import is_there
+from cairn.store.directory import holds_chain, is_there
 from cairn.store.discard import discard_journal
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
@@ -129,9 +129,10 @@ def dev(
         with state_to_load(data_dir, state, load_from) as loaded, dev_directory(data_dir) as (path, described):
             if loaded is not None:
                 load_state(loaded, chain.genesis, path)
-            code = run_dev_chain(chain, path, described, settings, quiet, parent_pipe)
+            gate = Gate()
+            code = run_dev_chain(chain, path, described, settings, quiet, parent_pipe, gate)
             if state is not None and code != EXIT_FATAL:
-                save_or_keep(path, chain.genesis, state)
+                save_or_keep(path, chain.genesis, state, had_chain=loaded is not None or gate.wait(0))
     raise typer.Exit(code)
 
 
@@ -159,8 +160,16 @@ def standard_input() -> int:
     return sys.stdin.fileno()
 
 
-def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:
-    """Save the chain to the file. If that fails, its temporary directory is kept, and the error names it."""
+def save_or_keep(directory: Path, genesis: Genesis, state: Path, had_chain: bool) -> None:
+    """Save the chain to the file. If that fails, its temporary directory is kept, and the error names it.
+
+    Raises `InvalidConfig`, also when the directory `had_chain` and has lost it.
+    """
+    if had_chain and not holds_chain(directory):
+        raise InvalidConfig(
+            f"cannot save the chain to {state}: it was in {directory}, which was removed or emptied while the node "
+            "ran. The file is as it was before; --data-dir keeps a chain where no one cleans up"
+        )
     try:
         save_state(directory, genesis, state)
     except InvalidConfig as failure:
@@ -168,13 +177,14 @@ def save_or_keep(directory: Path, genesis: Genesis, state: Path) -> None:
 
 
 def run_dev_chain(
-    chain: DevChain, path: Path, described: str, settings: Settings, quiet: bool, parent_pipe: int | None
+    chain: DevChain, path: Path, described: str, settings: Settings, quiet: bool, parent_pipe: int | None, gate: Gate
 ) -> int:
-    """Run the node in the directory `path`, which the banner shows as `described`. Returns the exit code."""
+    """Run the node in the directory `path`, which the banner shows as `described`. Returns the exit code.
+
+    `gate` is opened when the node is ready.
+    """
     # Loaded here, since it brings in the whole node: --help, --version and a wrong setting should answer at once.
     from cairn.node import Node  # noqa: PLC0415
-
-    gate = Gate()
 
     def announce(url: str) -> None:
         if settings.log_format == "json":

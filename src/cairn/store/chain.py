@@ -23,12 +23,10 @@ from cairn.store.directory import (
     check_present,
     check_room,
     claim_format,
-    format_path,
-    has_files,
+    holds_chain,
     is_there,
     make_directory,
     mark_format,
-    parts_in,
     sync_directory,
     watermark_path,
 )
@@ -128,7 +126,7 @@ class ChainStore(ChainReader):
         """
         if seen is not None:
             check_present(directory)
-        elif begun is not None and not any(map(has_files, (format_path(directory), *parts_in(directory)))):
+        elif begun is not None and not holds_chain(directory):
             # Not even the lock: what is there may be the place where the disk belongs.
             raise _missing(directory, begun)
         lock = DirectoryLock.acquire(directory)

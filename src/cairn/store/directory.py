@@ -208,6 +208,11 @@ def has_files(path: Path) -> bool:
     return bool(names_in(path)) if is_directory(path) else is_there(path)
 
 
+def holds_chain(directory: Path) -> bool:
+    """Whether any part of a chain is in it. Raises `StoreUnavailable`."""
+    return any(map(has_files, (format_path(directory), *parts_in(directory))))
+
+
 def mark_format(directory: Path) -> None:
     """Say that the directory is in our format. Raises `OSError`."""
     write_file(format_path(directory), f"{_FORMAT_PREFIX}{FORMAT_VERSION}\n".encode())

@@ -61,3 +61,15 @@ def test_a_second_node_that_would_save_to_the_same_file_is_refused(tmp_path: Pat
         with NodeProcess.start_dev("--state", str(file)) as third:
             assert third.stop() == 0, third.stderr
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_chain_whose_temporary_directory_vanishes_is_said_to_be_lost(tmp_path: Path) -> None:
+    file, temporary = tmp_path / "chain.zip", tmp_path / "tmp"
+    temporary.mkdir()
+    with NodeProcess.start(("dev", "--port", "0", "--state", str(file)), {"TMPDIR": str(temporary)}) as node:
+        assert node.url
+        [place] = temporary.glob("cairn-dev-*")
+        place.rename(tmp_path / "gone")
+        assert node.stop() == 2
+        assert f"cairn: cannot save the chain to {file}: it was in {place}, which was removed or emptied" in node.stderr
+    assert not file.exists()

@@ -253,11 +253,25 @@ def test_a_chain_that_cannot_be_saved_is_kept(tmp_path: Path) -> None:
     with dev_directory(None) as (path, _):
         (path / "journal").mkdir()
         with pytest.raises(InvalidConfig) as refused:
-            save_or_keep(path, dev_genesis(), tmp_path / "nowhere" / "chain.zip")
+            save_or_keep(path, dev_genesis(), tmp_path / "nowhere" / "chain.zip", had_chain=False)
     kept = path.with_name(f"kept-{path.name}")
     assert refused.value.detail.endswith(f"; `cairn dev --data-dir {kept}` has the chain")
     assert (kept / "journal").is_dir()
     shutil.rmtree(kept)
+
+
+@pytest.mark.parametrize("lost", ["the directory", "its files"])
+def test_a_chain_whose_directory_was_removed_or_emptied_is_said_to_be_lost(tmp_path: Path, lost: str) -> None:
+    state = tmp_path / "chain.zip"
+    state.write_bytes(b"as it was")
+    with dev_directory(None) as (path, _):
+        if lost == "the directory":
+            shutil.rmtree(path)
+        with pytest.raises(InvalidConfig, match=f"cannot save the chain to {state}: it was in {path}, which was"):
+            save_or_keep(path, dev_genesis(), state, had_chain=True)
+        # One that was stopped before it had a chain has nothing to save.
+        save_or_keep(path, dev_genesis(), state, had_chain=False)
+    assert state.read_bytes() == b"as it was"
 
 
 def test_where_nothing_can_be_saved_no_chain_is_started(tmp_path: Path) -> None:
