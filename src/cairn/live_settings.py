@@ -11,6 +11,8 @@ LIVE = (
     "max_connections_per_client",
     "rate_limit_per_s",
     "rate_limit_burst",
+    "max_unanswered_bytes",
+    "trusted_proxies",
     "header_timeout_s",
     "first_byte_timeout_s",
     "idle_timeout_s",

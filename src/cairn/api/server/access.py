@@ -133,13 +133,13 @@ class RateLimiter:
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self.adjust(settings)
-        self._limits_loopback = bool(settings.trusted_proxies)
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def adjust(self, settings: Settings) -> None:
         """Count by these limits from now on."""
         self._rate = settings.rate_limit_per_s
+        self._limits_loopback = bool(settings.trusted_proxies)
         self._burst = float(max(1, settings.rate_limit_burst))
 
     def limits(self, client: str) -> bool:

@@ -19,6 +19,11 @@ class Shares:
         self._left -= count
         return True
 
+    def resize(self, places: int) -> None:
+        """Have so many places from now on. What is taken stays taken; of fewer places none may be free for a while."""
+        self._left += places - self._places
+        self._places = places
+
     @property
     def taken(self) -> int:
         return self._places - self._left

@@ -64,6 +64,7 @@ class Occupancy:
 
     def adjust(self, settings: Settings) -> None:
         """Give new connections places by these limits; those that have one keep it."""
+        self._proxies.adjust(settings)
         workers = max(1, settings.workers)
         self._most = -(-settings.max_connections // workers)
         self._most_per_client = -(-settings.max_connections_per_client // workers)

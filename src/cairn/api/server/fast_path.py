@@ -115,6 +115,10 @@ class FastPath:
         self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
         self.limiter.adjust(settings)
         self.occupancy.adjust(settings)
+        self.unanswered_bytes.resize(settings.max_unanswered_bytes)
+        self.proxies.adjust(settings)
+        self.posts.forget()
+        self.gets.forget()
 
     def refresh(self, time: float) -> None:
         # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.

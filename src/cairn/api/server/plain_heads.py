@@ -43,10 +43,14 @@ class PlainHeads(dict[bytes, int]):
             return NOT_PLAIN
         # A client that sends ever new heads must not fill the memory; common heads are soon learned again.
         if len(self) >= MAX_HEADS:
-            self.clear()
-            self.clients.clear()
+            self.forget()
         verdict = self[rest] = self._judge(rest)
         return verdict
+
+    def forget(self) -> None:
+        """Parse every head again; also when other proxies are trusted than before."""
+        self.clear()
+        self.clients.clear()
 
     def _judge(self, rest: bytes) -> int:
         head = _Head()

@@ -40,6 +40,10 @@ class TrustedProxies:
     """The proxies whose word is taken for who asks; none unless the setting names some."""
 
     def __init__(self, settings: Settings) -> None:
+        self.adjust(settings)
+
+    def adjust(self, settings: Settings) -> None:
+        """Trust those of these settings from now on."""
         self._networks = [ip_network(text) for text in settings.trusted_proxies]
         self.trusts = lru_cache(MAX_REMEMBERED)(self._is_listed)
         """Whether this address is one of theirs."""

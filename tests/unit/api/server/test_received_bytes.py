@@ -187,6 +187,26 @@ def test_what_waits_behind_an_answer_is_counted_and_too_much_ends_the_connection
     run_server(scenario, replace(SMALL, max_unanswered_bytes=32 * KIB))
 
 
+def test_the_budget_is_that_of_the_latest_settings() -> None:
+    async def scenario(server: RestServer) -> None:
+        async with AsyncExitStack() as stack:
+            first, second, third = [await stack.enter_async_context(server.client()) for _ in range(3)]
+            first.write(unfinished(100 * KIB))
+            assert_refused(await first.answer())
+            server.server.adjust(SMALL)
+            second.write(unfinished(100 * KIB))
+            await wait_until(lambda: server.held_bytes > 80 * KIB)
+            # What is held stays, and nobody gets more.
+            server.server.adjust(replace(SMALL, max_unanswered_bytes=64 * KIB))
+            third.write(unfinished(20 * KIB))
+            assert_refused(await third.answer())
+            second.write(b" ")
+            assert (await second.answer()).status == 400
+            await wait_until(lambda: server.held_bytes == 0)
+
+    run_server(scenario, replace(SMALL, max_unanswered_bytes=64 * KIB))
+
+
 def test_a_client_that_goes_away_is_not_counted_any_more() -> None:
     async def scenario(server: RestServer) -> None:
         for leave in (Client.abort, Client.reset, Client.finish):

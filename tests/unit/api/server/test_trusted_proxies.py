@@ -203,6 +203,32 @@ def test_clients_of_a_proxy_have_a_rate_limit_each_in_both_lanes(further: tuple[
     run_server(scenario, BEHIND_PROXY)
 
 
+@pytest.mark.parametrize("further", [(), (FULL_LANE,)])
+def test_proxies_that_are_trusted_or_not_any_more_count_so_for_new_connections(further: tuple[str, ...]) -> None:
+    async def scenario(server: RestServer) -> None:
+        requests = [get(KNOWN, f"X-Forwarded-For: {client}", *further) for client in ("192.0.2.1", "192.0.2.2") * 4]
+        assert await statuses(server, *requests) == [200] * 8, "loopback has no limit"
+        server.server.adjust(BEHIND_PROXY)
+        assert await statuses(server, *requests) == [200] * 6 + [429] * 2
+        assert await statuses(server, *[get(KNOWN, *further)] * 4, address="127.0.0.2") == [200] * 3 + [429]
+        server.server.adjust(replace(BEHIND_PROXY, trusted_proxies=()))
+        assert await statuses(server, *requests) == [200] * 8
+
+    run_server(scenario, replace(BEHIND_PROXY, trusted_proxies=()))
+
+
+def test_connections_of_a_proxy_are_limited_once_it_is_not_trusted() -> None:
+    settings = replace(BEHIND_PROXY, rate_limit_per_s=0, max_connections_per_client=1)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client(), server.client() as second:
+            assert (await second.ask(get("/", "X-Forwarded-For: 192.0.2.1"))).status == 200
+            server.server.adjust(replace(settings, trusted_proxies=("10.0.0.1",)))
+            assert await statuses(server, get("/")) == [503]
+
+    run_server(scenario, settings)
+
+
 def test_submissions_and_calls_count_for_the_client_that_the_proxy_names() -> None:
     async def scenario(server: RestServer) -> None:
         first, other = "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2"
