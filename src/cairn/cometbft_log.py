@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 MOST_AT_ONCE_BYTES = 256 * 1024
 """Of a log that grew by more since the last look, only the newest part is read."""
 
@@ -23,7 +25,26 @@ _DIVERGED = re.compile(
 Whole lines from their beginning: what peers call themselves or send is written into the log, too, and none of them may
 stop a node by it. CometBFT escapes ends of lines in it, but for a name of at most 50 bytes.
 """
+_JSON_LINE = re.compile(rb"^\{[^\n]*%b[^\n]*\}$" % _WRONG, re.MULTILINE)
+"""The same with `log_format = "json"`, where everything that peers send is escaped."""
+_SIGNED_AND_WRONG = {
+    ("blocksync", "Error in validation"): re.compile(_WRONG.decode()),
+    ("consensus", "CONSENSUS FAILURE!!!"): re.compile(
+        rf"(?:precommit step; \+2/3 prevoted for|\+2/3 committed) an invalid block: {_WRONG.decode()}"
+    ),
+}
+"""By module and message, how their error begins."""
 _OTHER_NETWORK = re.compile(rb"peer is on a different network\. Got ([\w.-]+), expected ([\w.-]+)")
+
+
+class _Line(msgspec.Struct, frozen=True):
+    level: str
+    module: str
+    message: str = msgspec.field(name="_msg")
+    err: str
+
+
+_LINE = msgspec.json.Decoder(_Line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +66,8 @@ class CometBftLog:
         """What was written since the last look."""
         new = self._read_new()
         other = _OTHER_NETWORK.search(new)
-        return Findings(_DIVERGED.search(new) is not None, None if other is None else other[1].decode())
+        has_diverged = _DIVERGED.search(new) is not None or any(map(_tells_divergence, _JSON_LINE.findall(new)))
+        return Findings(has_diverged, None if other is None else other[1].decode())
 
     def _size(self) -> int:
         try:
@@ -73,3 +95,12 @@ class CometBftLog:
         self._read_to = start + len(whole)
         # A line that is not read from its beginning says nothing.
         return whole[whole.find(b"\n") + 1 :] if skipped else whole
+
+
+def _tells_divergence(json_line: bytes) -> bool:
+    try:
+        line = _LINE.decode(json_line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    error = _SIGNED_AND_WRONG.get((line.module, line.message))
+    return line.level == "error" and error is not None and error.match(line.err) is not None

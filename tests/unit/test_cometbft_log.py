@@ -1,5 +1,6 @@
 """What is read from CometBFT's log: another state, another network, and nothing twice."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ FAILURE = b"E[2026-11-17|11:00:00.000] CONSENSUS FAILURE!!!                     
 PRECOMMIT = FAILURE + b'err="precommit step; +2/3 prevoted for an invalid block: %b" stack="goroutine 1"\n' % WRONG
 COMMIT = FAILURE + b'err="+2/3 committed an invalid block: wrong Block.Header.LastResultsHash.  Expected 2F, got 11"\n'
 REPLAY = b"panic: state.AppHash does not match AppHash after replay. Got\n2F, expected 11.\n"
+JSON = b'{"_msg":"%b","err":"%b","height":7,"level":"error","module":"%b","ts":"2026-11-17T11:00:00Z"}\n'
+JSON_BLOCKSYNC = JSON % (b"Error in validation", WRONG, b"blocksync")
+JSON_PRECOMMIT = JSON % (
+    b"CONSENSUS FAILURE!!!",
+    b"precommit step; +2/3 prevoted for an invalid block: " + WRONG,
+    b"consensus",
+)
+JSON_COMMIT = JSON % (b"CONSENSUS FAILURE!!!", b"+2/3 committed an invalid block: " + WRONG, b"consensus")
 PROPOSAL = b'E[2026-11-17|11:00:00.000] prevote step: consensus deems this block invalid; err="%b"\n' % WRONG
 STRANGER = (
     b"E[2026-11-17|11:00:00.000] Error dialing peer module=p2p "
@@ -22,7 +31,7 @@ STRANGER = (
 )
 
 
-@pytest.mark.parametrize("line", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY])
+@pytest.mark.parametrize("line", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY, JSON_BLOCKSYNC, JSON_PRECOMMIT, JSON_COMMIT])
 def test_a_signed_block_after_another_state_is_a_divergence(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "cometbft.log"
     path.write_bytes(b"")
@@ -41,6 +50,24 @@ def test_what_a_peer_sends_is_no_divergence(tmp_path: Path, claimed: bytes) -> N
     path = tmp_path / "cometbft.log"
     log = CometBftLog(path)
     path.write_bytes(b"".join(b"E[2026-11-17|11:00:00.000] " + line % escaped for line in (network, block)))
+    assert not log.look().has_diverged
+
+
+@pytest.mark.parametrize("claimed", [BLOCKSYNC, PRECOMMIT, COMMIT, REPLAY, JSON_BLOCKSYNC, JSON_COMMIT])
+def test_what_a_peer_sends_is_no_divergence_in_json_either(tmp_path: Path, claimed: bytes) -> None:
+    fields = {"_msg": "Error dialing peer", "level": "error", "module": "p2p", "err": claimed.decode()}
+    lines = [
+        fields,
+        fields | {"err": "x", "peer": claimed.decode()},
+        # What only one validator has proposed, or what is another error of the same module.
+        fields | {"_msg": "prevote step: consensus deems this block invalid", "module": "consensus"},
+        fields | {"_msg": "CONSENSUS FAILURE!!!", "module": "consensus", "err": "x " + WRONG.decode()},
+        fields | {"_msg": "Error in validation", "module": "blocksync", "err": "x " + WRONG.decode()},
+        fields | {"_msg": "Error in validation", "module": "blocksync", "err": WRONG.decode(), "level": "info"},
+    ]
+    path = tmp_path / "cometbft.log"
+    log = CometBftLog(path)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "{wrong Block.Header.AppHash.}\n")
     assert not log.look().has_diverged
 
 
