@@ -18,7 +18,7 @@ from cairn.core.service import Core
 from cairn.domain.codec import decode_record, encode_tx
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
-from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
+from cairn.domain.genesis import Genesis, chain_identity, dev_genesis, encode_genesis
 from cairn.domain.governance import MAX_ADMINS, Admins, first_governance
 from cairn.domain.governance_codec import decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
@@ -288,7 +288,7 @@ def test_the_longest_update_that_there_can_be_is_read_by_every_node(validator: V
     admins = Admins(MAX_ADMINS, tuple(address_of_key(key) for key in keys))
     validator.genesis = genesis = msgspec.structs.replace(GENESIS, admins=admins)
     unsigned = update_admins(first_governance(genesis.validators, admins), Admins(1, admins.addresses))
-    longest = sign_update(unsigned, keys, CHAIN_ID)
+    longest = sign_update(unsigned, keys, chain_identity(genesis))
 
     async def scenario() -> None:
         async with validator.core() as core:

@@ -294,7 +294,9 @@ class NetworkWorld(World):
         if rng.random() < 0.1:
             before = (before[0], before[1] + 1, before[2], before[3])
         keys = self._draw_signers(rng)
-        raw = encode_update(sign_update(ValidatorUpdate(sequence, validator, Before(*before)), keys, CHAIN_ID))
+        raw = encode_update(
+            sign_update(ValidatorUpdate(sequence, validator, Before(*before)), keys, self.setup.identity)
+        )
         signers = tuple(_addresses(keys))
         self.ledger.updates[raw] = Update(
             raw, sequence, validator.public_key, validator.power, bytes(fees), signers, validator.name, before
@@ -311,7 +313,7 @@ class NetworkWorld(World):
         before = head.admins if head.admins is not None and rng.random() < 0.9 else wanted
         keys = self._draw_signers(rng)
         unsigned = AdminsUpdate(head.sequence, _domain_admins(wanted), _domain_admins(before))
-        raw = encode_update(sign_update(unsigned, keys, CHAIN_ID))
+        raw = encode_update(sign_update(unsigned, keys, self.setup.identity))
         self.ledger.updates[raw] = ledger.AdminsUpdate(raw, head.sequence, wanted, before, tuple(_addresses(keys)))
         await self._give_to_all(raw)
 

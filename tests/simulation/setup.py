@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
-from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
-from cairn.domain.governance import Admins, Validator
+from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
+from cairn.domain.governance import Admins, ChainIdentity, Validator
 from cairn.domain.types import Address
 from tests.simulation import ledger
 from tests.simulation.ledger import GAS, Rules, State
@@ -45,6 +45,10 @@ class Setup:
     @property
     def rules(self) -> Rules:
         return Rules(self.genesis.gas_price, self.genesis.block_gas_limit)
+
+    @property
+    def identity(self) -> ChainIdentity:
+        return chain_identity(self.genesis)
 
     @property
     def state(self) -> State:

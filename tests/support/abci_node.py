@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cairn.domain.codec import decode_record, encode_tx
-from cairn.domain.genesis import Genesis, dev_genesis
+from cairn.domain.genesis import Genesis, chain_identity, dev_genesis
 from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, first_governance
 from cairn.domain.governance_codec import encode_update
 from cairn.domain.transition import BlockOutcome
@@ -164,7 +164,7 @@ def update(sequence: int, validator: Validator, *signers: int, governance: Gover
     """An update of this governance, but for its number."""
     keys = [KEYS[ACCOUNTS[signer]] for signer in signers]
     unsigned = ValidatorUpdate(sequence, validator, before_of(governance, validator))
-    return encode_update(sign_update(unsigned, keys, CHAIN_ID))
+    return encode_update(sign_update(unsigned, keys, chain_identity(GENESIS)))
 
 
 def bundle(*nonces: int, sender: int = 0) -> bytes:

@@ -185,7 +185,7 @@ class Liar:
         assert governance is not None
         stronger = msgspec.structs.replace(governance.validators[0], power=1_000)
         update = ValidatorUpdate(governance.sequence, stronger, before_of(governance, stronger))
-        return encode_update(sign_update(update, [KEY, DEV_KEYS[8][1]], self._rules.chain_id))
+        return encode_update(sign_update(update, [KEY, DEV_KEYS[8][1]], self._chain.identity))
 
 
 def alter_to_lie(directory: Path) -> None:

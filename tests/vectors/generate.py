@@ -286,11 +286,13 @@ def admins_update(
 
 def signed_update(chain_id: int, sequence: int, change: bytes, shown: Json, keys: Sequence[bytes]) -> Json:
     unsigned = sequence.to_bytes(8, "big") + change
-    digest = keccak(b"cairn governance update" + chain_id.to_bytes(8, "big") + unsigned)
+    genesis = seeded(f"genesis {chain_id}", 32)
+    digest = keccak(b"cairn governance update" + chain_id.to_bytes(8, "big") + genesis + unsigned)
     signed = [Account.unsafe_sign_hash(digest, key) for key in keys]
     signatures = [one.r.to_bytes(32, "big") + one.s.to_bytes(32, "big") + bytes([one.v - 27]) for one in signed]
     return {
         "chainId": chain_id,
+        "genesis": hexed(genesis),
         "sequence": sequence,
         **shown,
         "privateKeys": [hexed(key) for key in keys],

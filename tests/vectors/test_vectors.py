@@ -21,6 +21,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Evidence,
     EvidenceKind,
     Governance,
@@ -179,8 +180,9 @@ def read_update(vector: dict[str, Any]) -> Update:
 @pytest.mark.parametrize("vector", load("validators.json")["updates"], ids=lambda vector: str(vector["sequence"]))
 def test_an_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> None:
     unsigned = read_update(vector)
-    assert update_digest(unsigned, vector["chainId"]) == raw(vector["signedHash"])
-    signed = sign_update(unsigned, list(map(raw, vector["privateKeys"])), vector["chainId"])
+    chain = ChainIdentity(vector["chainId"], raw(vector["genesis"]))
+    assert update_digest(unsigned, chain) == raw(vector["signedHash"])
+    signed = sign_update(unsigned, list(map(raw, vector["privateKeys"])), chain)
     assert encode_update(signed) == raw(vector["encoded"])
     assert decode_update(raw(vector["encoded"])) == signed
 

@@ -72,6 +72,7 @@ AnyAddressText = Annotated[
 ]
 HashText = Annotated[str, hex_bytes(32, "0x and 64 lower-case hexadecimal digits.")]
 AnyHashText = Annotated[str, Meta(pattern=ANY_HASH)]
+GenesisText = Annotated[str, hex_bytes(32, "Digest of genesis.json, which tells chains with the same id apart.")]
 Height = Annotated[int, integer("Height of the block; 0 is the genesis block.")]
 Time = Annotated[int, integer("Unix time in whole seconds.")]
 ChainId = Annotated[int, integer("Chain id (EIP-155).")]
@@ -381,6 +382,7 @@ class Validators(msgspec.Struct, frozen=True):
     """The validators of the network."""
 
     chainId: ChainId
+    genesis: GenesisText
     blockHeight: Height
     sequence: Sequence
     threshold: Annotated[int, integer("How many administrators must sign an update; 0 if the chain has none.")]
@@ -420,6 +422,7 @@ class ValidatorUpdateJson(msgspec.Struct, frozen=True, kw_only=True):
     """A change of one validator (`validator` and `before`), or of the administrators (`admins` and `replaces`)."""
 
     chainId: Annotated[int, integer("The chain that the update is for.", least=1)]
+    genesis: Annotated[str, hex_bytes(32, "Its genesis, as in `GET /validators`.")]
     sequence: Sequence
     validator: ValidatorUpdateValidator | UnsetType = UNSET
     before: ValidatorUpdateBefore | UnsetType = UNSET

@@ -312,6 +312,8 @@ class Validators(msgspec.Struct, frozen=True, rename="camel"):
     """The validators of a network, who may change them, and who of them broke the rules."""
 
     chain_id: int
+    genesis: str
+    """Digest of genesis.json, which tells chains with the same id apart."""
     block_height: int
     sequence: int
     threshold: int

@@ -18,7 +18,7 @@ import msgspec
 from cairn.core.calls import Calls, call
 from cairn.domain.errors import NotDevChain
 from cairn.domain.genesis import COIN
-from cairn.domain.governance import Governance, Update
+from cairn.domain.governance import ChainIdentity, Governance, Update
 from cairn.domain.types import Address, Block, Draft, DropReason, Tx, TxHash
 
 Phase = Literal["starting", "ready", "unavailable", "draining"]
@@ -139,7 +139,7 @@ class MiningMode(msgspec.Struct, frozen=True):
 class ValidatorSet(msgspec.Struct, frozen=True):
     """The validators of a network, and who may change them."""
 
-    chain_id: int
+    chain: ChainIdentity
     height: int
     """The block after which these are the validators."""
     governance: Governance

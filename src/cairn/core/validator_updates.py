@@ -17,7 +17,7 @@ def validator_set(chain: ChainStore) -> ValidatorSet:
         raise NotFound("this chain has no validators")
     governance, missed = chain.governance, chain.attendance.missed()
     return ValidatorSet(
-        chain.genesis.chain_id,
+        chain.identity,
         chain.head_header.height,
         governance,
         chain.attendance.blocks,
@@ -37,7 +37,7 @@ async def submit_update(
     Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
     """
     current = validator_set(chain)
-    apply_update(current.governance, update, current.chain_id)
+    apply_update(current.governance, update, current.chain)
     on_checked(update)
     rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
     try:

@@ -9,7 +9,15 @@ import msgspec
 
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.governance import MAX_ADMINS, MAX_POWER, Admins, Validator, check_admins, first_governance
+from cairn.domain.governance import (
+    MAX_ADMINS,
+    MAX_POWER,
+    Admins,
+    ChainIdentity,
+    Validator,
+    check_admins,
+    first_governance,
+)
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
@@ -136,6 +144,10 @@ def _validator_fields(validator: Validator) -> dict[str, object]:
 def genesis_digest(genesis: Genesis) -> bytes:
     """Identifies the chain, however its file is written."""
     return keccak256(encode_genesis(genesis))
+
+
+def chain_identity(genesis: Genesis) -> ChainIdentity:
+    return ChainIdentity(genesis.chain_id, genesis_digest(genesis))
 
 
 def genesis_outcome(genesis: Genesis) -> BlockOutcome:

@@ -122,6 +122,14 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "" if validator is None else validator.name
 
 
+class ChainIdentity(msgspec.Struct, frozen=True):
+    """The chain that an update is for. Its id is not enough: a network that is begun anew may keep it."""
+
+    chain_id: int
+    genesis: bytes
+    """The digest of its genesis, 32 bytes."""
+
+
 class Before(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an administrator should know of the validators before the change. It is signed, so it must be true."""
 

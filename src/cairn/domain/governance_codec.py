@@ -10,7 +10,9 @@
     change                0 | validator | its power before 8 | power of all before 8 | number of validators before 4
                           | number of other validators with its name 4,
                           or 1 | administrators | administrators before
-    what is signed        keccak-256 of a tag, the chain id 8, sequence 8 and the change                 (big-endian)
+    what is signed        keccak-256 of a tag, the chain id 8, the digest of genesis 32, sequence 8 and the change
+
+Numbers are big-endian.
 
 The same governance and the same update have the same bytes everywhere.
 """
@@ -25,6 +27,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Evidence,
     EvidenceKind,
     Governance,
@@ -52,12 +55,13 @@ _EVIDENCE = Struct(">B20sQQB")
 _BEFORE = Struct(">QQII")
 _ADMINS = Struct(">BB")
 _SEQUENCE = Struct(">Q")
+_CHAIN = Struct(">Q32s")
 _COUNT = Struct(">I")
 
 
-def update_digest(update: Update, chain_id: int) -> bytes:
+def update_digest(update: Update, chain: ChainIdentity) -> bytes:
     """What an administrator signs."""
-    return keccak256(_SIGNED_TAG + chain_id.to_bytes(8, "big") + _encode_unsigned(update))
+    return keccak256(_SIGNED_TAG + _CHAIN.pack(chain.chain_id, chain.genesis) + _encode_unsigned(update))
 
 
 def encode_update(update: Update) -> bytes:

@@ -13,6 +13,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Update,
     Validator,
     ValidatorUpdate,
@@ -21,6 +22,7 @@ from cairn.domain.governance_codec import check_update
 from cairn.domain.types import MAX_UINT64
 
 PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
+GENESIS_PATTERN = "^0x[0-9a-fA-F]{64}$"
 SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
 
 
@@ -45,6 +47,7 @@ class _AdminsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _UpdateText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     chainId: int
+    genesis: str
     sequence: int
     validator: _ValidatorText | UnsetType = UNSET
     before: _BeforeText | UnsetType = UNSET
@@ -53,7 +56,7 @@ class _UpdateText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     signatures: list[str]
 
 
-def parse_update_text(text: bytes) -> tuple[int, Update]:
+def parse_update_text(text: bytes) -> tuple[ChainIdentity, Update]:
     """The chain that it is for, and the update. Raises `MalformedJson`, or `InvalidField` naming the field."""
     try:
         given = msgspec.json.decode(text, type=_UpdateText)
@@ -66,9 +69,11 @@ def parse_update_text(text: bytes) -> tuple[int, Update]:
             raise InvalidField(field, f"{number} is not between 0 and {MAX_UINT64}")
     if len(given.signatures) > MAX_ADMINS:
         raise InvalidField("signatures", f"there are {len(given.signatures)}; {MAX_ADMINS} are possible")
-    update = _parse_change(given, tuple(_parse_signature(text) for text in given.signatures))
+    update = _parse_change(
+        given, tuple(_parse_hex(text, SIGNATURE_PATTERN, "signatures", 130) for text in given.signatures)
+    )
     check_update(update)
-    return given.chainId, update
+    return ChainIdentity(given.chainId, parse_genesis_digest(given.genesis)), update
 
 
 def _parse_change(given: _UpdateText, signatures: tuple[bytes, ...]) -> Update:
@@ -82,11 +87,13 @@ def _parse_change(given: _UpdateText, signatures: tuple[bytes, ...]) -> Update:
     raise InvalidField("body", "it has either validator and before, or admins and replaces")
 
 
-def encode_update_text(chain_id: int, update: Update) -> bytes:
+def encode_update_text(chain: ChainIdentity, update: Update) -> bytes:
+    genesis = "0x" + chain.genesis.hex()
     signatures = ["0x" + signature.hex() for signature in update.signatures]
     if isinstance(update, AdminsUpdate):
         text = _UpdateText(
-            chainId=chain_id,
+            chainId=chain.chain_id,
+            genesis=genesis,
             sequence=update.sequence,
             admins=_admins_text(update.admins),
             replaces=_admins_text(update.before),
@@ -95,7 +102,8 @@ def encode_update_text(chain_id: int, update: Update) -> bytes:
     else:
         before = update.before
         text = _UpdateText(
-            chainId=chain_id,
+            chainId=chain.chain_id,
+            genesis=genesis,
             sequence=update.sequence,
             validator=_validator_text(update.validator),
             before=_BeforeText(before.power, before.total_power, before.validators, before.namesakes),
@@ -109,6 +117,11 @@ def parse_public_key(text: str) -> bytes:
     if not re.fullmatch(PUBLIC_KEY_PATTERN, text):
         raise InvalidField("publicKey", "an Ed25519 key is 44 characters of base64")
     return base64.b64decode(text)
+
+
+def parse_genesis_digest(text: str) -> bytes:
+    """Raises `InvalidField`."""
+    return _parse_hex(text, GENESIS_PATTERN, "genesis", 64)
 
 
 def encode_public_key(public_key: bytes) -> str:
@@ -138,7 +151,7 @@ def _admins_text(admins: Admins) -> _AdminsText:
     return _AdminsText(admins.threshold, [checksum_address(address) for address in admins.addresses])
 
 
-def _parse_signature(text: str) -> bytes:
-    if not re.fullmatch(SIGNATURE_PATTERN, text):
-        raise InvalidField("signatures", "a signature is 0x and 130 hexadecimal digits")
+def _parse_hex(text: str, pattern: str, field: str, digits: int) -> bytes:
+    if not re.fullmatch(pattern, text):
+        raise InvalidField(field, f"expected 0x and {digits} hexadecimal digits")
     return bytes.fromhex(text[2:])

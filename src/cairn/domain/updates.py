@@ -1,7 +1,8 @@
 """Updates of validators and administrators: how they are made, signed and applied.
 
-An update names its sequence number and the chain, so it applies once, in order, and nowhere else. It also names what
-it changes, as that is before: so what an administrator is shown of the signed bytes is true, or has no effect.
+An update names its sequence number and the chain by id and genesis, so it applies once, in order, and nowhere else. It
+also names what it changes, as that is before: so what an administrator is shown of the signed bytes is true, or has no
+effect.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Governance,
     Update,
     Validator,
@@ -41,17 +43,28 @@ def update_admins(governance: Governance, wanted: Admins) -> AdminsUpdate:
     return update
 
 
-def sign_update(update: _Update, private_keys: Sequence[bytes], chain_id: int) -> _Update:
+def sign_update(update: _Update, private_keys: Sequence[bytes], chain: ChainIdentity) -> _Update:
     """Add the signatures of these administrators' keys."""
-    digest = update_digest(update, chain_id)
+    digest = update_digest(update, chain)
     added = tuple(sign_digest(digest, private_key) for private_key in private_keys)
     return msgspec.structs.replace(update, signatures=update.signatures + added)
 
 
-def apply_update(governance: Governance, update: Update, chain_id: int) -> Governance:
+def check_chain(named: ChainIdentity, chain: ChainIdentity) -> None:
+    """Raises `UpdateRefused` for an update whose text names another chain: its signatures would be wrong, too."""
+    if named.chain_id != chain.chain_id:
+        raise UpdateRefused(f"the update is for chain {named.chain_id}, not for chain {chain.chain_id}")
+    if named.genesis != chain.genesis:
+        raise UpdateRefused(
+            f"the update is for another chain {chain.chain_id}, with genesis 0x{named.genesis.hex()}, not with "
+            f"0x{chain.genesis.hex()}"
+        )
+
+
+def apply_update(governance: Governance, update: Update, chain: ChainIdentity) -> Governance:
     """The governance after `update`. Raises `UpdateRefused` or `InvalidSignature`, and changes nothing then."""
     admins = _check_turn(governance, update)
-    _check_signatures(update, admins, chain_id)
+    _check_signatures(update, admins, chain)
     return _change(governance, update)
 
 
@@ -131,8 +144,8 @@ def _tell(before: Before) -> str:
     )
 
 
-def _check_signatures(update: Update, admins: Admins, chain_id: int) -> None:
-    digest = update_digest(update, chain_id)
+def _check_signatures(update: Update, admins: Admins, chain: ChainIdentity) -> None:
+    digest = update_digest(update, chain)
     signers: set[Address] = set()
     # One after the other: the first signature of a stranger ends it, so that an attack costs one recovery.
     for signature in update.signatures:

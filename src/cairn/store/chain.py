@@ -7,7 +7,7 @@ import msgspec
 
 from cairn.domain.codec import encode_record
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
-from cairn.domain.genesis import Genesis, genesis_digest, genesis_outcome
+from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import Governance
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.lattice import Lattice
@@ -93,6 +93,7 @@ class ChainStore(ChainReader):
         super().__init__(database, visible=-1)
         self.directory = directory
         self.genesis = genesis
+        self.identity = chain_identity(genesis)
         self._lock = lock
         self._watermark = watermark
         self.journal_bounds: Bounds = watermark
@@ -369,7 +370,7 @@ class ChainStore(ChainReader):
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)
         batch = Batch(self._database)
-        batch.put(keys.META, keys.GENESIS_KEY, genesis_digest(self.genesis))
+        batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
         batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
         self.state_block_hash = outcome.block.hash
         self._write(batch, outcome)

@@ -9,13 +9,14 @@ import pytest
 
 from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.errors import EngineUnavailable, InvalidSignature, NotFound, UpdateRefused
-from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
+from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
 from cairn.domain.governance import Admins, Before, Validator, ValidatorUpdate
 from cairn.domain.updates import sign_update
 from cairn.store.chain import ChainStore
 
 NOBODY = "unix:///nobody/listens"
 FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
+ADMINS = Admins(2, tuple(key[0] for key in DEV_KEYS[:3]))
 SECOND = Validator(b"\x02" * 32, 10, DEV_KEYS[1][0], "second")
 
 
@@ -25,19 +26,19 @@ def network_genesis(admins: Admins | None) -> Genesis:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[ChainStore]:
-    opened = ChainStore.open(tmp_path / "data", network_genesis(Admins(2, tuple(key[0] for key in DEV_KEYS[:3]))))
+    opened = ChainStore.open(tmp_path / "data", network_genesis(ADMINS))
     yield opened
     opened.close()
 
 
 def signed(sequence: int, *signers: int) -> ValidatorUpdate:
     unsigned = ValidatorUpdate(sequence, SECOND, Before(0, FIRST.power, 1, 0))
-    return sign_update(unsigned, [DEV_KEYS[signer][1] for signer in signers], 1337)
+    return sign_update(unsigned, [DEV_KEYS[signer][1] for signer in signers], chain_identity(network_genesis(ADMINS)))
 
 
 def test_the_validators_are_those_of_the_newest_block(chain: ChainStore) -> None:
     current = validator_set(chain)
-    assert (current.chain_id, current.height, current.governance.sequence) == (1337, 0, 0)
+    assert (current.chain, current.height, current.governance.sequence) == (chain.identity, 0, 0)
     assert current.governance.validators == (FIRST,)
 
 

@@ -10,6 +10,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Evidence,
     EvidenceKind,
     Governance,
@@ -69,8 +70,9 @@ def test_an_update_of_an_unknown_kind_or_without_administrators_is_refused() -> 
 
 
 def test_what_is_signed_tells_kinds_chains_and_numbers_apart() -> None:
+    chain = ChainIdentity(1, bytes(32))
     digests = {
-        update_digest(update, chain_id)
+        update_digest(update, named)
         for update in (
             VALIDATOR_UPDATE,
             ADMINS_UPDATE,
@@ -78,10 +80,11 @@ def test_what_is_signed_tells_kinds_chains_and_numbers_apart() -> None:
             msgspec.structs.replace(VALIDATOR_UPDATE, before=Before(1, 20, 2, 0)),
             msgspec.structs.replace(ADMINS_UPDATE, before=admins(1)),
         )
-        for chain_id in (1, 2)
+        for named in (chain, ChainIdentity(2, bytes(32)), ChainIdentity(1, b"\x01" * 32))
     }
-    assert len(digests) == 10
-    assert update_digest(msgspec.structs.replace(ADMINS_UPDATE, signatures=()), 1) == update_digest(ADMINS_UPDATE, 1)
+    assert len(digests) == 15
+    unsigned = msgspec.structs.replace(ADMINS_UPDATE, signatures=())
+    assert update_digest(unsigned, chain) == update_digest(ADMINS_UPDATE, chain)
 
 
 @pytest.mark.parametrize(

@@ -7,32 +7,34 @@ import pytest
 
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import MAX_POWER, Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
+from cairn.domain.governance import MAX_POWER, Admins, AdminsUpdate, Before, ChainIdentity, Validator, ValidatorUpdate
 from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
 from cairn.domain.updates import sign_update
 
+CHAIN, OTHER = ChainIdentity(1337, bytes(range(32))), ChainIdentity(1, b"\xff" * 32)
 UPDATE = ValidatorUpdate(3, Validator(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"), Before(0, 40, 4, 1))
 ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
 ADMINS_UPDATE = AdminsUpdate(3, Admins(2, ADMINS), Admins(1, ADMINS[:2]))
 
 
 def text_with(**changes: Any) -> bytes:
-    fields = json.loads(encode_update_text(1337, UPDATE))
+    fields = json.loads(encode_update_text(CHAIN, UPDATE))
     for part in ("validator", "before"):
         fields[part] |= changes.pop(part, {})
     return json.dumps(fields | changes).encode()
 
 
 def test_what_is_written_reads_back() -> None:
-    signed = sign_update(UPDATE, [DEV_KEYS[0][1], DEV_KEYS[1][1]], 1337)
-    assert parse_update_text(encode_update_text(1337, signed)) == (1337, signed)
-    assert parse_update_text(encode_update_text(1, UPDATE)) == (1, UPDATE)
+    signed = sign_update(UPDATE, [DEV_KEYS[0][1], DEV_KEYS[1][1]], CHAIN)
+    assert parse_update_text(encode_update_text(CHAIN, signed)) == (CHAIN, signed)
+    assert parse_update_text(encode_update_text(OTHER, UPDATE)) == (OTHER, UPDATE)
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"chainId": -1}, "chainId"),
+        ({"genesis": "0x" + "11" * 31}, "genesis"),
         ({"sequence": 2**64}, "sequence"),
         ({"sequence": "1"}, "body"),
         ({"more": 1}, "body"),
@@ -94,10 +96,10 @@ def test_a_name_is_for_every_terminal(name: str) -> None:
 
 
 def test_a_change_of_the_administrators_reads_back() -> None:
-    signed = sign_update(ADMINS_UPDATE, [DEV_KEYS[0][1]], 1337)
-    assert parse_update_text(encode_update_text(1337, signed)) == (1337, signed)
-    assert sorted(json.loads(encode_update_text(1337, signed))) == [
-        "admins", "chainId", "replaces", "sequence", "signatures"
+    signed = sign_update(ADMINS_UPDATE, [DEV_KEYS[0][1]], CHAIN)
+    assert parse_update_text(encode_update_text(CHAIN, signed)) == (CHAIN, signed)
+    assert sorted(json.loads(encode_update_text(CHAIN, signed))) == [
+        "admins", "chainId", "genesis", "replaces", "sequence", "signatures"
     ]  # fmt: skip
 
 
@@ -114,7 +116,7 @@ def test_a_change_of_the_administrators_reads_back() -> None:
     ],
 )
 def test_what_is_wrong_with_administrators_is_named(changes: dict[str, Any], field: str) -> None:
-    fields = json.loads(encode_update_text(1337, ADMINS_UPDATE)) | changes
+    fields = json.loads(encode_update_text(CHAIN, ADMINS_UPDATE)) | changes
     with pytest.raises(InvalidField) as refusal:
         parse_update_text(json.dumps(fields).encode())
     assert refusal.value.field == field
@@ -123,7 +125,7 @@ def test_what_is_wrong_with_administrators_is_named(changes: dict[str, Any], fie
 @pytest.mark.parametrize("part", ["validator", "before", "admins", "replaces"])
 def test_half_of_a_change_is_refused(part: str) -> None:
     update = UPDATE if part in ("validator", "before") else ADMINS_UPDATE
-    fields = json.loads(encode_update_text(1337, update))
+    fields = json.loads(encode_update_text(CHAIN, update))
     del fields[part]
     with pytest.raises(InvalidField, match="either validator and before, or admins and replaces"):
         parse_update_text(json.dumps(fields).encode())

@@ -11,6 +11,7 @@ from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
     Before,
+    ChainIdentity,
     Governance,
     Validator,
     ValidatorUpdate,
@@ -19,7 +20,9 @@ from cairn.domain.governance import (
 from cairn.domain.types import Address
 from cairn.domain.updates import apply_update, before_of, sign_update, update_admins, update_validator
 
-CHAIN_ID = 7
+CHAIN = ChainIdentity(7, b"\x07" * 32)
+OTHER_CHAINS = [ChainIdentity(8, CHAIN.genesis), ChainIdentity(7, b"\x08" * 32)]
+"""With another id, and with another genesis."""
 KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
 ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
 
@@ -37,20 +40,20 @@ def update(
     """As somebody could make it who does not care for the rules."""
     number = governance.sequence if sequence is None else sequence
     unsigned = ValidatorUpdate(number, wanted, before_of(governance, wanted))
-    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN_ID)
+    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN)
 
 
 def admins_update(wanted: Admins, governance: Governance = START, keys: list[bytes] | None = None) -> AdminsUpdate:
     unsigned = AdminsUpdate(governance.sequence, wanted, governance.admins or ADMINS)
-    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN_ID)
+    return sign_update(unsigned, KEYS[:2] if keys is None else keys, CHAIN)
 
 
 def test_a_validator_is_added_changed_and_removed() -> None:
-    added = apply_update(START, update(validator(3)), CHAIN_ID)
+    added = apply_update(START, update(validator(3)), CHAIN)
     assert [v.name for v in added.validators] == ["v1", "v2", "v3"]
-    changed = apply_update(added, update(validator(1, power=99), added), CHAIN_ID)
+    changed = apply_update(added, update(validator(1, power=99), added), CHAIN)
     assert [v.power for v in changed.validators] == [99, 10, 10]
-    removed = apply_update(changed, update(validator(1, power=0), changed), CHAIN_ID)
+    removed = apply_update(changed, update(validator(1, power=0), changed), CHAIN)
     assert [v.name for v in removed.validators] == ["v2", "v3"]
     assert (removed.sequence, removed.admins) == (3, ADMINS)
 
@@ -69,7 +72,7 @@ def test_a_validator_is_added_changed_and_removed() -> None:
 )
 def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
     with pytest.raises(UpdateRefused, match=why):
-        apply_update(START, refused, CHAIN_ID)
+        apply_update(START, refused, CHAIN)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +88,9 @@ def test_a_validator_without_a_name_is_not_removed_under_one_nor_given_anothers(
     wanted: Validator, its_name: str
 ) -> None:
     nameless = first_governance([validator(1, name=""), validator(2)], ADMINS)
-    changed = sign_update(ValidatorUpdate(0, wanted, before_of(nameless, wanted)), KEYS[:2], CHAIN_ID)
+    changed = sign_update(ValidatorUpdate(0, wanted, before_of(nameless, wanted)), KEYS[:2], CHAIN)
     with pytest.raises(UpdateRefused, match=f"its key is that of a validator without a name, not of '{its_name}'"):
-        apply_update(nameless, changed, CHAIN_ID)
+        apply_update(nameless, changed, CHAIN)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_an_update_that_states_what_is_not_so_is_refused(false: dict[str, int]) 
     assert true.before == Before(10, 20, 2, 0)
     lie = msgspec.structs.replace(true, before=msgspec.structs.replace(true.before, **false), signatures=())
     with pytest.raises(UpdateRefused, match="before it; the chain has power 10 of 20, 2 validators and 0 others"):
-        apply_update(START, sign_update(lie, KEYS[:2], CHAIN_ID), CHAIN_ID)
+        apply_update(START, sign_update(lie, KEYS[:2], CHAIN), CHAIN)
 
 
 def test_a_second_key_under_a_known_name_is_counted_as_that() -> None:
@@ -107,39 +110,40 @@ def test_a_second_key_under_a_known_name_is_counted_as_that() -> None:
     assert before_of(START, validator(1)) == Before(10, 20, 2, 0)
     nameless = first_governance([validator(1, name=""), validator(2, name="")], ADMINS)
     assert before_of(nameless, validator(3, name="")).namesakes == 0
-    both = apply_update(START, update(validator(3, name="v1")), CHAIN_ID)
+    both = apply_update(START, update(validator(3, name="v1")), CHAIN)
     assert before_of(both, validator(1)).namesakes == 1
 
 
 def test_a_validator_without_a_name_is_given_one_once() -> None:
     nameless = first_governance([validator(1, name=""), validator(2)], ADMINS)
-    named = apply_update(nameless, update(validator(1, name="v1"), nameless), CHAIN_ID)
+    named = apply_update(nameless, update(validator(1, name="v1"), nameless), CHAIN)
     with pytest.raises(UpdateRefused, match="its key is that of 'v1'"):
-        apply_update(named, update(validator(1, name="other"), named), CHAIN_ID)
+        apply_update(named, update(validator(1, name="other"), named), CHAIN)
 
 
 def test_the_last_validator_stays() -> None:
     alone = first_governance([validator(1)], ADMINS)
     with pytest.raises(UpdateRefused, match="last validator"):
-        apply_update(alone, update(validator(1, power=0), alone), CHAIN_ID)
+        apply_update(alone, update(validator(1, power=0), alone), CHAIN)
 
 
 def test_one_administrator_counts_once() -> None:
     with pytest.raises(InvalidSignature, match="twice"):
-        apply_update(START, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN_ID)
+        apply_update(START, update(validator(3), keys=[KEYS[0], KEYS[0]]), CHAIN)
 
 
 def test_a_signature_that_cannot_be_is_not_called_a_transaction_s() -> None:
     spoilt = msgspec.structs.replace(update(validator(3)), signatures=(bytes(32) + b"\xff" * 32 + b"\0",))
     with pytest.raises(InvalidSignature, match=r"^s is in the upper half of the curve order$"):
-        apply_update(START, spoilt, CHAIN_ID)
+        apply_update(START, spoilt, CHAIN)
 
 
-def test_strangers_and_other_chains_are_refused() -> None:
+@pytest.mark.parametrize("other", OTHER_CHAINS)
+def test_strangers_and_other_chains_are_refused(other: ChainIdentity) -> None:
     with pytest.raises(InvalidSignature, match="no administrator"):
-        apply_update(START, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN_ID)
+        apply_update(START, update(validator(3), keys=[KEYS[0], b"\x09" * 32]), CHAIN)
     with pytest.raises(InvalidSignature, match="no administrator"):
-        apply_update(START, update(validator(3)), CHAIN_ID + 1)
+        apply_update(START, update(validator(3)), other)
 
 
 def test_a_signature_covers_all_that_is_shown() -> None:
@@ -150,7 +154,7 @@ def test_a_signature_covers_all_that_is_shown() -> None:
         msgspec.structs.replace(signed, before=Before(0, 20, 2, 1)),
     ):
         with pytest.raises(InvalidSignature, match="no administrator"):
-            apply_update(START, other, CHAIN_ID)
+            apply_update(START, other, CHAIN)
 
 
 def test_the_first_signature_of_a_stranger_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,16 +169,16 @@ def test_the_first_signature_of_a_stranger_ends_the_reading(monkeypatch: pytest.
     monkeypatch.setattr(updates, "recover_sender", counted)
     strangers = [bytes([number]) * 32 for number in range(9, 40)]
     with pytest.raises(InvalidSignature, match="no administrator"):
-        apply_update(START, update(validator(3), keys=[KEYS[0], *strangers]), CHAIN_ID)
+        apply_update(START, update(validator(3), keys=[KEYS[0], *strangers]), CHAIN)
     assert recovered == 2
 
 
 def test_fees_of_the_last_block_of_a_removed_validator_are_its_own() -> None:
     """An update takes effect two blocks later, so the removed one may still propose the block in between."""
-    removed = apply_update(START, update(validator(1, power=0)), CHAIN_ID)
+    removed = apply_update(START, update(validator(1, power=0)), CHAIN)
     assert removed.leaving == validator(1)
     assert removed.proposer_of(validator(1).engine_address) == validator(1).fee_recipient
-    later = apply_update(removed, update(validator(3), removed), CHAIN_ID)
+    later = apply_update(removed, update(validator(3), removed), CHAIN)
     assert later.leaving is None
     assert later.proposer_of(validator(1).engine_address) is None
 
@@ -182,16 +186,16 @@ def test_fees_of_the_last_block_of_a_removed_validator_are_its_own() -> None:
 def test_there_are_a_thousand_validators_at_most() -> None:
     many = [Validator(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(MAX_VALIDATORS)]
     full = first_governance(many, ADMINS)
-    assert len(apply_update(full, update(full.validators[0], full), CHAIN_ID).validators) == 1_000
+    assert len(apply_update(full, update(full.validators[0], full), CHAIN).validators) == 1_000
     with pytest.raises(UpdateRefused, match="there are 1000 validators already"):
-        apply_update(full, update(validator(255), full), CHAIN_ID)
+        apply_update(full, update(validator(255), full), CHAIN)
 
 
 def test_without_administrators_nothing_ever_changes() -> None:
     fixed = first_governance([validator(1)])
     for refused in (update(validator(3), fixed), admins_update(ADMINS, fixed)):
         with pytest.raises(UpdateRefused, match="genesis names no administrators"):
-            apply_update(fixed, refused, CHAIN_ID)
+            apply_update(fixed, refused, CHAIN)
 
 
 # The administrators themselves.
@@ -201,29 +205,30 @@ WITHOUT_THE_LOST = Admins(2, (*ADMINS.addresses[:2], FOURTH))
 
 
 def test_administrators_replace_a_lost_key_and_the_old_one_is_worth_nothing() -> None:
-    changed = apply_update(START, admins_update(WITHOUT_THE_LOST), CHAIN_ID)
+    changed = apply_update(START, admins_update(WITHOUT_THE_LOST), CHAIN)
     assert (changed.admins, changed.sequence) == (WITHOUT_THE_LOST, 1)
     assert changed.validators == START.validators
     with pytest.raises(InvalidSignature, match="no administrator"):
-        apply_update(changed, update(validator(3), changed, keys=[KEYS[0], KEYS[2]]), CHAIN_ID)
+        apply_update(changed, update(validator(3), changed, keys=[KEYS[0], KEYS[2]]), CHAIN)
     by_the_new = update(validator(3), changed, keys=[KEYS[0], b"\x04" * 32])
-    assert len(apply_update(changed, by_the_new, CHAIN_ID).validators) == 3
+    assert len(apply_update(changed, by_the_new, CHAIN).validators) == 3
 
 
 def test_a_new_threshold_counts_from_the_next_update_on() -> None:
-    alone = apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1])), CHAIN_ID)
-    assert apply_update(alone, update(validator(3), alone, keys=KEYS[:1]), CHAIN_ID).sequence == 2
+    alone = apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1])), CHAIN)
+    assert apply_update(alone, update(validator(3), alone, keys=KEYS[:1]), CHAIN).sequence == 2
     with pytest.raises(UpdateRefused, match="1 of 2 required"):
-        apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1]), keys=KEYS[:1]), CHAIN_ID)
+        apply_update(START, admins_update(Admins(1, ADMINS.addresses[:1]), keys=KEYS[:1]), CHAIN)
 
 
-def test_a_change_of_the_administrators_applies_once_and_in_order() -> None:
+@pytest.mark.parametrize("other", OTHER_CHAINS)
+def test_a_change_of_the_administrators_applies_once_in_order_and_on_its_chain(other: ChainIdentity) -> None:
     signed = admins_update(WITHOUT_THE_LOST)
-    changed = apply_update(START, signed, CHAIN_ID)
+    changed = apply_update(START, signed, CHAIN)
     with pytest.raises(UpdateRefused, match="its sequence is 0; the next one is 1"):
-        apply_update(changed, signed, CHAIN_ID)
+        apply_update(changed, signed, CHAIN)
     with pytest.raises(InvalidSignature, match="no administrator"):
-        apply_update(START, signed, CHAIN_ID + 1)
+        apply_update(START, signed, other)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ def test_a_change_of_the_administrators_applies_once_and_in_order() -> None:
 )
 def test_a_change_that_is_not_what_it_says_is_refused(unsigned: AdminsUpdate, why: str) -> None:
     with pytest.raises(UpdateRefused, match=why):
-        apply_update(START, sign_update(unsigned, KEYS[:2], CHAIN_ID), CHAIN_ID)
+        apply_update(START, sign_update(unsigned, KEYS[:2], CHAIN), CHAIN)
 
 
 def test_what_the_chain_would_refuse_is_not_made() -> None:

@@ -57,6 +57,7 @@ PROBLEM = {
     "code": "TX_NOT_FOUND",
 }
 SUBMITTED = {"status": "pending", "txHash": TX_HASH}
+GENESIS = "0x" + "ab" * 32
 VALIDATOR = {"publicKey": "A" * 43 + "=", "power": 10, "feeRecipient": RECIPIENT, "name": "first"}
 
 EXAMPLES: dict[str, Any] = {
@@ -92,6 +93,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "Validators": {
         "chainId": CHAIN_ID,
+        "genesis": GENESIS,
         "blockHeight": 1,
         "sequence": 0,
         "threshold": 1,
@@ -111,6 +113,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "ValidatorUpdate": {
         "chainId": CHAIN_ID,
+        "genesis": GENESIS,
         "sequence": 0,
         "validator": VALIDATOR,
         "before": {"power": 0, "totalPower": 40, "validators": 4, "namesakes": 0},

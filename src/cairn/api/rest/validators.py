@@ -21,10 +21,10 @@ from cairn.api.schemas import (
     ValidatorUpdateJson,
 )
 from cairn.core.gateway import CoreGateway, ValidatorSet
-from cairn.domain.errors import UpdateRefused
 from cairn.domain.governance import EvidenceKind
 from cairn.domain.governance_codec import MAX_UPDATE_BYTES
 from cairn.domain.update_text import encode_public_key, parse_update_text
+from cairn.domain.updates import check_chain
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
 """The JSON of an update is longer than its binary form."""
@@ -63,9 +63,8 @@ class ValidatorRoutes:
         """Submit a signed change of validators or administrators. It is done once the sequence is higher."""
         body = await read_json_body(request, MAX_BODY_BYTES)
         current = await self._gateway.validators()
-        chain_id, update = parse_update_text(body)
-        if chain_id != current.chain_id:
-            raise UpdateRefused(f"the update is for chain {chain_id}; this is chain {current.chain_id}")
+        chain, update = parse_update_text(body)
+        check_chain(chain, current.chain)
         await self._gateway.submit_update(update)
         return encoded(UpdateSubmitted("submitted", update.sequence), status=202)
 
@@ -78,7 +77,8 @@ def view_of(current: ValidatorSet) -> Validators:
     governance, admins = current.governance, current.governance.admins
     accused = Counter(each.engine_address for each in governance.evidence)
     return Validators(
-        chainId=current.chain_id,
+        chainId=current.chain.chain_id,
+        genesis=hex_text(current.chain.genesis),
         blockHeight=current.height,
         sequence=governance.sequence,
         threshold=admins.threshold if admins else 0,

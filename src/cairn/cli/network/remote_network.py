@@ -20,14 +20,15 @@ from cairn.domain.errors import InvalidConfig, NodeError, UpdateRefused
 from cairn.domain.governance import (
     Admins,
     AdminsUpdate,
+    ChainIdentity,
     Governance,
     Update,
     Validator,
     check_admins,
     check_validator,
 )
-from cairn.domain.update_text import encode_public_key, encode_update_text, parse_public_key
-from cairn.domain.updates import preview_update, update_admins, update_validator
+from cairn.domain.update_text import encode_public_key, encode_update_text, parse_genesis_digest, parse_public_key
+from cairn.domain.updates import check_chain, preview_update, update_admins, update_validator
 
 RESUBMIT_S = 3.0
 POLL_S = 0.2
@@ -56,8 +57,9 @@ class RemoteNetwork:
 
     def _adopt(self, shown: Validators) -> None:
         self.shown = shown
-        self.chain_id, self.height = shown.chain_id, shown.block_height
+        self.height = shown.block_height
         try:
+            self.chain = ChainIdentity(shown.chain_id, parse_genesis_digest(shown.genesis))
             addresses = tuple(parse_address(address, "admins") for address in shown.admins)
             admins = Admins(shown.threshold, addresses) if addresses else None
             if admins is not None:
@@ -109,29 +111,31 @@ class RemoteNetwork:
             raise InvalidConfig(error.detail) from None
         keys = read_keys(how.key_files)
         self._warn_of_silent(unsigned)
-        show_and_ask(self.chain_id, unsigned, how.yes)
-        signed = with_signatures(unsigned, keys, self.chain_id)
+        show_and_ask(self.chain, unsigned, how.yes)
+        signed = with_signatures(unsigned, keys, self.chain)
         if how.out is None:
-            self.submit(self.chain_id, signed, how.timeout_s)
+            self.submit(self.chain, signed, how.timeout_s)
         else:
-            write_update(how.out, self.chain_id, signed)
+            write_update(how.out, self.chain, signed)
             admins = self.governance.admins
             assert admins is not None
             print(f"{admins.threshold} signatures are needed: cairn validators sign {how.out} --key-file KEY")
             print(f"Then: cairn validators submit {how.out}")
 
-    def check(self, chain_id: int, update: Update) -> None:
+    def check(self, chain: ChainIdentity, update: Update) -> None:
         """Raises `CommandFailed` when the network would refuse this update, however it is signed."""
-        self._check_chain(chain_id)
+        self._check_chain(chain)
         try:
             preview_update(self.governance, update)
         except UpdateRefused as refusal:
             raise CommandFailed(f"the network would refuse it: {refusal.detail}") from None
         self._warn_of_silent(update)
 
-    def _check_chain(self, chain_id: int) -> None:
-        if chain_id != self.chain_id:
-            raise CommandFailed(f"the update is for chain {chain_id}; the node is of chain {self.chain_id}")
+    def _check_chain(self, named: ChainIdentity) -> None:
+        try:
+            check_chain(named, self.chain)
+        except UpdateRefused as refusal:
+            raise CommandFailed(refusal.detail) from None
 
     def _warn_of_silent(self, update: Update) -> None:
         """Warn if validators that do not vote now could stop the network after the update: nobody could undo it."""
@@ -146,11 +150,11 @@ class RemoteNetwork:
                 f"last {self.shown.voted_blocks} blocks, and would have power {power} of {total}"
             )
 
-    def submit(self, chain_id: int, update: Update, timeout_s: float) -> None:
+    def submit(self, chain: ChainIdentity, update: Update, timeout_s: float) -> None:
         """Submit until the network has it. Raises `CommandFailed` with the reason when that does not happen."""
-        self._check_chain(chain_id)
+        self._check_chain(chain)
         was_applied = self.governance.sequence > update.sequence
-        body = json.loads(encode_update_text(chain_id, update))
+        body = json.loads(encode_update_text(chain, update))
         self._adopt(ask_node(self._url, lambda node: bring_about(node, body, update.sequence, timeout_s)))
         if not self._agrees_with(update):
             raise CommandFailed(self._not_applied(update.sequence))
@@ -201,7 +205,7 @@ def print_validators(network: RemoteNetwork, as_json: bool = False) -> None:
     if as_json:
         print_json(shown)
         return
-    print(f"Chain {network.chain_id}, block {network.height}, {governance.sequence} updates so far")
+    print(f"Chain {network.chain.chain_id}, block {network.height}, {governance.sequence} updates so far")
     total = governance.total_power
     print_table(
         ["name", "power", "share", "missed", "public key", "fee recipient"],

@@ -35,13 +35,13 @@ def sign(
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
-        chain_id, given = read_update(file)
+        chain, given = read_update(file)
         if node is not None:
-            RemoteNetwork(node).check(chain_id, given)
+            RemoteNetwork(node).check(chain, given)
         keys = read_keys(key_file or [])
-        show_and_ask(chain_id, given, yes)
-        signed = with_signatures(given, keys, chain_id)
-        write_update(file, chain_id, signed)
+        show_and_ask(chain, given, yes)
+        signed = with_signatures(given, keys, chain)
+        write_update(file, chain, signed)
 
 
 def submit(
@@ -53,5 +53,5 @@ def submit(
     from cairn.cli.network.remote_network import RemoteNetwork
 
     with reported_errors():
-        chain_id, given = read_update(file)
-        RemoteNetwork(node).submit(chain_id, given, timeout)
+        chain, given = read_update(file)
+        RemoteNetwork(node).submit(chain, given, timeout)

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from cairn.domain.crypto import checksum_address
-from cairn.domain.governance import Admins, AdminsUpdate, Update, ValidatorUpdate
+from cairn.domain.governance import Admins, AdminsUpdate, ChainIdentity, Update, ValidatorUpdate
 from cairn.domain.governance_codec import decode_update, encode_update
 from cairn.domain.update_text import encode_public_key
 
 Fields = list[tuple[str, str]]
 
 
-def fields_of(chain_id: int, update: Update) -> Fields:
+def fields_of(chain: ChainIdentity, update: Update) -> Fields:
     """What the update changes, and what follows."""
     # From the signed form, not from the text of a file: nothing else can be shown than what is signed.
     signed = decode_update(encode_update(update))
-    head = [("update", f"{signed.sequence} of chain {chain_id}")]
+    head = [("update", f"{signed.sequence} of chain {chain.chain_id}"), ("genesis", "0x" + chain.genesis.hex())]
     return head + (_admins_fields(signed) if isinstance(signed, AdminsUpdate) else _validator_fields(signed))
 
 

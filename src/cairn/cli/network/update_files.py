@@ -13,7 +13,7 @@ from cairn.cli.shared.screen import print_pairs
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
-from cairn.domain.governance import Update, ValidatorUpdate
+from cairn.domain.governance import ChainIdentity, Update, ValidatorUpdate
 from cairn.domain.governance_codec import update_digest
 from cairn.domain.types import Address
 from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
@@ -22,12 +22,12 @@ from cairn.domain.updates import sign_update
 PRIVATE_KEY_BYTES = 32
 
 
-def show_and_ask(chain_id: int, update: Update, yes: bool) -> None:
+def show_and_ask(chain: ChainIdentity, update: Update, yes: bool) -> None:
     """Show what would be signed, and ask: always at a terminal, and in a script what only a person can decide.
 
     Raises `CommandFailed` unless the answer is yes, or `yes` stands for it.
     """
-    print_pairs(fields_of(chain_id, update))
+    print_pairs(fields_of(chain, update))
     for danger in dangers_of(update):
         warn(danger)
     if yes:
@@ -61,14 +61,14 @@ def read_keys(paths: Sequence[Path]) -> dict[Address, bytes]:
     return {address_of_key(key): key for key in map(read_key, paths)}
 
 
-def with_signatures(update: Update, keys: Mapping[Address, bytes], chain_id: int) -> Update:
+def with_signatures(update: Update, keys: Mapping[Address, bytes], chain: ChainIdentity) -> Update:
     """Add the signature of each key, but none twice."""
-    digest = update_digest(update, chain_id)
+    digest = update_digest(update, chain)
     try:
         signers = {recover_sender(digest, signature) for signature in update.signatures}
     except NodeError as error:
         raise InvalidConfig(f"a signature in the file is wrong: {error.detail}") from None
-    return sign_update(update, [key for address, key in keys.items() if address not in signers], chain_id)
+    return sign_update(update, [key for address, key in keys.items() if address not in signers], chain)
 
 
 def read_key(path: Path) -> bytes:
@@ -88,7 +88,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def read_update(path: Path) -> tuple[int, Update]:
+def read_update(path: Path) -> tuple[ChainIdentity, Update]:
     try:
         return parse_update_text(path.read_bytes())
     except OSError as error:
@@ -97,8 +97,8 @@ def read_update(path: Path) -> tuple[int, Update]:
         raise InvalidConfig(f"{path}: {error.detail}") from None
 
 
-def write_update(path: Path, chain_id: int, update: Update) -> None:
-    text = encode_update_text(chain_id, update)
+def write_update(path: Path, chain: ChainIdentity, update: Update) -> None:
+    text = encode_update_text(chain, update)
     try:
         written = path.with_name(path.name + ".new")
         written.write_bytes(text)

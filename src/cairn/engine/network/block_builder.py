@@ -165,7 +165,7 @@ class BlockBuilder:
         governance = self._chain.governance
         if governance is None:
             raise UpdateRefused("this chain has no validators")
-        return apply_update(governance, update, self._rules.chain_id)
+        return apply_update(governance, update, self._chain.identity)
 
     def validator_updates(self, after: Governance | None) -> list[m.ValidatorUpdate]:
         """The changed validators, for CometBFT; power 0 removes one."""

@@ -19,6 +19,7 @@ from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.governance import (
     Admins,
     Before,
+    ChainIdentity,
     Evidence,
     EvidenceKind,
     Governance,
@@ -31,8 +32,9 @@ from cairn.domain.updates import sign_update, update_admins
 from tests.support.described import validator
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
+CHAIN = ChainIdentity(1337, b"\x13" * 32)
 FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
-UPDATE = sign_update(ValidatorUpdate(0, FIRST, Before(0, 0, 0, 0)), [DEV_KEYS[0][1]], 1337)
+UPDATE = sign_update(ValidatorUpdate(0, FIRST, Before(0, 0, 0, 0)), [DEV_KEYS[0][1]], CHAIN)
 
 
 class NetworkGateway(ScriptedGateway):
@@ -52,7 +54,7 @@ class NetworkGateway(ScriptedGateway):
 
 def network(admins: Admins | None = None) -> NetworkGateway:
     governance = Governance(0, (FIRST,), admins=admins or Admins(1, (DEV_KEYS[0][0],)))
-    return NetworkGateway(ValidatorSet(1337, 5, governance, 7, [2]))
+    return NetworkGateway(ValidatorSet(CHAIN, 5, governance, 7, [2]))
 
 
 def ask(gateway: ScriptedGateway, method: str, body: bytes | None = None, query: str = "") -> httpx.Response:
@@ -115,8 +117,8 @@ def test_a_change_of_the_administrators_is_handed_on() -> None:
     gateway = network()
     assert gateway.current is not None
     unsigned = update_admins(gateway.current.governance, Admins(1, (DEV_KEYS[1][0],)))
-    signed = sign_update(unsigned, [DEV_KEYS[0][1]], 1337)
-    text = encode_update_text(1337, signed)
+    signed = sign_update(unsigned, [DEV_KEYS[0][1]], CHAIN)
+    text = encode_update_text(CHAIN, signed)
     validator("/components/schemas/ValidatorUpdate").validate(json.loads(text))
     assert ask(gateway, "POST", text).status_code == 202
     assert gateway.updates == [signed]
@@ -124,7 +126,7 @@ def test_a_change_of_the_administrators_is_handed_on() -> None:
 
 def test_an_update_is_handed_on() -> None:
     gateway = network()
-    text = encode_update_text(1337, UPDATE)
+    text = encode_update_text(CHAIN, UPDATE)
     answer = ask(gateway, "POST", text)
     assert (answer.status_code, answer.json()) == (202, {"status": "submitted", "sequence": 0})
     assert gateway.updates == [UPDATE]
@@ -136,7 +138,8 @@ def test_an_update_is_handed_on() -> None:
         (b"{", (400, "MALFORMED_JSON")),
         (b"{}", (400, "INVALID_FIELD")),
         (b" " * 50_000, (413, "BODY_TOO_LARGE")),
-        (encode_update_text(1, UPDATE), (422, "UPDATE_REFUSED")),
+        (encode_update_text(ChainIdentity(1, CHAIN.genesis), UPDATE), (422, "UPDATE_REFUSED")),
+        (encode_update_text(ChainIdentity(1337, bytes(32)), UPDATE), (422, "UPDATE_REFUSED")),
     ],
 )
 def test_a_wrong_update_is_refused(body: bytes, expected: tuple[int, str]) -> None:
@@ -147,5 +150,5 @@ def test_a_wrong_update_is_refused(body: bytes, expected: tuple[int, str]) -> No
 
 def test_a_chain_without_validators_has_no_such_path() -> None:
     assert problem(ask(NetworkGateway(None), "GET")) == (404, "NOT_FOUND")
-    assert problem(ask(NetworkGateway(None), "POST", encode_update_text(1337, UPDATE))) == (404, "NOT_FOUND")
+    assert problem(ask(NetworkGateway(None), "POST", encode_update_text(CHAIN, UPDATE))) == (404, "NOT_FOUND")
     assert problem(ask(network(), "PUT", b"{}")) == (405, "METHOD_NOT_ALLOWED")

@@ -3,9 +3,10 @@
 import pytest
 
 from cairn.cli.network.update_display import dangers_of, equal_tolerance, fields_of, summary, tolerated
-from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
+from cairn.domain.governance import Admins, AdminsUpdate, Before, ChainIdentity, Validator, ValidatorUpdate
 from cairn.domain.types import Address
 
+CHAIN = ChainIdentity(1337, bytes(32))
 NAMESAKE = "called node1, too"
 WAITS = "Until this validator's node runs and has caught up"
 ALONE = "If this validator alone stops"
@@ -62,10 +63,10 @@ def test_what_can_stop_the_network_is_warned_of(power: int, before: Before, expe
     ],
 )
 def test_power_and_number_are_shown_before_and_after(power: int, before: Before, said: str, after: str) -> None:
-    fields = dict(fields_of(1337, update(power, before)))
+    fields = dict(fields_of(CHAIN, update(power, before)))
     assert (fields["power"], fields["validators"]) == (said, after)
     assert fields["all power"] == f"{40 - before.power + power}; 40 before"
-    assert dict(fields_of(1337, update(power, before, name="")))["name"] == "none"
+    assert dict(fields_of(CHAIN, update(power, before, name="")))["name"] == "none"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from cairn.domain.updates import apply_update
 
 FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 NEW_KEY = encode_public_key(b"\x02" * 32)
+GENESIS = b"\x77" * 32
 ADMINS = Admins(2, tuple(address for address, _ in DEV_KEYS[:3]))
 
 
@@ -62,6 +63,7 @@ class Scripted:
     def listing(self) -> object:
         return {
             "chainId": 1337,
+            "genesis": "0x" + GENESIS.hex(),
             "blockHeight": 7,
             "sequence": self.governance.sequence,
             "threshold": self.admins.threshold,
@@ -99,9 +101,9 @@ class Scripted:
 
     def take(self, body: bytes) -> tuple[int, object]:
         self.posts += 1
-        chain_id, update = parse_update_text(body)
+        chain, update = parse_update_text(body)
         try:
-            after = apply_update(self.governance, update, chain_id)
+            after = apply_update(self.governance, update, chain)
         except NodeError as refusal:
             return 422, {"title": "", "status": 422, "detail": refusal.detail, "code": refusal.code}
         if self.posts > self.lost:
@@ -287,15 +289,23 @@ def test_an_update_whose_effect_was_changed_since_is_refused_with_what_is_known(
     assert "the network has had 1 updates since the one with the sequence number 0" in refused.stderr
 
 
-def test_an_update_of_another_chain_is_not_submitted(node: Scripted, keys: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "other", "message"),
+    [
+        ('"chainId": 1337', '"chainId": 1338', "the update is for chain 1338, not for chain 1337"),
+        (GENESIS.hex(), "88" * 32, f"the update is for another chain 1337, with genesis 0x{'88' * 32}, not with 0x77"),
+    ],
+)
+def test_an_update_of_another_chain_is_not_submitted(
+    node: Scripted, keys: list[str], tmp_path: Path, written: str, other: str, message: str
+) -> None:
     path = tmp_path / "update.json"
     run("update", "--name", "first", "--power", "11", "--node", node.url, *keys, "--out", str(path))
-    path.write_text(path.read_text().replace('"chainId": 1337', '"chainId": 1338'))
-    refused = run("submit", str(path), "--node", node.url)
-    assert (refused.exit_code, refused.stderr) == (
-        1,
-        "cairn: the update is for chain 1338; the node is of chain 1337\n",
-    )
+    path.write_text(path.read_text().replace(written, other))
+    for command in ("sign", "submit"):
+        refused = run(command, str(path), "--node", node.url)
+        assert refused.exit_code == 1
+        assert refused.stderr.startswith(f"cairn: {message}")
     assert node.posts == 0
 
 
@@ -373,7 +383,7 @@ def test_an_administrator_sees_all_that_is_signed_and_what_follows(
     signed = run("sign", file, *keys[:2])
     assert signed.exit_code == 0
     fields = shown(signed.stdout)
-    assert fields["update"] == "4 of chain 1337"
+    assert (fields["update"], fields["genesis"]) == ("4 of chain 1337", "0x" + GENESIS.hex())
     assert fields["name"] == "first"
     assert fields["key"] == encode_public_key(FIRST.public_key)
     assert fields["address"] == FIRST.engine_address.hex().upper()

@@ -14,7 +14,7 @@ from cairn.domain.updates import sign_update, update_admins
 from cairn.engine.abci import requests as m
 from tests.support.abci_node import FIRST_GOVERNANCE, GENESIS, NS, SECOND, VALIDATOR, Node, raw, update
 from tests.support.audit import audit
-from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS
+from tests.support.core_fixtures import ACCOUNTS, KEYS
 
 TWICE = m.Misbehavior(1, VALIDATOR.engine_address, 7, 5 * NS + 1)
 STRANGER = bytes(range(20))
@@ -107,7 +107,9 @@ def test_an_update_and_evidence_in_one_block_both_count(node: Node) -> None:
 
 def test_administrators_change_themselves_in_a_block(node: Node) -> None:
     wanted = Admins(1, (ACCOUNTS[5],))
-    signed = sign_update(update_admins(FIRST_GOVERNANCE, wanted), [KEYS[ACCOUNTS[0]], KEYS[ACCOUNTS[1]]], CHAIN_ID)
+    signed = sign_update(
+        update_admins(FIRST_GOVERNANCE, wanted), [KEYS[ACCOUNTS[0]], KEYS[ACCOUNTS[1]]], node.chain.identity
+    )
     item = encode_update(signed)
     assert node.check(item).code == 0
     assert node.prepare([item]) == [item]
