@@ -128,6 +128,16 @@ DEFECTS = (
         tests=("tests/unit/core/test_link.py",),
     ),
     Defect(
+        "a socket that is read again does not wake the hub",
+        "src/cairn/api/server/websocket_protocol.py",
+        "        if not self.paused:\n            self._resume_listener()\n",
+        "",
+        tests=(
+            "tests/unit/api/server/test_hostile_clients.py"
+            "::test_a_socket_that_is_read_again_wakes_all_that_waited_for_it",
+        ),
+    ),
+    Defect(
         "payments that were read ahead are told again",
         "src/cairn/client/following.py",
         "        self._due.clear()\n",
