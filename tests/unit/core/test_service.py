@@ -16,6 +16,7 @@ from cairn.domain.errors import (
     JournalUnavailable,
     NonceTooLow,
     ReplacementUnderpriced,
+    Reverting,
     StoreUnavailable,
 )
 from cairn.domain.genesis import dev_genesis
@@ -498,6 +499,7 @@ def test_a_revert_forgets_the_drops_after_the_snapshot_and_no_others(tmp_path: P
             await core.submit(signed(1, gas_price=2 * GWEI))
             assert [await core.find_tx(tx.hash) for tx in (before, kept, late)] == 3 * [DroppedTx("replaced")]
             assert await core.revert(snapshot)
+            assert isinstance(core.failed.exception(), Reverting)
         async with opened_core(tmp_path) as core:
             assert await core.find_tx(before.hash) == DroppedTx("replaced")
             # It was pending when the snapshot was taken, and those that came later never were.

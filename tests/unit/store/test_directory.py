@@ -48,7 +48,7 @@ def test_a_released_lock_can_be_taken_again(tmp_path: Path) -> None:
 
 def test_a_path_that_cannot_be_a_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreUnavailable, match="File exists"):
+    with pytest.raises(StoreUnavailable, match="Not a directory"):
         DirectoryLock.acquire(tmp_path / "file" / "below")
 
 

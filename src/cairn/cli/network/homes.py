@@ -109,7 +109,8 @@ def make_network(
 ) -> Genesis:
     """Make a home for each site, all or none; the first sites, one for each fee recipient, are validators.
 
-    Returns the genesis with its validators. Raises `InvalidConfig`, also rather than touch a directory in use.
+    Returns the genesis with its validators. Raises `InvalidConfig`, also rather than touch a directory in use, or
+    `StoreUnavailable`.
     """
     if has_files(directory):
         raise InvalidConfig(f"{directory} is not empty; nothing was written")

@@ -24,7 +24,7 @@ from cairn.cli.node.home import Home
 from cairn.cli.shared.report import DataUnusable
 from cairn.cometbft import CometBFT
 from cairn.config import Settings, load_settings
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins
 from cairn.engine.network.codes import APP_VERSION
@@ -183,7 +183,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path, binary: Path) -> None:
     with pytest.raises(InvalidConfig, match="is not empty; nothing was written"):
         make_network(tmp_path, binary, plan_sites(1, [], 9_000), genesis(), RECIPIENTS[:1])
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidConfig, match="cannot write"):
+    with pytest.raises(StoreUnavailable, match="cannot look for .*: Not a directory"):
         make_network(tmp_path / "file" / "net", binary, plan_sites(1, [], 9_000), genesis(), RECIPIENTS[:1])
 
 

@@ -163,6 +163,7 @@ def test_strangers_that_lie_about_their_height_cannot_keep_a_node_with_recent_bl
         for _ in range(16):
             assert scene.look(False) == "catching up, height 7"
             scene.now += 1
+            scene.watch.committed()
         assert scene.look(False) == "ok"
         # An old block is believed to be behind, and the time starts anew.
         scene.age_s = 16
