@@ -151,7 +151,7 @@ class Journal:
         journal = cls(path, bounds, segment_bytes, max_segments)
         try:
             read(journal)
-        except OSError as failure:
+        except (OSError, StoreUnavailable) as failure:
             journal.close()
             raise JournalUnavailable(f"cannot open the journal at {path}: {failure}") from failure
         except BaseException:
