@@ -29,7 +29,7 @@ from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavail
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.types import Account, Address, Header
-from cairn.store.directory import make_directory, names_in, sync_directory, sync_file, write_file
+from cairn.store.directory import is_directory, make_directory, names_in, sync_directory, sync_file, write_file
 from cairn.store.reader import ChainReader
 
 FORMAT = 2
@@ -125,7 +125,9 @@ class SnapshotDirectory:
 
     def heights(self) -> list[int]:
         """The heights of all complete snapshots, ascending. Raises `StoreUnavailable`."""
-        return sorted(int(name) for name in names_in(self._path) if name.isdigit())
+        # Without a directory for them the chain goes on.
+        names = names_in(self._path) if is_directory(self._path) else []
+        return sorted(int(name) for name in names if name.isdigit())
 
     def find_manifest(self, height: int) -> Manifest | None:
         """None if there is no such snapshot, or it cannot be read any more."""
