@@ -20,7 +20,7 @@ MAX_VALIDATORS = 1_000
 MAX_NAME_BYTES = 64
 NAME_PATTERN = "^([!-~]+( [!-~]+)*)?$"
 """No foreign letters that look like others, and no spaces that nobody sees. Names in ASCII can still be alike, such as
-`node1` and `nodel`: only the key says who is meant."""
+`n1` and `nl`: only the key says who is meant."""
 MAX_ADMINS = 100
 """Each may have to sign, and an update holds this many signatures at most."""
 KEPT_EVIDENCE = 100
