@@ -10,9 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from cairn.domain.headers import block_hash
-from cairn.domain.merkle import grow_tree, verify_inclusion
-from cairn.domain.types import Address, BlockHash, Header
+from cairn.domain.merkle import grow_tree
 from tests.support.core_fixtures import ACCOUNTS, GWEI, produce, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, body_of, hash_of, run_on_node
@@ -70,25 +68,6 @@ async def every_page(node: RestNode, path: str) -> list[Any]:
     return items
 
 
-def test_transaction_pending_confirmed_unknown(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        [tx_hash] = await submit(node, 0)
-        pending = await read(node, f"/tx/{tx_hash}")
-        assert pending["status"] == "pending"
-        assert "blockHeight" not in pending
-        height = node.mine()
-        confirmed = await read(node, f"/tx/{tx_hash}")
-        assert (confirmed["status"], confirmed["blockHeight"], confirmed["fee"]) == ("confirmed", height, 21_000 * GWEI)
-        assert await read(node, "/tx/0x" + tx_hash[2:].upper()) == confirmed
-        await refused(node, f"/tx/{UNKNOWN}", 404, "TX_NOT_FOUND")
-        for bad in ("0x", "0x12", UNKNOWN[2:], UNKNOWN + "0", "0X" + UNKNOWN[2:], "%00"):
-            await refused(node, f"/tx/{bad}", 400, "INVALID_HASH")
-            await refused(node, f"/tx/{bad}/proof", 400, "INVALID_HASH")
-        await refused(node, f"/tx/{UNKNOWN}?x=1", 400, "INVALID_QUERY")
-
-    run_on_node(tmp_path, scenario)
-
-
 def test_dropped_transaction_names_the_reason(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
         [replaced] = await submit(node, 0)
@@ -135,14 +114,6 @@ def test_wait_ends_with_the_time_a_drop_or_the_stop(tmp_path: Path) -> None:
     run_on_node(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("wait", ["61", "-1", "x", "", "nan", "inf", "1e1000"])
-def test_wait_out_of_range(tmp_path: Path, wait: str) -> None:
-    async def scenario(node: RestNode) -> None:
-        await refused(node, f"/tx/{UNKNOWN}?wait={wait}", 400, "INVALID_QUERY")
-
-    run_on_node(tmp_path, scenario)
-
-
 def test_unknown_transaction_is_waited_for_too(tmp_path: Path) -> None:
     """Another node of the network may have taken it a moment ago."""
 
@@ -167,25 +138,6 @@ def test_unknown_transaction_is_not_waited_for_by_a_node_that_stops(tmp_path: Pa
         await asyncio.sleep(0.02)
         node.view.on_phase("draining", "stopping")
         assert_problem(await asyncio.wait_for(waiting, AT_ONCE_S), 404, "TX_NOT_FOUND")
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_block_by_hash_height_and_latest(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        hashes = await submit(node, 0, 1, 2)
-        node.mine()
-        block = await read(node, "/block/latest")
-        assert (block["blockHeight"], block["transactions"]) == (1, hashes)
-        genesis = await read(node, "/block/0")
-        assert (genesis["previousHash"], genesis["transactions"]) == ("0x" + "00" * 32, [])
-        assert block["previousHash"] == genesis["hash"]
-        for name in (block["hash"], "0x" + block["hash"][2:].upper(), "1"):
-            assert await read(node, f"/block/{name}") == block
-        for unknown in (UNKNOWN, "2", str(10**19), str(10**30), "9" * 5_000):
-            await refused(node, f"/block/{unknown}", 404, "BLOCK_NOT_FOUND")
-        for bad in ("x", "-1", "+1", "01", "1.0", "Latest", "0x12", UNKNOWN[2:], "0" * 30):
-            await refused(node, f"/block/{bad}", 400, "INVALID_HASH")
 
     run_on_node(tmp_path, scenario)
 
@@ -289,58 +241,6 @@ def test_account_and_history(tmp_path: Path) -> None:
         nobody = "0x" + "42" * 20
         assert (await read(node, f"/account/{nobody}"))["balance"] == 0
         assert await read(node, f"/account/{nobody}/txs") == []
-
-    run_on_node(tmp_path, scenario)
-
-
-@pytest.mark.parametrize("address", ["0x12", "x", "0x" + "zz" * 20, "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"])
-def test_account_of_what_is_no_address(tmp_path: Path, address: str) -> None:
-    async def scenario(node: RestNode) -> None:
-        for path in (f"/account/{address}", f"/account/{address}/txs"):
-            assert (await refused(node, path, 400, "INVALID_FIELD"))["field"] == "address"
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_query_parameters_that_are_refused(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        for path in ("/mempool", "/blocks", f"/account/{SENDER}/txs"):
-            for query in ("limit=0", "limit=1001", "limit=x", "limit=", "limit=1&limit=2", "after=x", "after=", "y=1"):
-                await refused(node, f"{path}?{query}", 400, "INVALID_QUERY")
-        for path in ("/chain", "/block/0", f"/account/{SENDER}", f"/tx/{UNKNOWN}/proof"):
-            await refused(node, f"{path}?y=1", 400, "INVALID_QUERY")
-        for query in ("from=0x12", "from=", f"from={SENDER}&after=r0-0", "after=s0-0"):
-            await refused(node, f"/mempool?{query}", 400, "INVALID_QUERY")
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_proofs_lead_to_the_header_and_the_header_to_the_hash(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        hashes = await submit(node, 0, 1, 2, 3, 4)
-        await refused(node, f"/tx/{hashes[0]}/proof", 404, "TX_NOT_FOUND")
-        node.mine()
-        for index, tx_hash in enumerate(hashes):
-            proof = await read(node, f"/tx/{tx_hash}/proof")
-            header = proof["header"]
-            assert (proof["transactionIndex"], proof["transactionCount"]) == (index, 5)
-            path = [raw(step) for step in proof["proof"]]
-            assert verify_inclusion(raw(tx_hash), index, 5, path, raw(header["transactionsRoot"]))
-            assert raw(header["hash"]) == block_hash(
-                Header(
-                    height=header["blockHeight"],
-                    previous_hash=BlockHash(raw(header["previousHash"])),
-                    timestamp=header["timestamp"],
-                    tx_root=raw(header["transactionsRoot"]),
-                    state_root=raw(header["stateRoot"]),
-                    gas_used=header["gasUsed"],
-                    proposer=Address(raw(header["proposer"])),
-                    chain_id=header["chainId"],
-                    gas_limit=header["gasLimit"],
-                    base_fee=header["baseFeePerGas"],
-                )
-            )
-        await refused(node, f"/tx/{UNKNOWN}/proof", 404, "TX_NOT_FOUND")
 
     run_on_node(tmp_path, scenario)
 

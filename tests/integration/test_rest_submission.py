@@ -21,21 +21,6 @@ def draft_body(**fields: Any) -> dict[str, Any]:
     return {"from": "0x" + ACCOUNTS[0].hex(), "to": "0x" + ACCOUNTS[1].hex(), "value": 1, "gas": 21_000} | fields
 
 
-def test_accepted_is_pending_then_confirmed_and_the_same_again_is_no_error(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        tx = signed(0)
-        for _ in range(2):
-            answer = await node.post(body_of(tx))
-            assert_described(answer)
-            assert (answer.status_code, answer.json()) == (200, {"status": "pending", "txHash": hash_of(tx)})
-        node.mine()
-        again = await node.post(body_of(tx))
-        assert again.json() == {"status": "confirmed", "txHash": hash_of(tx)}
-        assert (await node.read("/chain"))["mempool"]["pending"] == 0
-
-    run_on_node(tmp_path, scenario)
-
-
 def test_amounts_are_exact_both_ways(tmp_path: Path) -> None:
     async def scenario(node: RestNode) -> None:
         value = 9_007_199_254_740_993_000_000_001
@@ -49,19 +34,6 @@ def test_amounts_are_exact_both_ways(tmp_path: Path) -> None:
         assert b'"value":9007199254740993,' in (await node.get(f"/tx/{hash_of(tx)}")).content
         problem = assert_problem(await node.post(body_of(signed(1, value=value))), 422, "INSUFFICIENT_FUNDS")
         assert str(tx.cost + value + 21_000 * GWEI) in problem["detail"]
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_nonce_left_out(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        assert_problem(await node.post(without(body_of(signed(9)), "nonce")), 422, "INVALID_SIGNATURE")
-        for nonce in range(3):
-            tx = signed(nonce)
-            answer = await node.post(without(body_of(tx), "nonce"))
-            assert answer.json() == {"status": "pending", "txHash": hash_of(tx)}
-        other = await node.post(without(body_of(signed(9)), "nonce"))
-        assert_problem(other, 422, "INVALID_SIGNATURE")
 
     run_on_node(tmp_path, scenario)
 
@@ -132,24 +104,6 @@ def test_full_mempool_and_sender_limit(tmp_path: Path) -> None:
     run_on_node(tmp_path, scenario, settings(mempool_size=4, mempool_per_sender=2))
 
 
-def test_bodies_that_are_refused(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        json_type = {"content-type": "application/json"}
-        for content, headers, status, code in (
-            (b"{", json_type, 400, "MALFORMED_JSON"),
-            (b"\xff", json_type, 400, "MALFORMED_JSON"),
-            (b"[]", json_type, 400, "INVALID_FIELD"),
-            (b"{}", json_type, 400, "INVALID_FIELD"),
-            (b"{}", {"content-type": "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"),
-            (b" " * (128 * 1024 + 1), json_type, 413, "BODY_TOO_LARGE"),
-        ):
-            answer = await node.http.post("/tx", content=content, headers=headers)
-            assert_problem(answer, status, code)
-            assert_described(answer)
-
-    run_on_node(tmp_path, scenario)
-
-
 def test_batch_keeps_order_and_shares_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = 0
     real = os.fdatasync
@@ -216,22 +170,6 @@ def test_an_unreadable_item_is_answered_as_by_itself(tmp_path: Path) -> None:
             answer = await node.http.post("/txs", content=f"[{bad}, {good}]", headers=json_type)
             assert_described(answer)
             assert answer.json() == [alone.json(), {"status": "pending", "txHash": hash_of(signed(nonce))}]
-
-    run_on_node(tmp_path, scenario)
-
-
-def test_batches_that_are_refused_as_a_whole(tmp_path: Path) -> None:
-    async def scenario(node: RestNode) -> None:
-        assert (await node.post([], "/txs")).json() == []
-        assert (await node.post([1] * 100, "/txs")).status_code == 200
-        assert_problem(await node.post([1] * 101, "/txs"), 400, "INVALID_FIELD")
-        assert_problem(await node.post({}, "/txs"), 400, "INVALID_FIELD")
-        answer = await node.http.post("/txs", content=b"[", headers={"content-type": "application/json"})
-        assert_problem(answer, 400, "MALFORMED_JSON")
-        large = await node.http.post(
-            "/txs", content=b" " * (2 * 1024 * 1024 + 1), headers={"content-type": "application/json"}
-        )
-        assert_problem(large, 413, "BODY_TOO_LARGE")
 
     run_on_node(tmp_path, scenario)
 

@@ -6,26 +6,41 @@ same for both, with two exceptions, for which tests go by the engine that the no
 - Only `cairn dev` signs for the dev accounts. That is a convenience of a node that has their keys; a node of a network
   holds the key of no account, and refuses an unsigned transfer as it does anybody else's.
 - A replaced transaction is dropped at once only where nobody else makes blocks.
+
+Each answer is also held against the OpenAPI document, whatever the test looks at.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
+import httpx
 import pytest
 
+from tests.support.described import assert_described, find_operation
 from tests.support.node_process import NodeProcess
 from tests.support.public import PublicNode
 
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[PublicNode]:
+    with started_or_given() as url, closing(PublicNode(url)) as public:
+        public.http.event_hooks["response"] = [compare_with_document]
+        yield public
+
+
+@contextmanager
+def started_or_given() -> Iterator[str]:
     given = os.environ.get("NODE_URL")
     if given:
-        public = PublicNode(given)
-        yield public
-        public.close()
+        yield given
         return
     with NodeProcess.start_dev("--block-time", "0.2", "--workers", "2") as process:
-        public = PublicNode(process.url)
-        yield public
-        public.close()
+        yield process.url
+
+
+def compare_with_document(answer: httpx.Response) -> None:
+    answer.read()
+    # Some tests ask for what there is not.
+    if find_operation(answer.request) is not None:
+        assert_described(answer)
