@@ -22,7 +22,7 @@ from cairn.core.gateway import (
     PendingTx,
 )
 from cairn.core.link import LinkClient
-from cairn.domain.errors import InsufficientFunds, InvalidField, NotDevChain, StoreUnavailable
+from cairn.domain.errors import InsufficientFunds, InvalidField, NotADevChain, StoreUnavailable
 from cairn.domain.genesis import COIN, DEV_KEYS, dev_genesis
 from cairn.domain.types import Address
 from cairn.store.chain import ChainStore
@@ -327,7 +327,7 @@ def test_no_other_chain_has_any_of_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with core_without_keys(tmp_path) as core:
             for call in CALLS:
-                with pytest.raises(NotDevChain, match="not a dev chain"):
+                with pytest.raises(NotADevChain, match="not a dev chain"):
                     await call(core)
         assert not (tmp_path / "data" / "dev").exists()
 

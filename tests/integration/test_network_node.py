@@ -26,7 +26,6 @@ from cairn.domain.types import Tx
 from cairn.domain.updates import sign_update, update_admins
 from cairn.engine.abci.requests import CheckTxRequest
 from cairn.engine.network.bundle import is_bundle, open_bundle
-from cairn.engine.network.codes import code_of
 from cairn.engine.network.engine import NetworkEngine
 from tests.support.abci_node import GENESIS, SECOND, update
 from tests.support.audit import audit
@@ -276,7 +275,7 @@ def test_a_validator_update_that_is_submitted_here_passes_while_strangers_flood(
             with pytest.raises(EngineUnavailable):
                 await core.submit_update(decode_update(submitted))
             application._checks._refusals.add(10**9)
-            assert await check(sent_by_another) == code_of(MempoolFull(""))
+            assert await check(sent_by_another) == MempoolFull.abci_code
             assert await check(submitted) == 0
 
     run(scenario)

@@ -104,7 +104,7 @@ class PoolNode:
 
     async def transaction(self, tx_hash: str) -> Transaction:
         if tx_hash in self.dropped:
-            raise TxDropped("it was dropped")
+            raise TxDropped("evicted")
         for tx in [] if self.is_pruned else self.confirmed:
             if "0x" + tx.hash.hex() == tx_hash:
                 return ConfirmedTransaction(

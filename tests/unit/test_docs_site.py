@@ -10,7 +10,7 @@ from mkdocs.exceptions import PluginError
 
 from cairn import client
 from cairn.api.description.asyncapi import asyncapi_document
-from cairn.api.errors import ANSWERS
+from cairn.domain.errors import ANSWERED
 from tests.support.described import DOCUMENT
 from tests.support.docs_site import build_site
 from tests.support.pages import ROOT
@@ -81,7 +81,7 @@ def test_the_rest_reference_is_complete(site: Path) -> None:
 
 
 def test_every_code_and_every_message_has_its_place(site: Path) -> None:
-    assert {error.code.lower() for error in ANSWERS} - Seen(site / "errors" / "index.html").anchors == set()
+    assert {error.code.lower() for error in ANSWERED} - Seen(site / "errors" / "index.html").anchors == set()
     messages = {f"message-{name.lower()}" for name in asyncapi_document()["components"]["messages"]}
     assert messages - Seen(site / "events" / "index.html").anchors == set()
 

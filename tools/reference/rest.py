@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cairn.api.description.openapi import COMMON_STATUSES, codes_of, openapi_document
-from cairn.api.errors import ANSWERS
+from cairn.domain.errors import ANSWERED
 from cairn.domain.genesis import DEV_KEYS
 from tools.reference.wording import Json, example, fields_table, schema_anchor, table, type_of
 
@@ -97,14 +97,14 @@ def errors() -> str:
     rows = [
         (
             f"`{error.code}`{{ #{error.code.lower()} }}",
-            str(answer.status),
-            answer.title + ".",
-            wait(answer.retry_after_s),
+            str(error.status),
+            error.title + ".",
+            wait(error.retry_after_s),
         )
-        for error, answer in ANSWERS.items()
+        for error in ANSWERED
     ]
-    return table(("code", "status", "meaning", "`Retry-After`"), sorted(set(rows), key=lambda row: (row[1], row[0])))
+    return table(("code", "status", "meaning", "`Retry-After`"), sorted(rows, key=lambda row: (row[1], *row)))
 
 
-def wait(seconds: int | None) -> str:
-    return "" if seconds is None else f"{seconds} s"
+def wait(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:g} s"

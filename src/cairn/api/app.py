@@ -10,7 +10,6 @@ from cairn.api.chain_view import ChainView
 from cairn.api.description.explorer_files import Explorer
 from cairn.api.description.openapi import encode_openapi
 from cairn.api.description.pages import Pages
-from cairn.api.errors import UpgradeRequired
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
 from cairn.api.rest.faucet import Faucet
@@ -28,6 +27,7 @@ from cairn.api.server.middleware import EVENTS_PATH, RPC_PATH, Edge
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
+from cairn.domain.errors import UpgradeRequired
 
 
 def make_app(

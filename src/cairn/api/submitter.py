@@ -8,12 +8,12 @@ import structlog
 
 from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
-from cairn.api.errors import Internal, problem_of
+from cairn.api.problems import problem_of
 from cairn.api.rest.submission import Submission, parse_submission, split_batch
 from cairn.api.schemas import Problem, Submitted
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
 from cairn.domain.codec import decode_tx
-from cairn.domain.errors import InvalidField, InvalidSignature, NodeError
+from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError
 from cairn.domain.txs import build_tx
 from cairn.domain.types import Draft, Tx
 from cairn.time_shares import give_way, in_slices

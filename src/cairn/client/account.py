@@ -7,10 +7,9 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from cairn.client.errors import InvalidField
 from cairn.client.models import Transfer
-from cairn.domain import errors as domain_errors
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
+from cairn.domain.errors import InvalidField
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Draft
@@ -115,27 +114,24 @@ class Account:
         """
         is_dynamic = max_fee is not None
         if is_dynamic and gas_price is not None:
-            raise InvalidField("gasPrice: max_fee is given instead", field="gasPrice")
+            raise InvalidField("gasPrice", "max_fee is given instead")
         if kind not in ((None, DYNAMIC_FEE) if is_dynamic else (None, LEGACY, ACCESS_LIST)):
             given = "max_fee" if is_dynamic else "gas_price"
-            raise InvalidField(f"type: a transaction of type {kind} has no {given}", field="type")
+            raise InvalidField("type", f"a transaction of type {kind} has no {given}")
         price = max_fee if is_dynamic else gas_price
         numbers = {"value": value, "nonce": nonce, "gas": gas, "maxFeePerGas" if is_dynamic else "gasPrice": price}
         for field, number in {**numbers, "maxPriorityFeePerGas": tip}.items():
             # A float would be signed as another number than the one that was meant.
             if type(number) is not int:
-                raise InvalidField(f"{field}: is not an integer", field=field)
+                raise InvalidField(field, "is not an integer")
         if not isinstance(to, str):
-            raise InvalidField("to: is not a string", field="to")
-        try:
-            draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce, kind or LEGACY)
-            if max_fee is not None:
-                draft = msgspec.structs.replace(draft, kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=tip)
-            elif tip:
-                raise domain_errors.InvalidField("maxPriorityFeePerGas", "needs max_fee: only type 2 has a tip")
-            tx = sign_draft(draft, self._key, chain_id, secrets.token_bytes(32) if unique else b"")
-        except domain_errors.InvalidField as invalid:
-            raise InvalidField(invalid.detail, field=invalid.field) from None
+            raise InvalidField("to", "is not a string")
+        draft = Draft(self._address, parse_address(to, "to"), value, gas, cast(int, price), nonce, kind or LEGACY)
+        if max_fee is not None:
+            draft = msgspec.structs.replace(draft, kind=DYNAMIC_FEE, max_fee=max_fee, max_tip=tip)
+        elif tip:
+            raise InvalidField("maxPriorityFeePerGas", "needs max_fee: only type 2 has a tip")
+        tx = sign_draft(draft, self._key, chain_id, secrets.token_bytes(32) if unique else b"")
         return SignedTransfer(
             tx_hash="0x" + tx.hash.hex(),
             sender="0x" + tx.sender.hex(),

@@ -43,7 +43,6 @@ from cairn.client.errors import (
 from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
 from cairn.client.transport import leaves_open
-from cairn.domain import errors as domain_errors
 from cairn.domain.prices import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
@@ -86,11 +85,8 @@ class Price(NamedTuple):
         names = {"gasPrice": self.gas_price, "maxFeePerGas": self.max_fee, "maxPriorityFeePerGas": self.tip}
         for field, number in names.items():
             if number is not None and type(number) is not int:
-                raise InvalidField(f"{field}: is not an integer", field=field)
-        try:
-            return price_terms(None, *self, base_fee)
-        except domain_errors.InvalidField as invalid:
-            raise InvalidField(invalid.detail, field=invalid.field) from None
+                raise InvalidField(field, "is not an integer")
+        return price_terms(None, *self, base_fee)
 
 
 class _Payment:

@@ -15,9 +15,9 @@ from cairn.domain.errors import (
     MempoolFull,
     NodeError,
     NonceTooLow,
+    Rejected,
     ReplacementUnderpriced,
     StoreUnavailable,
-    TxRejected,
 )
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
@@ -81,7 +81,7 @@ class Admissions(SubmissionCalls):
         except NonceTooLow as refused:
             self._reply_used(tx, refused, reply)
             return
-        except (TxRejected, MempoolFull) as refused:
+        except (Rejected, MempoolFull) as refused:
             if not isinstance(refused, ReplacementUnderpriced) or not self._pool.unheld.is_local(tx.hash):
                 reply(refused)
                 return

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from cairn.core.calls import Calls, call
-from cairn.domain.errors import NotDevChain
+from cairn.domain.errors import NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
 from cairn.domain.types import Address, Block, Draft, DropReason, Tx, TxHash
@@ -215,7 +215,7 @@ class ChainCalls(Calls):
 
 
 class DevCalls(Calls):
-    """What the developer of a dev chain may do. Every call raises `NotDevChain` on any other chain."""
+    """What the developer of a dev chain may do. Every call raises `NotADevChain` on any other chain."""
 
     @call("ready")
     async def mine(self, blocks: int = 1, interval_s: int = 0, timestamp: int | None = None) -> int:
@@ -265,8 +265,8 @@ class DevCalls(Calls):
         """Submit a transfer of `amount` wei, or 100 coins, from an account of the node. Raises `InvalidField`."""
 
 
-def not_dev_chain() -> NotDevChain:
-    return NotDevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
+def not_dev_chain() -> NotADevChain:
+    return NotADevChain("this is not a dev chain: here blocks, time and money follow the chain's rules alone")
 
 
 class CoreCalls(SubmissionCalls, MempoolCalls, FilterCalls, ChainCalls, DevCalls):
@@ -278,7 +278,7 @@ class CoreGateway(CoreCalls, ABC):
 
     @abstractmethod
     def submit(self, tx: Tx) -> "Future[Admission]":
-        """Admit a checked transaction and put it on disk. Raises `Unavailable`; the future may raise `TxRejected`."""
+        """Admit a checked transaction and put it on disk. Raises `Unavailable`; the future may raise `Rejected`."""
 
     @abstractmethod
     def watch_arrivals(self, on: bool) -> None:

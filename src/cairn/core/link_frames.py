@@ -23,14 +23,13 @@ every earlier notice.
 
 import asyncio
 import struct
-from collections.abc import Iterator
 from typing import TypeVar, Union, cast
 
 import msgspec
 
 from cairn.core.calls import Method, methods_of
 from cairn.core.gateway import CoreCalls, Phase
-from cairn.domain.errors import InvalidField, NodeError, StoreUnavailable
+from cairn.domain.errors import ApiError, NodeError, received_error
 from cairn.domain.types import DropReason, TxHash
 
 HEAD = struct.Struct(">IQB")
@@ -104,27 +103,14 @@ def decode_as(payload: bytes, expected: type[_T]) -> _T:
 
 
 def error_frame(request_id: int, kind: int, error: NodeError) -> bytes:
-    field = error.field if isinstance(error, InvalidField) else None
+    field = error.field if isinstance(error, ApiError) else None
     return frame_of(request_id, kind, ErrorAnswer(error.code, error.detail, field))
-
-
-def _every_error(cls: type[NodeError]) -> Iterator[type[NodeError]]:
-    yield cls
-    for child in cls.__subclasses__():
-        yield from _every_error(child)
-
-
-_ERROR_BY_CODE = {cls.code: cls for cls in _every_error(NodeError) if "code" in vars(cls)}
 
 
 def decode_error(payload: bytes) -> NodeError:
     """The error that the core raised, as the same class."""
     answer = decode_as(payload, ErrorAnswer)
-    cls = _ERROR_BY_CODE.get(answer.code, StoreUnavailable)
-    if cls is InvalidField:
-        field = answer.field or ""
-        return InvalidField(field, answer.detail.removeprefix(f"{field}: "))
-    return cls(answer.detail)
+    return received_error(answer.code, answer.detail, field=answer.field)
 
 
 class LinkProtocol(asyncio.Protocol):

@@ -33,7 +33,7 @@ from cairn.core.gateway import (
 )
 from cairn.core.questions import Questions
 from cairn.core.validator_updates import submit_update, validator_set
-from cairn.domain.errors import Corrupt, MempoolFull, NodeError, StoreUnavailable, TxRejected
+from cairn.domain.errors import Corrupt, MempoolFull, NodeError, Rejected, StoreUnavailable
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
@@ -324,7 +324,7 @@ def restore(pool: Mempool, journal: Journal, chain: ChainStore) -> None:
             continue
         try:
             admitted = pool.restore(tx, entry.received_at, entry.queued_since)
-        except (TxRejected, MempoolFull) as refused:
+        except (Rejected, MempoolFull) as refused:
             # The limits may be lower now: report what is dropped.
             _let_go(pool, journal, entry, "evicted", refused.detail)
             continue

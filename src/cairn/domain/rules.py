@@ -17,6 +17,8 @@ from cairn.domain.errors import (
 )
 from cairn.domain.types import DYNAMIC_FEE, MAX_UINT64, TRANSFER_GAS, Account, Rules, Tx
 
+RULES_VERSION = 1
+"""Of these rules: nodes with different versions cannot agree on blocks."""
 PRICE_BUMP_PERCENT = 10
 """How much more a replacement must pay than the transaction that it replaces."""
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from cairn.domain.errors import InvalidQuery, MempoolFull, SenderLimit, TxRejected
+from cairn.domain.errors import InvalidQuery, MempoolFull, Rejected, SenderLimit
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
@@ -153,7 +153,7 @@ class Mempool:
         queued_since: int | None = None,
         nonce_gap: int | None = None,
     ) -> Admitted:
-        """Admit `tx`. If it raises `TxRejected` or `MempoolFull`, nothing has changed.
+        """Admit `tx`. If it raises `Rejected` or `MempoolFull`, nothing has changed.
 
         If it is queued, its time in the queue begins now, unless `queued_since` names an earlier moment.
         """
@@ -210,7 +210,7 @@ class Mempool:
         has_room = self.held_count < self._limits.size
         if has_room and tx.sender not in self.listed.by_sender and self._noted.add(tx, received_at, self.up_s):
             return ()
-        with contextlib.suppress(TxRejected, MempoolFull):
+        with contextlib.suppress(Rejected, MempoolFull):
             return self.admit(tx, received_at, local=False).dropped
         return ()
 
@@ -222,7 +222,7 @@ class Mempool:
     def _list(self, senders: Iterable[Address]) -> None:
         """There is room for all unlisted ones, and no two have the same nonce, so nothing is dropped."""
         for _, received_at, up_s, tx in self._noted.take(senders):
-            with contextlib.suppress(TxRejected, MempoolFull):
+            with contextlib.suppress(Rejected, MempoolFull):
                 self.admit(tx, received_at, local=False, queued_since=up_s)
 
     def _check(self, tx: Tx, sender_txs: SenderTxs, old: Tx | None, nonce_gap: int | None) -> None:

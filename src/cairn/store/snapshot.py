@@ -25,7 +25,7 @@ from struct import Struct
 import msgspec
 
 from cairn.domain.codec import TX_RECORD_SIZE
-from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable
+from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable, reason_of
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.types import Account, Address, Header
@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         try:
             return decode_header(self.header)
         except (Rejected, Corrupt, ValueError) as error:
-            raise InvalidSnapshot(f"the snapshot's header cannot be read: {error}") from None
+            raise InvalidSnapshot(f"the snapshot's header cannot be read: {reason_of(error)}") from None
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cairn.api.chain_view import ChainView
-from cairn.api.rpc.errors import WORDING
 from cairn.api.rpc.methods import make_methods
+from cairn.domain.errors import ANSWERED
 from tests.support.node_process import NodeProcess
 from tests.support.pages import Page, Terminal
 from tests.support.scripted_gateway import ScriptedGateway
@@ -44,4 +44,4 @@ def test_every_method_is_listed_and_no_other() -> None:
 
 def test_every_wording_is_listed() -> None:
     errors = PAGE.section("Errors").text
-    assert [wording for wording in WORDING.values() if f"`{wording}`" not in errors] == []
+    assert [error.rpc_text for error in ANSWERED if error.rpc_text and f"`{error.rpc_text}`" not in errors] == []

@@ -146,7 +146,7 @@ def test_both_caps_far_enough_above_replace(new: Tx, old: Tx) -> None:
     ],
 )
 def test_a_cap_too_near_is_named(new: Tx, old: Tx, words: str) -> None:
-    with pytest.raises(ReplacementUnderpriced, match=f"^{words}"):
+    with pytest.raises(ReplacementUnderpriced, match=f": {words}"):
         check_replacement(new, old)
 
 

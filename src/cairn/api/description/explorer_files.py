@@ -4,9 +4,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.description.static_files import file_response
-from cairn.api.errors import PathNotFound
 from cairn.api.rest.operation import Operation, file_answer
 from cairn.api.rest.parameters import Parameter, text_of
+from cairn.domain.errors import PathNotFound
 from cairn.explorer import STATIC_DIRECTORY
 
 PAGE = "index.html"

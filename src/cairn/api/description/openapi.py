@@ -9,7 +9,7 @@ from cairn.api.description.examples import EXAMPLES, SIGNED_TRANSFER
 from cairn.api.description.explorer_files import Explorer
 from cairn.api.description.json_schemas import Json, Schemas
 from cairn.api.description.pages import Pages
-from cairn.api.errors import ANSWERS, PROBLEM_MEDIA_TYPE
+from cairn.api.problems import PROBLEM_MEDIA_TYPE
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.faucet import Faucet
 from cairn.api.rest.lookups import Lookups
@@ -23,6 +23,7 @@ from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.envelope_schemas import rpc_schemas
 from cairn.api.schemas import CHECKSUMMED, INTERFACE_VERSION, Problem, Submitted
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
+from cairn.domain.errors import ANSWERED, BY_CODE
 from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"
@@ -81,7 +82,7 @@ LINK_TO_TRANSACTION = {
 
 
 def codes_of(status: int) -> list[str]:
-    return sorted({error.code for error, answer in ANSWERS.items() if answer.status == status})
+    return sorted({error.code for error in ANSWERED if error.status == status})
 
 
 def camel_case(name: str) -> str:
@@ -138,7 +139,7 @@ class Description:
         return described
 
     def problem(self, status: int) -> Json:
-        titles = sorted({answer.title for answer in ANSWERS.values() if answer.status == status})
+        titles = sorted({error.title for error in ANSWERED if error.status == status})
         description = ". ".join(titles) + ". Codes: " + ", ".join(codes_of(status)) + "."
         extra = HEADERS_OF_PROBLEMS.get(status, ())
         return self._answer(Answer(description, Problem, extra, (PROBLEM_MEDIA_TYPE,), status))
@@ -186,7 +187,7 @@ def described_schemas() -> Json:
         "ProblemCode": {
             "type": "string",
             "description": "The kind of error, for programs. A code never changes its meaning.",
-            "enum": sorted({error.code for error in ANSWERS}),
+            "enum": sorted(BY_CODE),
         },
     } | rpc_schemas()
 
@@ -213,9 +214,7 @@ def openapi_document(signs_for: Sequence[Address]) -> Json:
     """`signs_for` are the accounts that need no signature: the dev accounts on a dev chain, elsewhere none."""
     description = Description()
     paths = description.paths()
-    responses = {
-        str(status): description.problem(status) for status in sorted({each.status for each in ANSWERS.values()})
-    }
+    responses = {str(status): description.problem(status) for status in sorted({error.status for error in ANSWERED})}
     schemas = description.schemas.make_components() | described_schemas()
     add_examples(schemas, signs_for)
     return {

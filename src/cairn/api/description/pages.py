@@ -11,10 +11,10 @@ from starlette.responses import Response
 from cairn.api.chain_view import ChainView
 from cairn.api.description.asyncapi import asyncapi_document
 from cairn.api.description.static_files import document_response, file_response
-from cairn.api.errors import PathNotFound
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.operation import Answer, Operation, file_answer
 from cairn.api.rest.parameters import Parameter, text_of
+from cairn.domain.errors import PathNotFound
 from cairn.domain.types import Address
 from cairn.explorer import REFERENCE_DIRECTORY, STATIC_DIRECTORY
 

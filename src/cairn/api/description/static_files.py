@@ -7,8 +7,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cairn.api.errors import PathNotFound
 from cairn.api.rest.lookups import REVALIDATE, cached_response
+from cairn.domain.errors import PathNotFound
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",

@@ -3,9 +3,9 @@
 import heapq
 from collections.abc import Iterable, Iterator
 
-from cairn.api.errors import FollowLimit
 from cairn.api.events.subscriber import Subscriber
 from cairn.api.server.client_shares import Shares
+from cairn.domain.errors import FollowLimit
 from cairn.domain.types import TxHash
 from cairn.store.keys import split_hashes
 

@@ -6,9 +6,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
-from cairn.api.errors import problem_of
+from cairn.api.problems import problem_of
 from cairn.api.schemas import HashText, Height, about
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import (
+    FollowLimit,
+    InvalidField,
+    InvalidHash,
+    MalformedJson,
+    NodeError,
+    ShuttingDown,
+    Starting,
+    StoreUnavailable,
+    UnsupportedMediaType,
+)
 from cairn.domain.types import MAX_UINT64, DropReason
 
 _encoder = msgspec.json.Encoder()
@@ -71,10 +81,17 @@ class TxUnsubscribed(Unsubscribed, frozen=True, kw_only=True):
     id: GivenId = UNSET
 
 
-ERROR_CODES = (
-    "MALFORMED_JSON", "INVALID_FIELD", "INVALID_HASH", "UNSUPPORTED_MEDIA_TYPE", "FOLLOW_LIMIT", "STARTING",
-    "SHUTTING_DOWN", "STORE_UNAVAILABLE",
-)  # fmt: skip
+ERRORS = (
+    MalformedJson,
+    InvalidField,
+    InvalidHash,
+    UnsupportedMediaType,
+    FollowLimit,
+    Starting,
+    ShuttingDown,
+    StoreUnavailable,
+)
+"""What a message can be answered with."""
 
 
 class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
@@ -84,7 +101,7 @@ class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     title: str
     status: Annotated[int, Meta(ge=400, le=599)]
     detail: str
-    code: Annotated[str, Meta(extra_json_schema={"enum": list(ERROR_CODES)})]
+    code: Annotated[str, Meta(extra_json_schema={"enum": [error.code for error in ERRORS]})]
     field: Annotated[str | UnsetType, about("The field that INVALID_FIELD is about.")] = UNSET
     id: GivenId = UNSET
 

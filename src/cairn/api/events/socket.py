@@ -7,7 +7,6 @@ from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 from websockets.frames import CloseCode
 
-from cairn.api.errors import FollowLimit, UnsupportedMediaType
 from cairn.api.events.commands import (
     Command,
     FollowTransaction,
@@ -39,7 +38,7 @@ from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import CoreGateway
-from cairn.domain.errors import Fatal, NodeError, Rejected, Unavailable
+from cairn.domain.errors import Fatal, FollowLimit, NodeError, Rejected, Unavailable, UnsupportedMediaType
 from cairn.time_shares import in_slices
 
 BURST = 64

@@ -3,8 +3,7 @@
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
-from cairn.api.errors import BodyTooLarge, UnsupportedMediaType
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import BodyTooLarge, NodeError, UnsupportedMediaType
 
 JSON_MEDIA_TYPE = "application/json"
 MAX_DISCARDED_BYTES = 8 * 1024 * 1024

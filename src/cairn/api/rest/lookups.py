@@ -18,7 +18,6 @@ from cairn.api import schemas
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
-from cairn.api.errors import DroppedForReason
 from cairn.api.mempool_pages import list_pending
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.operation import Answer, Operation, page_answer
@@ -44,13 +43,7 @@ from cairn.api.rest.parameters import (
 from cairn.api.server.request_framing import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import (
-    BlockNotFound,
-    Corrupt,
-    InvalidHash,
-    TxNotFound,
-    TxNotKept,
-)
+from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, TxNotFound, TxNotKept
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 from cairn.time_shares import in_slices
@@ -112,7 +105,7 @@ class Lookups:
             case None:
                 raise self._unknown(tx_hash)
             case DroppedTx():
-                raise DroppedForReason(standing.reason)
+                raise TxDropped(standing.reason)
             case PendingTx():
                 return pending_json(standing), True
             case ConfirmedTx():

@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_json import submitted_json
-from cairn.api.errors import RateLimited
 from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded, json_response
 from cairn.api.rest.operation import Answer, Operation
@@ -15,6 +14,7 @@ from cairn.api.schemas import BatchResult, SubmissionBatch, SubmissionJson, Subm
 from cairn.api.server.access import RateLimiter
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
+from cairn.domain.errors import RateLimited
 
 
 class Submissions:

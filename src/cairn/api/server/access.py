@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 from cairn.api.server.request_framing import Header
 from cairn.config import Settings
+from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 
 MAX_REMEMBERED = 1_000
 MAX_BUCKETS = 10_000

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from cairn.api.chain_view import ChainView
-from cairn.api.errors import Internal, encode_problem
+from cairn.api.problems import encode_problem
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of
@@ -31,7 +31,7 @@ from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.gateway import Admission
-from cairn.domain.errors import NodeError, ShuttingDown
+from cairn.domain.errors import Internal, NodeError, ShuttingDown
 from cairn.domain.types import TxHash
 from cairn.time_shares import LaneName, TimeShares
 

@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from cairn.api.errors import MalformedRequest, RequestTimeout, TooManyUnansweredBytes
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, NOT_YET, AnswerQueue, FastPath
 from cairn.api.server.listener import InPieces
@@ -23,7 +22,7 @@ from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
 from cairn.api.server.request_parser import RequestParser, too_many_connections
 from cairn.api.server.websocket_protocol import EventsProtocol
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
 
 FEED_BYTES = 16 * 1024
 LINGER_S = 2.0

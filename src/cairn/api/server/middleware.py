@@ -8,19 +8,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cairn.api.chain_view import ChainView
-from cairn.api.errors import (
-    Internal,
-    MethodNotAllowed,
-    PathNotFound,
-    RateLimited,
-    encode_problem,
-)
+from cairn.api.problems import encode_problem
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of, find_origin
 from cairn.api.server.request_framing import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
-from cairn.domain.errors import Fatal, NodeError
+from cairn.domain.errors import Fatal, Internal, MethodNotAllowed, NodeError, PathNotFound, RateLimited
 from cairn.time_shares import LaneName, TimeShares
 
 EVENTS_PATH = "/events"

@@ -2,10 +2,10 @@
 
 import httptools
 
-from cairn.api.errors import MalformedRequest
 from cairn.api.rest.bodies import is_json
 from cairn.api.server.access import HostList
 from cairn.api.server.trusted_proxies import TrustedProxies
+from cairn.domain.errors import MalformedRequest
 
 MAX_HEADS = 512
 MAX_PLAIN_HEAD_BYTES = 2_048

@@ -4,9 +4,9 @@ All connections of a worker share a budget of bytes, of which one client gets at
 counted, so that nobody who fills the budget keeps others from submitting or reading.
 """
 
-from cairn.api.errors import TooManyUnansweredBytes
 from cairn.api.server.access import client_of
 from cairn.api.server.client_shares import Shares
+from cairn.domain.errors import TooManyUnansweredBytes
 
 UNCOUNTED_BYTES = 8 * 1024
 """Of each connection: far more than a submission has. The number of connections is limited, too."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from starlette.types import Receive
 
-from cairn.api.errors import MalformedRequest
+from cairn.domain.errors import MalformedRequest
 
 Header = tuple[bytes, bytes]
 

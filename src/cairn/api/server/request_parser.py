@@ -9,13 +9,12 @@ from typing import NoReturn
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from cairn.api.errors import HeadersTooLarge, MalformedRequest, TooManyConnections, TooManyUnansweredBytes
 from cairn.api.rest.probes import PROBE_PATHS
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import FastPath
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import check_framing, check_target
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import HeadersTooLarge, MalformedRequest, NodeError, TooManyConnections, TooManyUnansweredBytes
 
 MAX_HEAD_BYTES = 64 * 1024
 """Limit for the request target and all headers, with the trailers of a chunked body."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
-from cairn.api.errors import MalformedRequest
 from cairn.api.server.access import MAX_REMEMBERED, address_of
 from cairn.api.server.request_framing import Header
 from cairn.config import Settings
+from cairn.domain.errors import MalformedRequest
 
 FORWARDED, X_FORWARDED_FOR = b"forwarded", b"x-forwarded-for"
 MAX_BYTES = 2_048

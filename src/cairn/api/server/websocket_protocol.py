@@ -14,14 +14,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from cairn.api.errors import (
-    HeadersTooLarge,
-    MalformedRequest,
-    MethodNotAllowed,
-    TooManyUnansweredBytes,
-    UpgradeRequired,
-    encode_problem,
-)
+from cairn.api.problems import encode_problem
 from cairn.api.server.connection_slots import Place
 from cairn.api.server.fast_path import CLOSE, FastPath
 from cairn.api.server.received_bytes import ReceivedBytes
@@ -30,7 +23,15 @@ from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
 from cairn.api.server.websocket_session import Session, scope_of
 from cairn.config import Settings
-from cairn.domain.errors import NodeError, ShuttingDown
+from cairn.domain.errors import (
+    HeadersTooLarge,
+    MalformedRequest,
+    MethodNotAllowed,
+    NodeError,
+    ShuttingDown,
+    TooManyUnansweredBytes,
+    UpgradeRequired,
+)
 
 LINGER_S = 30.0
 """How long a client may take to read what was sent before its close frame."""

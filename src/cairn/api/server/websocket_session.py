@@ -11,9 +11,8 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 from websockets.frames import CloseCode
 
-from cairn.api.errors import Internal
 from cairn.api.server.request_framing import RequestHead
-from cairn.domain.errors import NodeError
+from cairn.domain.errors import Internal, NodeError
 
 EXTENSION = "cairn.socket"
 """The ASGI extension that holds the connection itself."""

@@ -23,11 +23,11 @@ import msgspec
 from cairn.cli.network.peers import Peers
 from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
-from cairn.domain.errors import InvalidConfig, NodeError
+from cairn.domain.errors import InvalidConfig, NodeError, reason_of
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
 from cairn.domain.governance import Validator
+from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import ZERO_ADDRESS, Address
-from cairn.engine.network.codes import APP_VERSION
 from cairn.store.directory import has_files
 
 LOOPBACK = "127.0.0.1"
@@ -209,7 +209,7 @@ def engine_genesis(genesis: Genesis) -> dict[str, Any]:
                 "max_bytes": "1048576",
             },
             "validator": {"pub_key_types": ["ed25519"]},
-            "version": {"app": str(APP_VERSION)},
+            "version": {"app": str(RULES_VERSION)},
             "abci": {"vote_extensions_enable_height": "0"},
         },
         "validators": [_engine_validator(validator) for validator in genesis.validators],
@@ -245,7 +245,7 @@ def check_engine_genesis(engine: CometBFT, genesis: Genesis) -> None:
         stated = json.loads(engine.genesis_file.read_bytes())
         found, chain_id = parse_genesis(json.dumps(stated["app_state"]).encode()), stated["chain_id"]
     except (OSError, ValueError, KeyError, TypeError, NodeError) as error:
-        raise InvalidConfig(f"cannot read our genesis in {engine.genesis_file}: {error}") from None
+        raise InvalidConfig(f"cannot read our genesis in {engine.genesis_file}: {reason_of(error)}") from None
     if genesis_digest(found) != genesis_digest(genesis):
         raise InvalidConfig(f"the app_state in {engine.genesis_file} is not this node's genesis.json")
     if chain_id != engine_chain_id(genesis):

@@ -19,7 +19,7 @@ from cairn.cli.shared.report import reported_errors
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue, find_binary
 from cairn.domain.errors import InvalidConfig, NodeError
 from cairn.domain.genesis import Genesis, parse_genesis
-from cairn.engine.network.codes import BLOCKS_AFTER
+from cairn.engine.abci.requests import BLOCKS_AFTER
 from cairn.store.directory import has_files
 
 ASK_TIMEOUT_S = 10.0

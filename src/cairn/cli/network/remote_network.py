@@ -77,7 +77,7 @@ class RemoteNetwork:
                 # What has a name that steers the terminal, or no power, no chain holds.
                 check_validator(validator, least_power=1)
         except NodeError as error:
-            raise CommandFailed(f"the node's answer cannot be read: {error}") from None
+            raise CommandFailed(f"the node's answer cannot be read: {error.detail}") from None
         self.governance = Governance(shown.sequence, validators, admins=admins)
 
     def choose(self, home: Path | None, public_key: str | None, name: str | None) -> Validator:

@@ -14,23 +14,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 """How long a node that has answered once may be busy or unreachable before a command gives up."""
 
-_NEXT_STEPS = {
-    "INSUFFICIENT_FUNDS": "`cairn account` shows the balance; pending transfers already reserve a part of it",
-    "NONCE_TOO_LOW": "leave --nonce out to use the next one",
-    "NONCE_TOO_HIGH": "leave --nonce out to use the next one",
-    "REPLACEMENT_UNDERPRICED": (
-        "to replace that transfer, pay at least 10 % more (--gas-price, or --max-fee and --tip); else leave --nonce out"
-    ),
-    "GAS_PRICE_TOO_LOW": "leave --gas-price or --max-fee out to pay the chain's gas price",
-    "SENDER_LIMIT": "wait until some of the account's transfers are confirmed",
-    "RATE_LIMITED": "try again in a moment",
-    "FORBIDDEN_HOST": "the node's `allowed_hosts` setting must name this host",
-    "MEMPOOL_FULL": "try again later, or raise --gas-price or --tip",
-    "STARTING": "try again in a moment",
-    "SHUTTING_DOWN": "start the node again",
-    "TX_NOT_FOUND": "check the hash, and that --node is of the same chain",
-}
-
 _AFTER_DROP = {
     "replaced": ": another transaction with the same nonce took its place",
     "nonce used": ": a block holds another transaction with the same nonce; sign a new one with the next nonce",
@@ -105,8 +88,7 @@ def _refusal(error: errors.ApiError) -> CommandFailed:
         kind = NotFound
     elif isinstance(error, errors.Unavailable | errors.Internal):
         kind = Unreachable
-    next_step = _NEXT_STEPS.get(error.code)
-    detail = f"{error.detail}; {next_step}" if next_step else error.detail
+    detail = f"{error.detail}; {error.hint}" if error.hint else error.detail
     return kind(detail + _maybe_accepted(error), error.code, error.tx_hash)
 
 

@@ -11,6 +11,12 @@ from typing import Protocol
 
 import msgspec
 
+from cairn.domain.errors import NodeError
+
+CODESPACE = "cairn"
+BLOCKS_AFTER = 2
+"""A snapshot's app hash is in the block after its own, the validators that follow in the one after that."""
+
 
 class ValidatorUpdate(msgspec.Struct, frozen=True):
     """A validator and its voting power; power 0 removes it."""
@@ -67,6 +73,10 @@ class TxResult(msgspec.Struct, frozen=True, gc=False):
     gas_wanted: int = 0
     gas_used: int = 0
     codespace: str = ""
+
+
+def refusal_result(refusal: NodeError) -> TxResult:
+    return TxResult(refusal.abci_code, log=refusal.detail, codespace=CODESPACE)
 
 
 class Misbehavior(msgspec.Struct, frozen=True):

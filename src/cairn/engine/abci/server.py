@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import structlog
 
+from cairn.domain.errors import reason_of
 from cairn.engine.abci import wire
 from cairn.engine.abci.requests import AbciHandler, CheckTxRequest, TxResult
 from cairn.engine.abci.wire import FrameReader, MalformedFrame
@@ -192,7 +193,7 @@ class _Connection(asyncio.Protocol):
 
     def _refuse(self, error: Exception) -> None:
         """Send an Exception answer and close the connection, as the specification asks. CometBFT then stops."""
-        self._out.append(wire.encode_answer("exception", f"{type(error).__name__}: {error}"))
+        self._out.append(wire.encode_answer("exception", f"{type(error).__name__}: {reason_of(error)}"))
         self._write()
         self._transport.close()
         self._server.refused(error)

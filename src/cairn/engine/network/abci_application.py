@@ -17,16 +17,17 @@ from cairn.domain.errors import (
     NodeError,
     Rejected,
     WrongGenesis,
+    reason_of,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
 from cairn.domain.governance_codec import encode_governance
+from cairn.domain.rules import RULES_VERSION
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.block_builder import BlockBuilder, tell_evidence
 from cairn.engine.network.checks import CheckQueue, Refusals
-from cairn.engine.network.codes import APP_VERSION, CODESPACE, REFUSED
 from cairn.engine.network.mempool_admission import MempoolAdmission, MempoolEvents
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed, ParsedTxs
@@ -89,7 +90,7 @@ class NetworkApplication:
         height = self._chain.head_header.height
         # Before the first block, CometBFT uses the app hash of InitChain.
         app_hash = self._chain.state_block_hash if height else b""
-        return m.InfoResponse(height, app_hash, APP_VERSION, __version__, "cairn")
+        return m.InfoResponse(height, app_hash, RULES_VERSION, __version__, "cairn")
 
     def init_chain(self, request: m.InitChainRequest) -> bytes:
         """Start the chain. Raises `WrongGenesis` if CometBFT's genesis is of another chain."""
@@ -124,7 +125,7 @@ class NetworkApplication:
             offered = json.dumps([snapshot.height for snapshot in self.list_snapshots()])
             return m.QueryResponse(value=offered.encode(), height=height)
         if path != "governance" or governance is None:
-            return m.QueryResponse(REFUSED, "no such path", height=height, codespace=CODESPACE)
+            return m.QueryResponse(NodeError.abci_code, "no such path", height=height, codespace=m.CODESPACE)
         return m.QueryResponse(value=encode_governance(governance), height=height)
 
     # The mempool.
@@ -251,4 +252,4 @@ def _stated_digest(app_state: bytes) -> bytes:
             return bytes.fromhex(stated.removeprefix("0x"))
         return genesis_digest(parse_genesis(app_state))
     except (ValueError, Rejected) as error:
-        raise WrongGenesis(f"app_state in CometBFT's genesis is not the chain's genesis: {error}") from None
+        raise WrongGenesis(f"app_state in CometBFT's genesis is not the chain's genesis: {reason_of(error)}") from None

@@ -12,10 +12,10 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
 from cairn.domain.updates import apply_update
 from cairn.engine.abci import requests as m
+from cairn.engine.abci.requests import refusal_result
 from cairn.engine.abci.wire import NS_PER_S
 from cairn.engine.application import Application
 from cairn.engine.network.bundle import Bundle
-from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.engine.network.proposal import sift
 from cairn.store.chain import ChainStore

@@ -21,8 +21,8 @@ import structlog
 from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import Tx
 from cairn.engine.abci import requests as m
+from cairn.engine.abci.requests import refusal_result
 from cairn.engine.network.bundle import first_in, is_bundle, open_bundle
-from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.mempool_admission import MempoolAdmission
 from cairn.engine.network.parsed_txs import Meaning, Parsed, ParsedTxs, gather
 

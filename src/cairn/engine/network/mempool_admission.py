@@ -8,8 +8,8 @@ from cairn.domain.governance import Governance, Update
 from cairn.domain.rules import validate_tx
 from cairn.domain.types import TRANSFER_GAS, DropReason, Rules, Tx, TxHash
 from cairn.engine.abci import requests as m
+from cairn.engine.abci.requests import refusal_result
 from cairn.engine.network.bundle import Bundle
-from cairn.engine.network.codes import refusal_result
 from cairn.engine.network.overlay import Overlay
 from cairn.engine.network.parsed_txs import Parsed
 from cairn.mempool.order import QUEUED, RETURNED

@@ -14,13 +14,13 @@ from starlette.routing import Route
 from cairn.api.app import routes
 from cairn.api.chain_view import ChainView
 from cairn.api.description.openapi import encode_openapi, openapi_document
-from cairn.api.errors import ANSWERS, problem_of
 from cairn.api.events.hub import EventHub
+from cairn.api.problems import problem_of
 from cairn.api.rest.submission import REQUIRED, parse_submission
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import RateLimiter
 from cairn.config import Settings
-from cairn.domain.errors import InvalidField, NodeError
+from cairn.domain.errors import ANSWERED, InvalidField, TxDropped, received_error
 from cairn.domain.genesis import DEV_KEYS
 from cairn.domain.update_text import parse_update_text
 from tests.support.described import DOCUMENT, validator
@@ -58,19 +58,16 @@ def test_document_is_valid(signs_for: list[Any]) -> None:
 
 
 def test_every_code_is_described_under_its_status() -> None:
-    for error, answer in ANSWERS.items():
-        response = DOCUMENT["components"]["responses"][str(answer.status)]
+    for error in ANSWERED:
+        response = DOCUMENT["components"]["responses"][str(error.status)]
         assert re.search(rf"\b{error.code}\b", response["description"]), error.code
 
 
 def test_every_problem_fits_its_schema() -> None:
     problems = validator("/components/schemas/Problem")
-    for error in ANSWERS:
-        failure: NodeError = InvalidField("value", "why") if error is InvalidField else error.__new__(error)
-        failure.detail = "why"
-        for name in ("allowed", "reason"):
-            setattr(failure, name, "evicted")
-        body = problem_of(failure)
+    for error in ANSWERED:
+        field, reason = "value" if error is InvalidField else None, "evicted" if error is TxDropped else None
+        body = problem_of(received_error(error.code, "why", field=field, reason=reason))
         problems.validate(msgspec.to_builtins(body))
 
 

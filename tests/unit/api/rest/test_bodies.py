@@ -7,9 +7,9 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from cairn.api.errors import BodyTooLarge, UnsupportedMediaType
 from cairn.api.rest import bodies
 from cairn.api.rest.bodies import read_json_body
+from cairn.domain.errors import BodyTooLarge, UnsupportedMediaType
 
 LIMIT = 10
 JSON = ("content-type", "application/json")

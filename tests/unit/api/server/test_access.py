@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 from cairn.api.server import access
 from cairn.api.server.access import HostList, OriginList, RateLimiter, find_origin, is_loopback
 from cairn.config import Settings
+from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 
 NODE = replace(Settings(), host="node.example", allowed_hosts=("Api.Example",), cors_origins=("https://app.example/",))
 

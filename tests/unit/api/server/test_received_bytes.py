@@ -10,13 +10,13 @@ from typing import cast
 import pytest
 
 from cairn import memory
-from cairn.api.errors import TooManyUnansweredBytes
 from cairn.api.rest import lookups
 from cairn.api.server import worker
 from cairn.api.server.client_shares import Shares
 from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.config import Settings
+from cairn.domain.errors import TooManyUnansweredBytes
 from tests.support.core_fixtures import signed
 from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
 

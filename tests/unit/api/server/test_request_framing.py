@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api.errors import MalformedRequest
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket, check_framing
 from cairn.config import Settings
+from cairn.domain.errors import MalformedRequest
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of, hash_of
 from tests.support.rest_server import Client, RestServer, get, post, post_tx, run_server, wait_until

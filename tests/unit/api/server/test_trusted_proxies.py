@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from cairn.api.errors import MalformedRequest
 from cairn.api.server.trusted_proxies import TrustedProxies
 from cairn.config import Settings
+from cairn.domain.errors import MalformedRequest
 from tests.support.core_fixtures import signed
 from tests.support.event_client import connect_patiently
 from tests.support.rest_server import CONFIRMED, Answer, RestServer, get, post, post_tx, run_server

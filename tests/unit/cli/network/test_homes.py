@@ -27,7 +27,7 @@ from cairn.config import Settings, load_settings
 from cairn.domain.errors import InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis
 from cairn.domain.governance import Admins
-from cairn.engine.network.codes import APP_VERSION
+from cairn.domain.rules import RULES_VERSION
 
 ADMINS = Admins(1, (DEV_KEYS[0][0],))
 RECIPIENTS = [DEV_KEYS[1][0], DEV_KEYS[2][0]]
@@ -156,7 +156,7 @@ def test_what_cometbft_starts_from_is_the_same_chain(tmp_path: Path, binary: Pat
     assert stated["chain_id"] == engine_chain_id(made)
     assert re.fullmatch("cairn-1337-[0-9a-f]{16}", stated["chain_id"])
     assert stated["genesis_time"] == "2025-01-01T00:00:00Z"
-    assert stated["consensus_params"]["version"]["app"] == str(APP_VERSION)
+    assert stated["consensus_params"]["version"]["app"] == str(RULES_VERSION)
     keys = [base64.b64decode(each["pub_key"]["value"]) for each in stated["validators"]]
     assert keys == [validator.public_key for validator in made.validators]
     engine = CometBFT(binary, tmp_path / "net" / "node0" / "cometbft")

@@ -7,7 +7,7 @@ import pytest
 from cairn.cli.shared.remote import connect, explained_errors
 from cairn.cli.shared.report import CommandFailed, ExitCode
 from cairn.client import errors
-from cairn.domain.errors import InvalidConfig
+from cairn.domain.errors import InvalidConfig, received_error
 from cairn.domain.types import DropReason
 
 URL = "http://127.0.0.1:8645"
@@ -39,7 +39,7 @@ SHOWN = f"`cairn tx {TX_HASH}` shows it"
         (errors.UnexpectedAnswer("a web page"), ExitCode.UNREACHABLE, "UNREACHABLE", "check --node"),
         (errors.ConfirmationTimeout(TX_HASH, 5), ExitCode.TIMED_OUT, "TIMED_OUT", "after 5 s; the node keeps it"),
         (errors.TxNotFound("unknown"), ExitCode.NOT_FOUND, "TX_NOT_FOUND", "unknown; check the hash"),
-        (errors.TxDropped("gone"), ExitCode.NOT_FOUND, "TX_DROPPED", "gone; it will not be confirmed"),
+        (errors.TxDropped("evicted"), ExitCode.NOT_FOUND, "TX_DROPPED", "evicted; it will not be confirmed"),
         (errors.BlockNotFound("no block 9"), ExitCode.NOT_FOUND, "BLOCK_NOT_FOUND", "no block 9"),
         (errors.InsufficientFunds("too little"), ExitCode.REFUSED, "INSUFFICIENT_FUNDS", "too little; `cairn account`"),
         (errors.InvalidSignature("not yours"), ExitCode.REFUSED, "INVALID_SIGNATURE", "not yours"),
@@ -66,8 +66,10 @@ def test_a_block_that_is_not_there_needs_no_advice_beside_the_node_s_answer() ->
 @pytest.mark.parametrize("reason", get_args(DropReason))
 def test_only_what_kept_its_nonce_may_be_sent_again(reason: DropReason) -> None:
     with pytest.raises(CommandFailed) as failed, explained_errors(URL):
-        raise errors.TxDropped("dropped", reason=reason)
-    assert str(failed.value).startswith("dropped; it will not be confirmed")
+        raise errors.TxDropped(reason)
+    assert str(failed.value).startswith(
+        f"the transaction was dropped from the mempool: {reason}; it will not be confirmed"
+    )
     assert ("unless it is sent again" in str(failed.value)) == (reason in ("evicted", "expired"))
     assert ("another transaction with the same nonce" in str(failed.value)) == (reason in ("replaced", "nonce used"))
     assert ("sign a new one with the next nonce" in str(failed.value)) == (reason == "nonce used")
@@ -76,7 +78,7 @@ def test_only_what_kept_its_nonce_may_be_sent_again(reason: DropReason) -> None:
 @pytest.mark.parametrize("error", [errors.InvalidHash, errors.InvalidField, errors.InvalidQuery])
 def test_what_the_node_finds_wrong_with_an_argument_is_a_wrong_argument(error: type[errors.ApiError]) -> None:
     with pytest.raises(InvalidConfig, match="wrong"), explained_errors(URL):
-        raise error("wrong")
+        raise received_error(error.code, "wrong")
 
 
 @pytest.mark.parametrize("url", ["localhost:8645", "ftp://127.0.0.1", ""])

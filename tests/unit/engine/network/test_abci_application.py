@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.domain.errors import Fatal, UpdateRefused, WrongGenesis
+from cairn.domain.errors import Fatal, NodeError, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
 from cairn.domain.governance_codec import decode_governance
+from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS
 from cairn.engine.abci import requests as m
 from cairn.engine.network.bundle import encode_bundle
-from cairn.engine.network.codes import APP_VERSION, REFUSED, code_of
 from tests.support.abci_node import FEES, GENESIS, SECOND, VALIDATOR, Node, bundle, raw, settle, update
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
@@ -36,7 +36,7 @@ def test_info_tells_what_is_committed(node: Node) -> None:
     node.app.commit()
     info = node.app.info()
     assert (info.last_block_height, info.last_block_app_hash) == (1, node.chain.head_hash)
-    assert info.app_version == APP_VERSION
+    assert info.app_version == RULES_VERSION
 
 
 def test_the_chain_starts_with_the_hash_of_its_genesis_block(node: Node) -> None:
@@ -76,7 +76,7 @@ def test_governance_and_snapshots_can_be_asked_for(node: Node) -> None:
     assert node.app.query("snapshots").value == b"[]"
     answer = node.app.query("governance")
     assert decode_governance(answer.value) == node.chain.governance
-    assert node.app.query("balances").code == REFUSED
+    assert node.app.query("balances").code == NodeError.abci_code
 
 
 # The mempool.
@@ -178,7 +178,7 @@ def test_what_is_stale_leaves_cometbft_but_not_the_pool(node: Node) -> None:
     assert node.check(raw(0)).code == 0
     node.finalize([])
     node.app.commit()
-    assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [REFUSED, 8]
+    assert [node.check(raw(nonce), recheck=True).code for nonce in (0, 1)] == [NodeError.abci_code, 8]
     assert node.returned() == [signed(0), signed(1)]
     assert node.pending_count() == 2
     assert [node.check(raw(nonce)).code for nonce in (0, 1)] == [0, 0]
@@ -254,7 +254,7 @@ def test_what_was_decided_is_applied_without_what_breaks_a_rule(node: Node) -> N
     decided = [b"rubbish", raw(0), raw(0), raw(5), raw(1), update(0, SECOND, 0)]
     answer = node.finalize(decided)
     codes = [result.code for result in answer.tx_results]
-    assert codes == [2, 0, 7, 8, 0, code_of(UpdateRefused(""))]
+    assert codes == [2, 0, 7, 8, 0, UpdateRefused.abci_code]
     node.app.commit()
     assert node.chain.account(ACCOUNTS[0]).nonce == 2
     assert not answer.validator_updates
@@ -346,7 +346,7 @@ def test_one_validator_update_waits_for_its_block_at_a_time(node: Node) -> None:
     first = update(0, SECOND, 0, 1)
     other = update(0, msgspec.structs.replace(VALIDATOR, power=20), 0, 1)
     codes = [node.check(each).code for each in (first, first, other)]
-    assert codes == [0, 0, code_of(UpdateRefused(""))]
+    assert codes == [0, 0, UpdateRefused.abci_code]
     node.finalize([])
     node.app.commit()
     assert node.check(other).code == 0

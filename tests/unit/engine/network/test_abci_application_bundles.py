@@ -7,14 +7,13 @@ import pytest
 
 from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import address_of_key
-from cairn.domain.errors import Fatal, GasPriceTooLow, InsufficientFunds, InvalidSignature, NonceTooHigh
+from cairn.domain.errors import Fatal, GasPriceTooLow, InsufficientFunds, InvalidSignature, NodeError, NonceTooHigh
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.txs import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, Draft
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application
 from cairn.engine.network.bundle import encode_bundle
-from cairn.engine.network.codes import REFUSED, code_of
 from tests.support.abci_node import FEES, SECOND, Node, bundle, raw, settle, update
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, MIXED_PRICES, signed, signed_of_each_type
 
@@ -58,10 +57,10 @@ def test_a_bundle_stays_while_one_in_it_can_be_mined(node: Node) -> None:
 def test_one_transfer_that_pays_carries_in_one_bundle_only(node: Node) -> None:
     assert node.check(encode_bundle([raw(0), raw(1)])).code == 0
     again = node.check(encode_bundle([raw(1), raw(0)]))
-    assert (again.code, again.log) == (REFUSED, "it brings nothing new")
+    assert (again.code, again.log) == (NodeError.abci_code, "it brings nothing new")
     # Behind it nothing else comes in.
     poor = [encode_tx(sign_draft(draft_of_poor(number), POOR[number], CHAIN_ID), CHAIN_ID) for number in range(3)]
-    assert node.check(encode_bundle([raw(0), *poor])).code == code_of(InsufficientFunds(""))
+    assert node.check(encode_bundle([raw(0), *poor])).code == InsufficientFunds.abci_code
 
 
 def test_a_bundle_of_mostly_rubbish_is_refused_and_has_no_effect(node: Node) -> None:
@@ -88,7 +87,7 @@ def test_ours_in_a_bundle_that_is_refused_are_sent_again(node: Node) -> None:
 
 def test_a_bundle_with_another_chains_transaction_is_refused_whole(node: Node) -> None:
     foreign = encode_tx(signed(1), CHAIN_ID + 1)
-    assert node.check(encode_bundle([raw(0), foreign])).code == code_of(InvalidSignature(""))
+    assert node.check(encode_bundle([raw(0), foreign])).code == InvalidSignature.abci_code
     assert node.pool.find(signed(0).hash) is None
 
 
@@ -108,7 +107,7 @@ def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Nod
     node.finalize([])
     node.app.commit()
     node.events.stale.add(signed(1).hash)
-    assert node.check(bundle(0, 1), recheck=True).code == REFUSED
+    assert node.check(bundle(0, 1), recheck=True).code == NodeError.abci_code
     assert node.returned() == [signed(0), signed(1)]
     # It comes back, and is taken as if it were new.
     node.events.stale.clear()
@@ -117,7 +116,7 @@ def test_a_bundle_with_one_that_peers_may_have_missed_goes_round_again(node: Nod
     node.finalize([raw(0)])
     node.app.commit()
     node.events.stale.add(signed(1).hash)
-    assert node.check(bundle(0, 1), recheck=True).code == REFUSED
+    assert node.check(bundle(0, 1), recheck=True).code == NodeError.abci_code
     assert node.returned() == [signed(1)]
 
 
@@ -160,7 +159,7 @@ def test_a_cap_below_the_base_fee_is_in_no_block(node: Node) -> None:
     item = encode_bundle([raw(0), low, raw(0, sender=1)])
     assert node.prepare([item]) == [encode_bundle([raw(0), raw(0, sender=1)])]
     assert not node.process([item])
-    assert node.finalize([item]).tx_results[0].code == code_of(GasPriceTooLow(""))
+    assert node.finalize([item]).tx_results[0].code == GasPriceTooLow.abci_code
     node.app.commit()
     assert node.mined(1) == [signed(0), signed(0, sender=1)]
 
@@ -168,7 +167,7 @@ def test_a_cap_below_the_base_fee_is_in_no_block(node: Node) -> None:
 def test_a_block_is_refused_for_any_in_a_bundle_and_if_decided_holds_the_others(node: Node) -> None:
     items = [encode_bundle([raw(0), raw(2), raw(0, sender=1)])]
     assert not node.process(items)
-    assert node.finalize(items).tx_results[0].code == code_of(NonceTooHigh(""))
+    assert node.finalize(items).tx_results[0].code == NonceTooHigh.abci_code
     node.app.commit()
     assert node.mined(1) == [signed(0), signed(0, sender=1)]
     # One that cannot be read at all has nothing to give.

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.domain.errors import InsufficientFunds, MempoolFull, Rejected, StoreUnavailable
+from cairn.domain.errors import InsufficientFunds, MempoolFull, NodeError, Rejected, StoreUnavailable
 from cairn.domain.governance import Update
 from cairn.domain.governance_codec import decode_update
 from cairn.domain.types import Account, Address, Tx
@@ -16,15 +16,14 @@ from cairn.engine.network import checks
 from cairn.engine.network import parsed_txs as reading
 from cairn.engine.network.bundle import MOST, encode_bundle
 from cairn.engine.network.checks import FIRST_PART, NOTICE_INTERVAL_S, NOTICED, READ_AT_ONCE, READ_PER_S
-from cairn.engine.network.codes import REFUSED, code_of
 from cairn.engine.network.parsed_txs import parse
 from tests.support.abci_node import SECOND, Node, bundle, raw, update
 from tests.support.core_fixtures import signed
 from tests.support.forgery import Forger
 from tests.support.pace import PATIENCE_S
 
-BUSY = code_of(MempoolFull(""))
-POOR = code_of(InsufficientFunds(""))
+BUSY = MempoolFull.abci_code
+POOR = InsufficientFunds.abci_code
 FAILURE = StoreUnavailable("the disk is gone")
 
 
@@ -89,7 +88,7 @@ def test_old_transfers_are_not_all_read_again(node: Node, read: list[bytes]) -> 
     node.app.commit()
     node.senders._known.clear()
     read.clear()
-    assert check(node, bundle(*range(39, -1, -1))) == [REFUSED]
+    assert check(node, bundle(*range(39, -1, -1))) == [NodeError.abci_code]
     assert len(read) == FIRST_PART
 
 
