@@ -18,7 +18,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client ways shape lock clean mutants check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -142,6 +142,9 @@ proto: $(STAMP) ## Regenerate the code of the ABCI messages
 
 sync-client: $(STAMP) ## Regenerate the client for code without an event loop
 	$(BIN)/python tools/sync_client.py
+
+explorer-types: $(STAMP) ## Regenerate the explorer's types of the node's answers
+	$(BIN)/python -m tools.explorer_types
 
 ways: $(STAMP) ## Count the calls and files that a request, an event and a block pass: make ways ARGS="--stops POST"
 	$(BIN)/python -m tools.ways $(ARGS)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cairn.core.gateway import Admission, Checks, ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Standing
+from cairn.core.gateway import Admission, ConfirmedTx, CoreGateway, DroppedTx, PendingTx, Standing
+from cairn.domain.answers import Checks
 from cairn.domain.errors import (
     GasPriceTooLow,
     InsufficientFunds,

@@ -12,11 +12,11 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.follow_status import FollowStatus
 from cairn.api.events.hub import EventHub
 from cairn.config import Settings
-from cairn.core.gateway import Admission, ChainInfo, Phase, Standing
+from cairn.core.gateway import Admission, ChainInfo, Standing
 from cairn.core.link import LinkClient
 from cairn.core.service import Core
 from cairn.domain.errors import Fatal, StoreUnavailable, Unavailable
-from cairn.domain.types import Address, DropReason, Tx, TxHash
+from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 from tests.simulation.clients import Clients
 from tests.simulation.disk import aside

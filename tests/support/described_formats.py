@@ -7,9 +7,9 @@ import schemathesis
 from hypothesis import strategies as st
 
 from cairn.api.description.openapi import AMOUNT_FORMAT
-from cairn.api.schemas import ADDRESS_FORMAT
 from cairn.domain.crypto import checksum_address
 from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.json_fields import ADDRESS_FORMAT
 from cairn.domain.types import MAX_UINT256, Address
 
 SPELLINGS = (checksum_address, lambda address: "0x" + address.hex(), lambda address: "0x" + address.hex().upper())

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from cairn.core.gateway import ChainInfo, Phase
+from cairn.core.gateway import ChainInfo
 from cairn.core.link import LinkClient
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import dev_genesis
-from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from tests.support.core_fixtures import KEYS, settings
 from tests.support.pace import PATIENCE_S
 

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 
+from cairn.api.problems import problem_of
 from cairn.client.account import SignedTransfer
 from cairn.client.errors import (
     ApiError,
     ClientError,
     MempoolFull,
     NodeUnreachable,
-    Problem,
     TxDropped,
     TxNotFound,
     error_of,
@@ -34,7 +34,6 @@ from tests.support.transfers import Accounts
 CHAIN_ID = 1337
 GAS_PRICE = 10
 RULES = Rules(chain_id=CHAIN_ID, gas_price=GAS_PRICE, block_gas_limit=1_000 * TRANSFER_GAS)
-STATUS_OF = {"NONCE_TOO_LOW": 409, "REPLACEMENT_UNDERPRICED": 409, "SENDER_LIMIT": 429, "MEMPOOL_FULL": 503}
 
 
 class PoolNode:
@@ -140,7 +139,7 @@ class PoolNode:
         try:
             self.pool.admit(tx, received_at=0)
         except NodeError as refused:
-            return error_of(Problem("", STATUS_OF.get(refused.code, 422), refused.detail, refused.code))
+            return error_of(problem_of(refused))
         return Submitted("pending", "0x" + tx.hash.hex())
 
     def mine(self) -> None:

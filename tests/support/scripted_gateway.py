@@ -7,16 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from cairn.core.calls import Method, methods_of
-from cairn.core.gateway import (
-    Admission,
-    ChainInfo,
-    Checks,
-    CoreGateway,
-    DevCalls,
-    PendingPage,
-    Standing,
-    not_dev_chain,
-)
+from cairn.core.gateway import Admission, ChainInfo, CoreGateway, DevCalls, PendingPage, Standing, not_dev_chain
+from cairn.domain.answers import Checks
 from cairn.domain.errors import NodeError, StoreUnavailable
 from cairn.domain.types import Address, Tx, TxHash
 

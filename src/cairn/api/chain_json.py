@@ -1,10 +1,10 @@
 """Public JSON of blocks and transactions, assembled from stored parts without an encoder, for speed."""
 
-from msgspec import UNSET
 from msgspec.structs import asdict
 
-from cairn.api.schemas import BlockSummary, HeaderJson, MempoolItem, SignedTransaction
 from cairn.core.gateway import PendingTx
+from cairn.domain.answers import BlockSummary, MempoolItem, SignedFields
+from cairn.domain.answers import Header as PublicHeader
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, Header, Tx, TxHash
 
 
@@ -56,41 +56,41 @@ def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes
     ).encode()
 
 
-def header_view(block_hash: BlockHash, header: Header) -> HeaderJson:
-    return HeaderJson(
-        blockHeight=header.height,
+def header_view(block_hash: BlockHash, header: Header) -> PublicHeader:
+    return PublicHeader(
+        block_height=header.height,
         hash=hex_text(block_hash),
-        previousHash=hex_text(header.previous_hash),
+        previous_hash=hex_text(header.previous_hash),
         timestamp=header.timestamp,
-        transactionsRoot=hex_text(header.tx_root),
-        stateRoot=hex_text(header.state_root),
-        gasUsed=header.gas_used,
+        transactions_root=hex_text(header.tx_root),
+        state_root=hex_text(header.state_root),
+        gas_used=header.gas_used,
         proposer=hex_text(header.proposer),
-        chainId=header.chain_id,
-        gasLimit=header.gas_limit,
-        baseFeePerGas=header.base_fee,
+        chain_id=header.chain_id,
+        gas_limit=header.gas_limit,
+        base_fee_per_gas=header.base_fee,
     )
 
 
 def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
     # Every transfer uses the same gas, so the header tells how many there are.
     count = header.gas_used // TRANSFER_GAS
-    return BlockSummary(**asdict(header_view(block_hash, header)), transactionCount=count)
+    return BlockSummary(**asdict(header_view(block_hash, header)), transaction_count=count)
 
 
-def signed_view(tx: Tx) -> SignedTransaction:
+def signed_view(tx: Tx) -> SignedFields:
     is_dynamic = tx.kind == DYNAMIC_FEE
-    return SignedTransaction(
+    return SignedFields(
         sender=hex_text(tx.sender),
         to=hex_text(tx.to),
         value=tx.value,
         nonce=tx.nonce,
         gas=tx.gas,
-        gasPrice=UNSET if is_dynamic else tx.gas_price,
+        gas_price=None if is_dynamic else tx.gas_price,
         signature=hex_text(tx.signature),
-        type=tx.kind or UNSET,
-        maxFeePerGas=tx.max_fee if is_dynamic else UNSET,
-        maxPriorityFeePerGas=tx.max_tip if is_dynamic else UNSET,
+        type=tx.kind,
+        max_fee_per_gas=tx.max_fee if is_dynamic else None,
+        max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,
     )
 
 
@@ -98,15 +98,15 @@ def pending_item(pending: PendingTx) -> MempoolItem:
     tx = pending.tx
     is_dynamic = tx.kind == DYNAMIC_FEE
     return MempoolItem(
-        txHash=hex_text(tx.hash),
+        tx_hash=hex_text(tx.hash),
         sender=hex_text(tx.sender),
         to=hex_text(tx.to),
         value=tx.value,
         nonce=tx.nonce,
         gas=tx.gas,
-        gasPrice=tx.gas_price,
-        receivedAt=pending.received_at,
-        type=tx.kind or UNSET,
-        maxFeePerGas=tx.max_fee if is_dynamic else UNSET,
-        maxPriorityFeePerGas=tx.max_tip if is_dynamic else UNSET,
+        gas_price=tx.gas_price,
+        received_at=pending.received_at,
+        type=tx.kind,
+        max_fee_per_gas=tx.max_fee if is_dynamic else None,
+        max_priority_fee_per_gas=tx.max_tip if is_dynamic else None,
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 
 from cairn.api.chain_reads import ChainReads
-from cairn.core.gateway import ChainInfo, Phase
+from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import (
     Fatal,
     Reverting,
@@ -18,7 +18,7 @@ from cairn.domain.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 

@@ -1,13 +1,9 @@
 """Every failure as an HTTP answer, in one body format (RFC 9457). The error's class says the rest."""
 
-from typing import cast
-
 import msgspec
-from msgspec import UNSET
 
-from cairn.api.schemas import PROBLEM_TYPE, Problem
+from cairn.domain.answers import PROBLEM_TYPE, Problem
 from cairn.domain.errors import ApiError, Internal, MethodNotAllowed, NodeError, UpgradeRequired
-from cairn.domain.types import DropReason
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 _INTERNAL = Internal("see the node's log")
@@ -29,8 +25,8 @@ def problem_of(error: NodeError) -> Problem:
         status=error.status,
         detail=error.detail,
         code=error.code,
-        field=UNSET if error.field is None else error.field,
-        reason=UNSET if error.reason is None else cast(DropReason, error.reason),
+        field=error.field,
+        reason=error.reason,
     )
 
 

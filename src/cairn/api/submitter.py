@@ -10,8 +10,8 @@ from cairn.api.chain_json import hex_text
 from cairn.api.chain_view import ChainView
 from cairn.api.problems import problem_of
 from cairn.api.rest.submission import Submission, parse_submission, split_batch
-from cairn.api.schemas import Problem, Submitted
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
+from cairn.domain.answers import Problem, Submitted
 from cairn.domain.codec import decode_tx
 from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError
 from cairn.domain.txs import build_tx

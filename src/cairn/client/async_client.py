@@ -32,11 +32,11 @@ from cairn.client.models import (
 )
 from cairn.client.transport import PROBLEM, UNREADABLE, Repeat, Transport, leaves_open, may_be_taken, path_of
 from cairn.client.wallet import AsyncWallet
+from cairn.domain.json_fields import MAX_BATCH
 
 _RESULTS = Decoder(list[msgspec.Raw])
 _SUBMITTED = Decoder(Submitted)
 
-MAX_BATCH = 100
 HOLD_S = 20.0
 """How long the node holds one request of `wait`; a longer wait sends several."""
 

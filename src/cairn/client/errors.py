@@ -20,8 +20,7 @@
 An unknown code gives the base class of its status, with the code in `code`.
 """
 
-import msgspec
-
+from cairn.domain.answers import Problem
 from cairn.domain.errors import (
     BY_CODE,
     ApiError,
@@ -41,6 +40,7 @@ from cairn.domain.errors import (
     Internal,
     InvalidField,
     InvalidHash,
+    InvalidProof,
     InvalidQuery,
     InvalidSignature,
     Limited,
@@ -141,21 +141,6 @@ class ChainReverted(ChainChanged):
         super().__init__(f"the chain was reverted to block {height}")
         self.height = height
         """Height of the latest block after the revert."""
-
-
-class InvalidProof(ClientError):
-    """A proof does not show what it claims."""
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """The body of a refusal (RFC 9457), and the fields of an `error` on the event channel."""
-
-    title: str
-    status: int
-    detail: str
-    code: str
-    field: str | None = None
-    reason: str | None = None
 
 
 def error_of(problem: Problem, retry_after_s: float | None = None) -> ApiError:

@@ -29,6 +29,7 @@ from cairn.client.errors import (
 )
 from cairn.client.models import Confirmed, Dropped, Outcome
 from cairn.client.transport import THIS_MACHINE, UNREADABLE, problem_error
+from cairn.domain.answers import NewBlock
 
 OPEN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 2.0
@@ -46,11 +47,6 @@ Rejoin = Callable[[int | None], Awaitable[int | None]]
 
 Returns the height of a revert that the socket did not report, because it had ended for another reason.
 """
-
-
-class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
-    block_height: int
-    hash: str
 
 
 class Subscribed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="subscribed"):

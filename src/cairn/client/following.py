@@ -8,10 +8,11 @@ from contextlib import aclosing
 from cairn.client.async_reads import BLOCK, CHAIN, HISTORY
 from cairn.client.backoff import delays
 from cairn.client.errors import BlockNotFound, BlockNotKept, ChainChanged, ChainReverted, UnexpectedAnswer
-from cairn.client.events import EventChannel, NewBlock
+from cairn.client.events import EventChannel
 from cairn.client.models import Block, Chain, ConfirmedTransaction, Head
 from cairn.client.paging import pages
 from cairn.client.transport import Transport, path_of
+from cairn.domain.answers import NewBlock
 
 HISTORY_PAGE = 100
 """Few payments come with one block."""

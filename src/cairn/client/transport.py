@@ -253,7 +253,8 @@ def problem_error(status: int, body: bytes, retry_after: str | None) -> ApiError
     try:
         problem = PROBLEM.decode(body)
     except UNREADABLE:
-        problem = Problem("", status, f"HTTP status {status} without a problem document", "UNKNOWN")
+        detail = f"HTTP status {status} without a problem document"
+        problem = Problem(title="", status=status, detail=detail, code="UNKNOWN")
     return error_of(problem, seconds)
 
 

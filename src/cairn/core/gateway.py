@@ -16,13 +16,11 @@ from typing import Literal, Protocol
 import msgspec
 
 from cairn.core.calls import Calls, call
+from cairn.domain.answers import Checks
 from cairn.domain.errors import NotADevChain
 from cairn.domain.genesis import COIN
 from cairn.domain.governance import ChainIdentity, Governance, Update
-from cairn.domain.types import Address, Block, Draft, DropReason, Tx, TxHash
-
-Phase = Literal["starting", "ready", "unavailable", "draining"]
-
+from cairn.domain.types import Address, Block, Draft, DropReason, Phase, Tx, TxHash
 
 MOST_BLOCKS_AT_ONCE = 100
 """Most blocks that one call makes. Each is synced, and a worker gives up after ten seconds without an answer."""
@@ -118,13 +116,6 @@ class Status(msgspec.Struct, frozen=True):
     """Unix time by the chain's clock, which on a dev chain may be ahead of the machine's."""
     peers: int = 0
     """Nodes of the network that this one is connected to."""
-
-
-class Checks(msgspec.Struct, frozen=True):
-    """The outcome of a real write and read of each part: `ok`, or what went wrong."""
-
-    store: str
-    mempool: str
 
 
 class MiningMode(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ import structlog
 
 from cairn.core import link_frames as wire
 from cairn.core.calls import Method
-from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener, Phase
+from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener
 from cairn.domain.codec import decode_records, encode_record
 from cairn.domain.errors import Starting, StoreUnavailable, Unavailable
-from cairn.domain.types import Tx, TxHash
+from cairn.domain.types import Phase, Tx, TxHash
 
 RETRY_S = 0.05
 SILENCE_S = 10.0

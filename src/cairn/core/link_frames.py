@@ -28,9 +28,9 @@ from typing import TypeVar, Union, cast
 import msgspec
 
 from cairn.core.calls import Method, methods_of
-from cairn.core.gateway import CoreCalls, Phase
+from cairn.core.gateway import CoreCalls
 from cairn.domain.errors import ApiError, NodeError, received_error
-from cairn.domain.types import DropReason, TxHash
+from cairn.domain.types import DropReason, Phase, TxHash
 
 HEAD = struct.Struct(">IQB")
 LENGTH = struct.Struct(">I")

@@ -13,10 +13,10 @@ import structlog
 from cairn.core import link_frames as wire
 from cairn.core.admission import Admissions
 from cairn.core.calls import Method
-from cairn.core.gateway import Admission, ChainInfo, CoreCalls, Phase
+from cairn.core.gateway import Admission, ChainInfo, CoreCalls
 from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError, Unavailable
-from cairn.domain.types import DropReason, Tx, TxHash
+from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 
 SETTLE_TIMEOUT_S = 5.0

@@ -16,9 +16,10 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import UNWATCHED, ChainInfo, ChainObserver, Checks, Phase, Standing, Status, Watch
+from cairn.core.gateway import UNWATCHED, ChainInfo, ChainObserver, Standing, Status, Watch
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
+from cairn.domain.answers import Checks
 from cairn.domain.errors import (
     Fatal,
     JournalUnavailable,
@@ -30,7 +31,7 @@ from cairn.domain.errors import (
     Unavailable,
 )
 from cairn.domain.genesis import Genesis
-from cairn.domain.types import Address, TxHash
+from cairn.domain.types import Address, Phase, TxHash
 from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal

@@ -24,20 +24,19 @@ from cairn.core.gateway import (
     Admission,
     ChainInfo,
     ChainObserver,
-    Checks,
     CoreGateway,
     MempoolListener,
-    Phase,
     Status,
     ValidatorSet,
 )
 from cairn.core.questions import Questions
 from cairn.core.validator_updates import submit_update, validator_set
+from cairn.domain.answers import Checks
 from cairn.domain.errors import Corrupt, MempoolFull, NodeError, Rejected, StoreUnavailable
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import Update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, DropReason, Tx
+from cairn.domain.types import Address, DropReason, Phase, Tx
 from cairn.engine.application import Application, Feed
 from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.embedded import EmbeddedEngine, Pace

@@ -52,6 +52,10 @@ class ClientError(Exception):
     """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
 
 
+class InvalidProof(ClientError):
+    """A proof does not show what it claims."""
+
+
 class ApiError(NodeError, ClientError):
     """The node refused. `code` is stable and for programs; `detail` is for people."""
 

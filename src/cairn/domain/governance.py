@@ -23,6 +23,8 @@ NAME_PATTERN = "^([!-~]+( [!-~]+)*)?$"
 `n1` and `nl`: only the key says who is meant."""
 MAX_ADMINS = 100
 """Each may have to sign, and an update holds this many signatures at most."""
+VOTED_BLOCKS = 100
+"""Missing votes are counted in so many of the latest blocks."""
 KEPT_EVIDENCE = 100
 """The newest pieces that the state holds; older ones are only counted."""
 

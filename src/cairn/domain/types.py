@@ -24,6 +24,8 @@ LATEST_TIME = 253_402_300_799
 LEGACY, ACCESS_LIST, DYNAMIC_FEE = 0, 1, 2
 """The types of transactions (EIP-2718): with EIP-155's signature, EIP-2930's and EIP-1559's."""
 
+Phase = Literal["starting", "ready", "unavailable", "draining"]
+"""Whether the node accepts transactions."""
 DropReason = Literal["replaced", "evicted", "expired", "nonce used", "cannot be applied"]
 """Why a transaction left the mempool without being confirmed."""
 

@@ -2,14 +2,17 @@
 
 import base64
 import re
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from cairn.domain.crypto import checksum_address, parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
+    MAX_POWER,
+    MAX_VALIDATORS,
     Admins,
     AdminsUpdate,
     Before,
@@ -19,52 +22,72 @@ from cairn.domain.governance import (
     ValidatorUpdate,
 )
 from cairn.domain.governance_codec import check_update
+from cairn.domain.json_fields import (
+    ANY_HASH,
+    PUBLIC_KEY_PATTERN,
+    SIGNATURE_PATTERN,
+    AnyAddressText,
+    Power,
+    PublicKeyText,
+    Sequence,
+    ValidatorName,
+    about,
+    hex_bytes,
+    integer,
+)
 from cairn.domain.types import MAX_UINT64
 
-PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
-GENESIS_PATTERN = "^0x[0-9a-fA-F]{64}$"
-SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
+
+class ValidatorUpdateValidator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The validator after the update. Power 0 removes it."""
+
+    public_key: PublicKeyText
+    power: Power
+    fee_recipient: AnyAddressText
+    name: ValidatorName
 
 
-class _ValidatorText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    publicKey: str
-    power: int
-    feeRecipient: str
-    name: str
+class ValidatorUpdateBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The validators before the update. It is signed too, and must be true."""
+
+    power: Annotated[int, integer("Power of this key; 0 if it is new.", MAX_POWER)]
+    total_power: Annotated[int, integer("Power of all validators.")]
+    validators: Annotated[int, integer("How many validators there are.", MAX_VALIDATORS)]
+    namesakes: Annotated[int, integer("How many other validators have the same name.", MAX_VALIDATORS)]
 
 
-class _BeforeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    power: int
-    totalPower: int
-    validators: int
-    namesakes: int
+class ValidatorUpdateAdmins(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Administrators, and how many of them must sign."""
+
+    threshold: Annotated[int, integer("How many must sign.", MAX_ADMINS, 1)]
+    addresses: Annotated[list[AnyAddressText], about("Their accounts.", minItems=1, maxItems=MAX_ADMINS)]
 
 
-class _AdminsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    threshold: int
-    addresses: list[str]
+class ValidatorUpdateJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """A change of one validator (`validator` and `before`), or of the administrators (`admins` and `replaces`)."""
 
-
-class _UpdateText(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    chainId: int
-    genesis: str
-    sequence: int
-    validator: _ValidatorText | UnsetType = UNSET
-    before: _BeforeText | UnsetType = UNSET
-    admins: _AdminsText | UnsetType = UNSET
-    replaces: _AdminsText | UnsetType = UNSET
-    signatures: list[str]
+    chain_id: Annotated[int, integer("The chain that the update is for.", least=1)]
+    genesis: Annotated[str, hex_bytes(32, "Its genesis, as in `GET /validators`.")]
+    sequence: Sequence
+    validator: ValidatorUpdateValidator | UnsetType = UNSET
+    before: ValidatorUpdateBefore | UnsetType = UNSET
+    admins: Annotated[ValidatorUpdateAdmins | UnsetType, about("The administrators after the update.")] = UNSET
+    replaces: Annotated[ValidatorUpdateAdmins | UnsetType, about("The administrators before the update.")] = UNSET
+    signatures: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"pattern": SIGNATURE_PATTERN})]],
+        about("Signatures of as many administrators as the threshold: r, s, v (0 or 1).", maxItems=MAX_ADMINS),
+    ]
 
 
 def parse_update_text(text: bytes) -> tuple[ChainIdentity, Update]:
     """The chain that it is for, and the update. Raises `MalformedJson`, or `InvalidField` naming the field."""
     try:
-        given = msgspec.json.decode(text, type=_UpdateText)
+        given = msgspec.json.decode(text, type=ValidatorUpdateJson)
     except msgspec.ValidationError as error:
         raise InvalidField("body", str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedJson(f"it is not JSON: {error}") from None
-    for field, number in (("chainId", given.chainId), ("sequence", given.sequence)):
+    for field, number in (("chainId", given.chain_id), ("sequence", given.sequence)):
         if not 0 <= number <= MAX_UINT64:
             raise InvalidField(field, f"{number} is not between 0 and {MAX_UINT64}")
     if len(given.signatures) > MAX_ADMINS:
@@ -73,15 +96,15 @@ def parse_update_text(text: bytes) -> tuple[ChainIdentity, Update]:
         given, tuple(_parse_hex(text, SIGNATURE_PATTERN, "signatures", 130) for text in given.signatures)
     )
     check_update(update)
-    return ChainIdentity(given.chainId, parse_genesis_digest(given.genesis)), update
+    return ChainIdentity(given.chain_id, parse_genesis_digest(given.genesis)), update
 
 
-def _parse_change(given: _UpdateText, signatures: tuple[bytes, ...]) -> Update:
+def _parse_change(given: ValidatorUpdateJson, signatures: tuple[bytes, ...]) -> Update:
     match given.validator, given.before, given.admins, given.replaces:
-        case _ValidatorText() as validator, _BeforeText() as before, UnsetType(), UnsetType():
-            known = Before(before.power, before.totalPower, before.validators, before.namesakes)
+        case ValidatorUpdateValidator() as validator, ValidatorUpdateBefore() as before, UnsetType(), UnsetType():
+            known = Before(before.power, before.total_power, before.validators, before.namesakes)
             return ValidatorUpdate(given.sequence, _parse_validator(validator), known, signatures)
-        case UnsetType(), UnsetType(), _AdminsText() as admins, _AdminsText() as replaced:
+        case UnsetType(), UnsetType(), ValidatorUpdateAdmins() as admins, ValidatorUpdateAdmins() as replaced:
             parsed = _parse_admins(admins, "admins"), _parse_admins(replaced, "replaces")
             return AdminsUpdate(given.sequence, *parsed, signatures)
     raise InvalidField("body", "it has either validator and before, or admins and replaces")
@@ -91,8 +114,8 @@ def encode_update_text(chain: ChainIdentity, update: Update) -> bytes:
     genesis = "0x" + chain.genesis.hex()
     signatures = ["0x" + signature.hex() for signature in update.signatures]
     if isinstance(update, AdminsUpdate):
-        text = _UpdateText(
-            chainId=chain.chain_id,
+        text = ValidatorUpdateJson(
+            chain_id=chain.chain_id,
             genesis=genesis,
             sequence=update.sequence,
             admins=_admins_text(update.admins),
@@ -101,12 +124,12 @@ def encode_update_text(chain: ChainIdentity, update: Update) -> bytes:
         )
     else:
         before = update.before
-        text = _UpdateText(
-            chainId=chain.chain_id,
+        text = ValidatorUpdateJson(
+            chain_id=chain.chain_id,
             genesis=genesis,
             sequence=update.sequence,
             validator=_validator_text(update.validator),
-            before=_BeforeText(before.power, before.total_power, before.validators, before.namesakes),
+            before=ValidatorUpdateBefore(before.power, before.total_power, before.validators, before.namesakes),
             signatures=signatures,
         )
     return msgspec.json.format(msgspec.json.encode(text)) + b"\n"
@@ -121,20 +144,20 @@ def parse_public_key(text: str) -> bytes:
 
 def parse_genesis_digest(text: str) -> bytes:
     """Raises `InvalidField`."""
-    return _parse_hex(text, GENESIS_PATTERN, "genesis", 64)
+    return _parse_hex(text, ANY_HASH, "genesis", 64)
 
 
 def encode_public_key(public_key: bytes) -> str:
     return base64.b64encode(public_key).decode()
 
 
-def _parse_validator(given: _ValidatorText) -> Validator:
-    fee_recipient = parse_address(given.feeRecipient, "feeRecipient")
-    return Validator(parse_public_key(given.publicKey), given.power, fee_recipient, given.name)
+def _parse_validator(given: ValidatorUpdateValidator) -> Validator:
+    fee_recipient = parse_address(given.fee_recipient, "feeRecipient")
+    return Validator(parse_public_key(given.public_key), given.power, fee_recipient, given.name)
 
 
-def _validator_text(validator: Validator) -> _ValidatorText:
-    return _ValidatorText(
+def _validator_text(validator: Validator) -> ValidatorUpdateValidator:
+    return ValidatorUpdateValidator(
         encode_public_key(validator.public_key),
         validator.power,
         checksum_address(validator.fee_recipient),
@@ -142,13 +165,13 @@ def _validator_text(validator: Validator) -> _ValidatorText:
     )
 
 
-def _parse_admins(given: _AdminsText, field: str) -> Admins:
+def _parse_admins(given: ValidatorUpdateAdmins, field: str) -> Admins:
     addresses = tuple(parse_address(text, f"{field}.addresses[{n}]") for n, text in enumerate(given.addresses))
     return Admins(given.threshold, addresses)
 
 
-def _admins_text(admins: Admins) -> _AdminsText:
-    return _AdminsText(admins.threshold, [checksum_address(address) for address in admins.addresses])
+def _admins_text(admins: Admins) -> ValidatorUpdateAdmins:
+    return ValidatorUpdateAdmins(admins.threshold, [checksum_address(address) for address in admins.addresses])
 
 
 def _parse_hex(text: str, pattern: str, field: str, digits: int) -> bytes:

@@ -8,24 +8,23 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.governance import VOTED_BLOCKS
 from cairn.store import keys
 from cairn.store.rocks import Batch, Database
 
-WINDOW = 100
-"""So many of the latest blocks are looked at."""
 ADDRESS_SIZE = 20
 
 
 class Attendance:
     def __init__(self) -> None:
-        self._latest: deque[tuple[bytes, ...]] = deque(maxlen=WINDOW)
+        self._latest: deque[tuple[bytes, ...]] = deque(maxlen=VOTED_BLOCKS)
         """The absent of each block, the newest block last."""
 
     @classmethod
     def load(cls, database: Database, head: int) -> "Attendance":
         """As it was left. Raises `Corrupt`."""
         loaded = cls()
-        for height in range(head, max(0, head - WINDOW), -1):
+        for height in range(head, max(0, head - VOTED_BLOCKS), -1):
             record = database.get(keys.META, keys.absent_key(height))
             if record is None:
                 break
@@ -39,8 +38,8 @@ class Attendance:
     def put(self, batch: Batch, height: int, absent: Sequence[bytes]) -> None:
         """Add the record of a block to its batch, and remove the oldest; `add` follows once the batch is written."""
         batch.put(keys.META, keys.absent_key(height), b"".join(absent))
-        if height > WINDOW:
-            batch.delete(keys.META, keys.absent_key(height - WINDOW))
+        if height > VOTED_BLOCKS:
+            batch.delete(keys.META, keys.absent_key(height - VOTED_BLOCKS))
 
     def add(self, absent: Sequence[bytes]) -> None:
         self._latest.append(tuple(absent))

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
-from cairn.api.schemas import BlockJson, ConfirmedTransaction, PendingTransaction, Submitted
 from cairn.core.gateway import PendingTx
+from cairn.domain.answers import Block, ConfirmedTransaction, PendingTransaction, Submitted
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
 
 TX = Tx(
@@ -56,7 +56,7 @@ def test_pending_has_no_block() -> None:
 def test_pending_elsewhere_says_why_it_is_not_held_and_what_is() -> None:
     shown = json.loads(pending_json(PendingTx(TX, 0, "replaced", TxHash(b"\xbb" * 32))))
     assert (shown["status"], shown["notHeld"], shown["replacedBy"]) == ("pending", "replaced", "0x" + "bb" * 32)
-    assert msgspec.convert(shown, PendingTransaction).replacedBy == "0x" + "bb" * 32
+    assert msgspec.convert(shown, PendingTransaction).replaced_by == "0x" + "bb" * 32
     alone = json.loads(pending_json(PendingTx(TX, 0, "evicted")))
     assert alone["notHeld"] == "evicted"
     assert "replacedBy" not in alone
@@ -79,9 +79,7 @@ def test_block() -> None:
     block = json.loads(block_json(BLOCK_HASH, HEADER, hashes))
     assert block["transactions"] == ["0x" + "aa" * 32, "0x" + "bb" * 32]
     header = header_view(BLOCK_HASH, HEADER)
-    assert block == {"transactions": block["transactions"]} | {
-        name: getattr(header, name) for name in header.__struct_fields__
-    }
+    assert block == {"transactions": block["transactions"]} | msgspec.to_builtins(header)
     assert json.loads(block_json(BLOCK_HASH, HEADER, b""))["transactions"] == []
 
 
@@ -93,11 +91,11 @@ def test_what_is_written_by_hand_is_what_is_described(kind: int) -> None:
         (submitted_json(TX.hash, confirmed=False), Submitted),
         (pending_json(PendingTx(tx, 0)), PendingTransaction),
         (confirmed_json(tx, 7, 3, BLOCK_HASH), ConfirmedTransaction),
-        (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), BlockJson),
+        (block_json(BLOCK_HASH, HEADER, b"\xaa" * 32), Block),
     ):
         assert json.loads(msgspec.json.encode(msgspec.json.decode(text, type=described))) == json.loads(text)
 
 
 def test_block_summary_counts_from_the_gas() -> None:
     summary, header = block_summary(BLOCK_HASH, HEADER), header_view(BLOCK_HASH, HEADER)
-    assert asdict(summary) == asdict(header) | {"transactionCount": 2}
+    assert asdict(summary) == asdict(header) | {"transaction_count": 2}

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from cairn.api.chain_view import ChainView
-from cairn.core.gateway import Phase
 from cairn.core.service import Core
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.merkle import grow_tree, tree_nodes
-from cairn.domain.types import DropReason, TxHash
+from cairn.domain.types import DropReason, Phase, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 from tests.support.core_fixtures import ACCOUNTS, make_block, opened_core, signed

@@ -11,7 +11,7 @@ from msgspec.json import Decoder
 
 from cairn.client import Account, AsyncWallet
 from cairn.client.errors import BlockNotFound, BlockNotKept, NodeUnreachable, TxDropped, TxNotFound
-from cairn.client.events import EventChannel, NewBlock, Rejoin
+from cairn.client.events import EventChannel, Rejoin
 from cairn.client.following import BlockFollower, PaymentFollower
 from cairn.client.models import (
     AccountState,
@@ -25,6 +25,7 @@ from cairn.client.models import (
 )
 from cairn.client.paging import pages
 from cairn.client.transport import Page, Query, Transport
+from cairn.domain.answers import NewBlock
 from tests.support.pool_node import PoolNode
 from tests.support.virtual_time import run_virtual, virtual_loop
 from tests.unit.client.test_following import chain_of

@@ -4,6 +4,10 @@ from cairn.client import errors
 from cairn.client.errors import BY_CODE, ApiError, ClientError, Limited, Problem, Rejected, Unavailable, error_of
 
 
+def problem(code: str, status: int, detail: str, field: str | None = None, reason: str | None = None) -> Problem:
+    return Problem(title="", status=status, detail=detail, code=code, field=field, reason=reason)
+
+
 @pytest.mark.parametrize("cls", BY_CODE.values())
 def test_a_class_of_each_code_can_be_imported_from_the_client_and_is_a_client_error(cls: type[ApiError]) -> None:
     assert getattr(errors, cls.__name__) is cls
@@ -13,7 +17,7 @@ def test_a_class_of_each_code_can_be_imported_from_the_client_and_is_a_client_er
 
 @pytest.mark.parametrize(("status", "base"), [(418, Rejected), (429, Limited), (503, Unavailable), (599, ApiError)])
 def test_an_unknown_code_is_the_base_class_of_its_status(status: int, base: type[ApiError]) -> None:
-    error = error_of(Problem("A title", status, "of a later node", "FROM_THE_FUTURE"))
+    error = error_of(problem("FROM_THE_FUTURE", status, "of a later node"))
     assert type(error) is base
     assert (error.code, error.status, error.detail) == ("FROM_THE_FUTURE", status, "of a later node")
     assert str(error) == "FROM_THE_FUTURE: of a later node"
@@ -21,17 +25,17 @@ def test_an_unknown_code_is_the_base_class_of_its_status(status: int, base: type
 
 
 def test_a_problem_keeps_all_that_it_says() -> None:
-    dropped = error_of(Problem("", 404, "gone", "TX_DROPPED", reason="replaced"))
+    dropped = error_of(problem("TX_DROPPED", 404, "gone", reason="replaced"))
     assert isinstance(dropped, errors.TxDropped)
     assert dropped.reason == "replaced"
-    invalid = error_of(Problem("", 400, "to: no", "INVALID_FIELD", field="to"))
+    invalid = error_of(problem("INVALID_FIELD", 400, "to: no", field="to"))
     assert isinstance(invalid, errors.InvalidField)
     assert invalid.field == "to"
-    assert error_of(Problem("", 503, "full", "MEMPOOL_FULL"), 7.0).retry_after_s == 7.0
-    assert error_of(Problem("", 503, "full", "MEMPOOL_FULL")).retry_after_s is None
+    assert error_of(problem("MEMPOOL_FULL", 503, "full"), 7.0).retry_after_s == 7.0
+    assert error_of(problem("MEMPOOL_FULL", 503, "full")).retry_after_s is None
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
 def test_only_what_may_pass_by_itself_is_transient(code: str) -> None:
-    error = error_of(Problem("", BY_CODE[code].status, "", code))
+    error = error_of(problem(code, BY_CODE[code].status, ""))
     assert error.is_transient == (BY_CODE[code].status in (429, 503))

@@ -10,10 +10,11 @@ from msgspec.json import Decoder
 
 from cairn.client import following
 from cairn.client.errors import ChainChanged, ChainReverted
-from cairn.client.events import EventChannel, NewBlock, Rejoin
+from cairn.client.events import EventChannel, Rejoin
 from cairn.client.following import BlockFollower
 from cairn.client.models import Block, Chain, Head, MempoolSize, Revert
 from cairn.client.transport import Query, Transport
+from cairn.domain.answers import NewBlock
 from tests.support.virtual_time import run_virtual, virtual_loop
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import pytest
 from cairn.core import link
 from cairn.core import link_frames as wire
 from cairn.core import link_server as server
-from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx, Phase
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import (
     InvalidField,
@@ -24,7 +24,7 @@ from cairn.domain.errors import (
     Starting,
     StoreUnavailable,
 )
-from cairn.domain.types import Address, Draft, TxHash
+from cairn.domain.types import Address, Draft, Phase, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.linked_core import Heard, linked
 from tests.support.pace import PATIENCE_S

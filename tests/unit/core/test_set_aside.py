@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.core.gateway import Checks, DroppedTx, PendingTx
+from cairn.core.gateway import DroppedTx, PendingTx
 from cairn.core.service import Core
+from cairn.domain.answers import Checks
 from cairn.domain.errors import EngineUnavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import MAX_UINT256, DropReason, Tx, TxHash

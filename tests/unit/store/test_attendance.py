@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cairn.domain.errors import Corrupt
+from cairn.domain.governance import VOTED_BLOCKS
 from cairn.store import keys
-from cairn.store.attendance import WINDOW, Attendance
+from cairn.store.attendance import Attendance
 from cairn.store.rocks import Batch, Database
 
 FIRST, SECOND = b"\x01" * 20, b"\x02" * 20
@@ -37,7 +38,7 @@ def test_what_was_added_is_loaded_again(database: Database) -> None:
 
 
 def test_a_hundred_records_are_kept_on_disk_and_in_memory(database: Database) -> None:
-    assert WINDOW == 100
+    assert VOTED_BLOCKS == 100
     attendance = Attendance()
     for height in range(1, 251):
         add(database, attendance, height, *((FIRST,) if height in (150, 151) else ()))

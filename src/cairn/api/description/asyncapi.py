@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cairn.api.description.json_schemas import Json, Schemas
+from cairn.api.description.json_schemas import INTERFACE_VERSION, Json, Schemas
 from cairn.api.events import commands, messages
-from cairn.api.schemas import INTERFACE_VERSION
+from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import InvalidHash
 
 DESCRIPTION = """\
@@ -46,9 +46,9 @@ ANSWERS: Messages = {
     "error": [messages.error_message(InvalidHash("a transaction hash is 0x and 64 hexadecimal digits"))],
 }
 EVENTS: Messages = {
-    "newBlock": [messages.NewBlock(1, HASH)],
-    "txConfirmed": [messages.TxConfirmed(HASH, 1)],
-    "txDropped": [messages.TxDropped(HASH, "replaced")],
+    "newBlock": [NewBlock(1, HASH)],
+    "txConfirmed": [Confirmed(HASH, 1)],
+    "txDropped": [Dropped(HASH, "replaced")],
 }
 
 

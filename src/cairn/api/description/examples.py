@@ -5,7 +5,8 @@ They are the same on every chain. The page at /docs fills in what exists on its 
 
 from typing import Any
 
-from cairn.api.schemas import CHECKSUMMED, PROBLEM_TYPE
+from cairn.domain.answers import PROBLEM_TYPE
+from cairn.domain.json_fields import CHECKSUMMED
 from cairn.domain.types import TRANSFER_GAS
 
 SENDER = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"

@@ -4,9 +4,21 @@ from typing import Any
 
 import msgspec
 
-from cairn.api.schemas import ref
+from cairn.domain.json_fields import ref
 
 Json = dict[str, Any]
+INTERFACE_VERSION = "1.0.0"
+PUBLIC_NAMES = {
+    "AccountState": "Account",
+    "Checks": "ReadinessChecks",
+    "Head": "ChainHead",
+    "MempoolSize": "MempoolLevel",
+    "Revert": "LastRevert",
+    "SignedFields": "SignedTransaction",
+    "SubmissionJson": "Submission",
+    "ValidatorUpdateJson": "ValidatorUpdate",
+}
+"""Of the schemas, where the type's own name is another."""
 
 
 class Schemas:
@@ -43,10 +55,13 @@ class Schemas:
             schema["items"] = self._tidy(schema["items"])
         if "enum" in schema:
             schema["type"] = "string"
-        choices = schema.pop("anyOf", None)
-        # Where the field has a word on this of its own, it knows better.
-        if choices and not schema.keys() & {"type", "oneOf"}:
-            schema["oneOf"] = [self._tidy(choice) for choice in choices]
+        # None is for the types alone: in JSON such a field is left out.
+        choices = [self._tidy(choice) for choice in schema.pop("anyOf", ()) if choice != {"type": "null"}]
+        if len(choices) == 1:
+            schema.update(choices[0])
+        # The field's own description of its types is better, if it has one.
+        elif choices and not schema.keys() & {"type", "oneOf"}:
+            schema["oneOf"] = choices
         if title is None:
             return schema
         self._components[title] = schema
@@ -56,10 +71,12 @@ class Schemas:
         schema["properties"] = {name: self._tidy(field) for name, field in schema["properties"].items()}
         schema["additionalProperties"] = False
         for name, field in schema["properties"].items():
-            # What has a value of its own is always written; what may be left out has none.
-            if field.pop("default", None) is not None:
+            # A default that is text is always written; any other default is left out.
+            if isinstance(field.pop("default", None), str):
                 schema["required"].append(name)
 
 
 def _public(name: str) -> str:
-    return name.removesuffix("Json")
+    start, _, own = name.rpartition("/")
+    public = PUBLIC_NAMES.get(own, own)
+    return f"{start}/{public}" if start else public

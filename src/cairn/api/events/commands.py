@@ -12,8 +12,8 @@ from cairn.api.amount_forms import FORMS, amounts_of
 from cairn.api.events.messages import GivenId, RequestId
 from cairn.api.rest.parameters import find_number, parse_hash
 from cairn.api.rest.submission import MAX_EXACT_DOUBLE
-from cairn.api.schemas import ANY_HASH, AnyHashText, about
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
+from cairn.domain.json_fields import ANY_HASH, AnyHashText, about
 from cairn.domain.types import MAX_UINT64, TxHash
 
 FromHeight = Annotated[

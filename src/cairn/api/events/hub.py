@@ -16,12 +16,12 @@ import structlog
 from websockets.frames import CloseCode
 
 from cairn.api.events.followed_txs import FollowedTxs
-from cairn.api.events.messages import NewBlock, TxConfirmed, TxDropped, encode_frame
+from cairn.api.events.messages import encode_frame
 from cairn.api.events.subscriber import Connection, Subscriber
 from cairn.config import Settings
-from cairn.core.gateway import Phase
+from cairn.domain.answers import Confirmed, Dropped, NewBlock
 from cairn.domain.errors import BlockNotKept, Fatal, ShuttingDown, Starting, Unavailable
-from cairn.domain.types import BlockHash, DropReason, TxHash
+from cairn.domain.types import BlockHash, DropReason, Phase, TxHash
 from cairn.time_shares import SLICE_S, TimeShares
 
 CHUNK_FRAMES = 64
@@ -174,7 +174,7 @@ class EventHub:
 
     def on_dropped(self, tx_hash: TxHash, reason: DropReason) -> None:
         if tx_hash in self._followed:
-            frame = encode_frame(TxDropped("0x" + tx_hash.hex(), reason))
+            frame = encode_frame(Dropped("0x" + tx_hash.hex(), reason))
             for subscriber in self._followed.end(tx_hash):
                 self._settle(subscriber, NOT_IN_A_BLOCK, 0, tx_hash, frame)
 
@@ -376,4 +376,4 @@ def encode_new_block(height: int, block_hash: BlockHash) -> bytes:
 
 
 def encode_confirmed(tx_hash: TxHash, height: int) -> bytes:
-    return encode_frame(TxConfirmed("0x" + tx_hash.hex(), height))
+    return encode_frame(Confirmed("0x" + tx_hash.hex(), height))

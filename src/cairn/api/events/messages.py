@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from websockets.frames import Frame, Opcode
 
 from cairn.api.problems import problem_of
-from cairn.api.schemas import HashText, Height, about
+from cairn.domain.answers import NewBlock, Outcome
 from cairn.domain.errors import (
     FollowLimit,
     InvalidField,
@@ -19,7 +19,8 @@ from cairn.domain.errors import (
     StoreUnavailable,
     UnsupportedMediaType,
 )
-from cairn.domain.types import MAX_UINT64, DropReason
+from cairn.domain.json_fields import HashText, about
+from cairn.domain.types import MAX_UINT64
 
 _encoder = msgspec.json.Encoder()
 
@@ -27,27 +28,6 @@ RequestId = str | int | float
 GivenId = Annotated[
     RequestId | UnsetType, about("Chosen by the client, and returned in the answer.", type=["string", "number"])
 ]
-
-
-class NewBlock(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="newBlock"):
-    """There is a new block, and it is on disk."""
-
-    block_height: Height
-    hash: HashText
-
-
-class TxConfirmed(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txConfirmed"):
-    """A followed transaction is in a block. This is final."""
-
-    tx_hash: HashText
-    block_height: Height
-
-
-class TxDropped(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="txDropped"):
-    """A followed transaction ended without being confirmed. On a network the reason is always `nonce used`."""
-
-    tx_hash: HashText
-    reason: DropReason
 
 
 class Subscribed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event", tag="subscribed"):
@@ -94,7 +74,7 @@ ERRORS = (
 """What a message can be answered with."""
 
 
-class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
+class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="error"):
     """The message was refused, and nothing has changed. It has the fields of a problem (RFC 9457)."""
 
     type: Annotated[str, Meta(extra_json_schema={"format": "uri"})]
@@ -102,11 +82,11 @@ class ErrorMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     status: Annotated[int, Meta(ge=400, le=599)]
     detail: str
     code: Annotated[str, Meta(extra_json_schema={"enum": [error.code for error in ERRORS]})]
-    field: Annotated[str | UnsetType, about("The field that INVALID_FIELD is about.")] = UNSET
+    field: Annotated[str | None, about("The field that INVALID_FIELD is about.")] = None
     id: GivenId = UNSET
 
 
-ServerMessage = NewBlock | TxConfirmed | TxDropped | Subscribed | Unsubscribed | ErrorMessage
+ServerMessage = NewBlock | Outcome | Subscribed | Unsubscribed | ErrorMessage
 
 
 def error_message(refused: NodeError, request_id: RequestId | UnsetType = UNSET) -> ErrorMessage:

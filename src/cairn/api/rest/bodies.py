@@ -1,12 +1,69 @@
-"""Request bodies: declared as JSON, and never larger in memory than the limit."""
+"""Request bodies: what they hold. They are declared as JSON, and never larger in memory than the limit."""
 
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from cairn.domain.errors import BodyTooLarge, NodeError, UnsupportedMediaType
+from cairn.domain.json_fields import MAX_BATCH, AnyAddressText, TxType, about, hex_bytes, integer, ref, wei
+from cairn.domain.types import TRANSFER_GAS
 
 JSON_MEDIA_TYPE = "application/json"
 MAX_DISCARDED_BYTES = 8 * 1024 * 1024
+
+
+class SubmissionJson(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename={"sender": "from"}):
+    """A transaction to submit."""
+
+    sender: AnyAddressText
+    to: AnyAddressText
+    value: Annotated[int | str, wei("Wei to transfer.")]
+    gas: Annotated[
+        int, integer(f"Gas limit. A transfer uses {TRANSFER_GAS}; a higher limit is accepted and not charged.")
+    ]
+    nonce: Annotated[
+        int | UnsetType, integer("Number of the transaction among its sender's. If left out, the sender's next nonce.")
+    ] = UNSET
+    gasPrice: Annotated[int | str | UnsetType, wei("Wei per unit of gas. If left out, the chain's gas price.")] = UNSET
+    signature: Annotated[
+        str | UnsetType,
+        hex_bytes(65, "The sender's signature: r (32 bytes), s (32 bytes, in the lower half: EIP-2), v (0, 1, 27 or "
+                  "28). It covers the transaction with empty data and an empty access list.", "0-9a-fA-F"),
+    ] = UNSET  # fmt: skip
+    type: TxType | UnsetType = UNSET
+    maxFeePerGas: Annotated[
+        int | str | UnsetType,
+        wei("Type 2 only, instead of gasPrice: the most that it pays per unit of gas, in wei. If left out, the chain's "
+            "gasPrice plus the tip."),
+    ] = UNSET  # fmt: skip
+    maxPriorityFeePerGas: Annotated[
+        int | str | UnsetType,
+        wei("Type 2 only, instead of gasPrice: the tip per unit of gas, in wei. If left out, 0."),
+    ] = UNSET
+
+
+SubmissionBatch = Annotated[
+    list[SubmissionJson],
+    Meta(
+        title="SubmissionBatch",
+        description="An item that is not a valid submission gets an error in its place; the others are served.",
+        max_length=MAX_BATCH,
+    ),
+]
+BatchAnswer = Annotated[Any, Meta(title="BatchAnswer", extra_json_schema={"oneOf": [ref("Submitted"), ref("Problem")]})]
+BatchResult = Annotated[list[BatchAnswer], Meta(title="BatchResult", max_length=MAX_BATCH)]
+
+
+class FaucetRequest(msgspec.Struct, frozen=True):
+    """Who gets the coins, and how many."""
+
+    address: AnyAddressText
+    amount: Annotated[int | str | UnsetType, about("Wei to send. If left out, 100 coins.", **ref("FaucetAmount"))] = (
+        UNSET
+    )
 
 
 async def read_json_body(request: Request, max_bytes: int) -> bytes:

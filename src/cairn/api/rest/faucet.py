@@ -6,13 +6,13 @@ from starlette.responses import Response
 from cairn.api.chain_json import submitted_json
 from cairn.api.chain_view import ChainView
 from cairn.api.events.commands import decode_message
-from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.bodies import FaucetRequest, read_json_body
 from cairn.api.rest.lookups import json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
 from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
-from cairn.api.schemas import FaucetRequest, Submitted
 from cairn.core.gateway import CoreGateway, not_dev_chain
+from cairn.domain.answers import Submitted
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.types import Address

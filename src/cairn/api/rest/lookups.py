@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import cairn
-from cairn.api import schemas
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
 from cairn.api.chain_view import ChainView, reverted_meanwhile
@@ -42,8 +41,22 @@ from cairn.api.rest.parameters import (
 )
 from cairn.api.server.request_framing import absence_in
 from cairn.core.gateway import ConfirmedTx, CoreGateway, DroppedTx, PendingTx
+from cairn.domain.answers import (
+    AccountState,
+    Block,
+    BlockSummary,
+    Chain,
+    ConfirmedTransaction,
+    Head,
+    MempoolItem,
+    MempoolSize,
+    Proof,
+    Revert,
+    Transaction,
+)
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import BlockNotFound, Corrupt, InvalidHash, TxDropped, TxNotFound, TxNotKept
+from cairn.domain.json_fields import titled
 from cairn.domain.merkle import inclusion_proof
 from cairn.domain.types import TRANSFER_GAS, Address, BlockHash, TxHash
 from cairn.time_shares import in_slices
@@ -64,7 +77,13 @@ class Lookups:
     # Transactions.
 
     @Operation(
-        "GET /tx/{hash}", "transactions", TX_HASH, WAIT, AMOUNTS, Answer("The transaction.", schemas.Transaction), 404
+        "GET /tx/{hash}",
+        "transactions",
+        TX_HASH,
+        WAIT,
+        AMOUNTS,
+        Answer("The transaction.", titled("Transaction", Transaction)),
+        404,
     )
     async def get_transaction(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a transaction and its status.
@@ -134,7 +153,7 @@ class Lookups:
         "transactions",
         TX_HASH,
         AMOUNTS,
-        Answer("The Merkle path and the block's header.", schemas.Proof),
+        Answer("The Merkle path and the block's header.", Proof),
         404,
     )
     async def get_proof(self, request: Request, query: Mapping[str, str]) -> Response:
@@ -157,18 +176,26 @@ class Lookups:
         count = header[1].gas_used // TRANSFER_GAS
         nodes = await self._view.tx_tree(height)
         return encoded(
-            schemas.Proof(
-                txHash=hex_text(tx_hash),
+            Proof(
+                tx_hash=hex_text(tx_hash),
                 transaction=signed_view(tx),
-                transactionIndex=position,
-                transactionCount=count,
+                transaction_index=position,
+                transaction_count=count,
                 proof=[hex_text(node) for node in inclusion_proof(nodes, count, position)],
                 header=header_view(*header),
             ),
             form,
         )
 
-    @Operation("GET /mempool", "transactions", LIMIT, MEMPOOL_CURSOR, SENDER, AMOUNTS, page_answer(schemas.Mempool))
+    @Operation(
+        "GET /mempool",
+        "transactions",
+        LIMIT,
+        MEMPOOL_CURSOR,
+        SENDER,
+        AMOUNTS,
+        page_answer(titled("Mempool", list[MempoolItem])),
+    )
     async def list_mempool(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the transactions in the mempool, in mining order.
 
@@ -184,9 +211,7 @@ class Lookups:
 
     # Blocks.
 
-    @Operation(
-        "GET /block/{hash}", "blocks", BLOCK_NAME, AMOUNTS, Answer("The block.", schemas.BlockJson, ("ETag",)), 404
-    )
+    @Operation("GET /block/{hash}", "blocks", BLOCK_NAME, AMOUNTS, Answer("The block.", Block, ("ETag",)), 404)
     async def get_block(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up a block.
 
@@ -229,7 +254,14 @@ class Lookups:
         etag = _tag(self._view.block_hash(height), form)
         return cached_response(request, form(self._view.block_at(height)), etag, REVALIDATE)
 
-    @Operation("GET /blocks", "blocks", LIMIT, BLOCK_CURSOR, AMOUNTS, page_answer(schemas.Blocks, "X-Block-Height"))
+    @Operation(
+        "GET /blocks",
+        "blocks",
+        LIMIT,
+        BLOCK_CURSOR,
+        AMOUNTS,
+        page_answer(titled("Blocks", list[BlockSummary]), "X-Block-Height"),
+    )
     async def list_blocks(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the blocks, newest first. The last page ends with the oldest block that this node keeps."""
         limit, after, form = limit_of(query), height_after(query), amounts_of(query)
@@ -261,7 +293,7 @@ class Lookups:
         "accounts",
         ACCOUNT,
         AMOUNTS,
-        Answer("The account after the latest block.", schemas.AccountJson),
+        Answer("The account after the latest block.", AccountState),
     )
     async def get_account(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up an account. Every address has one; without any transfer its balance and nonce are 0."""
@@ -272,12 +304,12 @@ class Lookups:
         await self._view.reach_head()
         account = self._view.account(address)
         return encoded(
-            schemas.AccountJson(
+            AccountState(
                 address=hex_text(address),
                 balance=account.balance,
                 nonce=account.nonce,
                 # The account may be newer than the mempool's answer, but never older.
-                pendingNonce=max(pending_nonce, account.nonce),
+                pending_nonce=max(pending_nonce, account.nonce),
             ),
             form,
         )
@@ -289,7 +321,11 @@ class Lookups:
         LIMIT,
         HISTORY_CURSOR,
         AMOUNTS,
-        Answer("One page of the list.", schemas.TransactionHistory, ("Link", "X-Block-Height")),
+        Answer(
+            "One page of the list.",
+            titled("TransactionHistory", list[ConfirmedTransaction]),
+            ("Link", "X-Block-Height"),
+        ),
     )
     async def list_account_transactions(self, request: Request, query: Mapping[str, str]) -> Response:
         """List the confirmed transactions that an account sent or received, newest first.
@@ -319,9 +355,7 @@ class Lookups:
         headers = {"X-Block-Height": str(head)} | next_link(path, query, cursor)
         return json_response(array_of(items), headers)
 
-    @Operation(
-        "GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", schemas.ChainJson)
-    )
+    @Operation("GET /chain", "blocks", AMOUNTS, Answer("The chain's rules, latest block and mempool.", Chain))
     async def get_chain(self, request: Request, query: Mapping[str, str]) -> Response:
         """Look up the chain.
 
@@ -334,15 +368,15 @@ class Lookups:
         info = self._view.get_info()
         block_hash, header = self._view.get_header(self._view.height)
         return encoded(
-            schemas.ChainJson(
-                chainId=info.chain_id,
-                gasPrice=info.gas_price,
-                blockGasLimit=info.block_gas_limit,
+            Chain(
+                chain_id=info.chain_id,
+                gas_price=info.gas_price,
+                block_gas_limit=info.block_gas_limit,
                 engine=info.engine,
                 version=cairn.__version__,
-                head=schemas.ChainHead(header.height, hex_text(block_hash), header.timestamp),
-                mempool=schemas.MempoolLevel(status.pending, status.queued, status.limit),
-                lastRevert=schemas.LastRevert(info.reverts, info.reverted_to) if info.reverts else msgspec.UNSET,
+                head=Head(header.height, hex_text(block_hash), header.timestamp),
+                mempool=MempoolSize(status.pending, status.queued, status.limit),
+                last_revert=Revert(info.reverts, info.reverted_to) if info.reverts else None,
             ),
             form,
         )

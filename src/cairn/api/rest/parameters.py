@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from msgspec import Meta
 
 from cairn.api.amount_forms import FORMS
-from cairn.api.schemas import CHECKSUMMED, AnyAddressText, AnyHashText
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
+from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText
 from cairn.domain.types import MAX_UINT64, Address
 
 DEFAULT_LIMIT = 100

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from cairn.api.chain_view import ChainView
 from cairn.api.rest.lookups import encoded
 from cairn.api.rest.operation import Answer, Operation
-from cairn.api.schemas import Probe, Readiness, ReadinessChecks
-from cairn.core.gateway import Checks, CoreGateway
+from cairn.core.gateway import CoreGateway
 from cairn.countdown import Countdown
+from cairn.domain.answers import Checks, Probe, Readiness
 from cairn.domain.errors import NodeError
 
 PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
@@ -61,7 +61,7 @@ class Probes:
         """
         view = self._view
         if view.phase in ("starting", "draining"):
-            return encoded(Readiness(view.phase, ReadinessChecks(view.reason, view.reason)), status=503)
+            return encoded(Readiness(view.phase, Checks(view.reason, view.reason)), status=503)
         checks = await self._checked()
         store, mempool = checks.store, checks.mempool
         if store == "ok" and view.height < 0:
@@ -72,7 +72,7 @@ class Probes:
             store = mempool = view.reason or f"the node is {view.phase}"
         is_ready = view.phase == "ready" and store == mempool == "ok"
         status = view.phase if view.phase != "ready" or is_ready else "unavailable"
-        return encoded(Readiness(status, ReadinessChecks(store, mempool)), status=200 if is_ready else 503)
+        return encoded(Readiness(status, Checks(store, mempool)), status=200 if is_ready else 503)
 
     async def _checked(self) -> Checks:
         """A real write and read of every part, shared by all probes within a second."""

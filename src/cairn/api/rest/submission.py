@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import UNSET
 
-from cairn.api.schemas import MAX_BATCH, SubmissionJson
+from cairn.api.rest.bodies import SubmissionJson
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.json_fields import MAX_BATCH
 from cairn.domain.prices import effective_price, price_terms
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
 

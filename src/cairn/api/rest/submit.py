@@ -6,14 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cairn.api.chain_json import submitted_json
-from cairn.api.rest.bodies import read_json_body
+from cairn.api.rest.bodies import BatchResult, SubmissionBatch, SubmissionJson, read_json_body
 from cairn.api.rest.lookups import encoded, json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
-from cairn.api.schemas import BatchResult, SubmissionBatch, SubmissionJson, Submitted
 from cairn.api.server.access import RateLimiter
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
+from cairn.domain.answers import Submitted
 from cairn.domain.errors import RateLimited
 
 

@@ -12,29 +12,14 @@ from cairn.api.rest.bodies import read_json_body
 from cairn.api.rest.lookups import encoded
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import AMOUNTS
-from cairn.api.schemas import (
-    EvidenceJson,
-    EvidenceKindText,
-    UpdateSubmitted,
-    ValidatorJson,
-    Validators,
-    ValidatorUpdateJson,
-)
 from cairn.core.gateway import CoreGateway, ValidatorSet
-from cairn.domain.governance import EvidenceKind
+from cairn.domain.answers import EVIDENCE_KINDS, Evidence, UpdateSubmitted, Validator, Validators
 from cairn.domain.governance_codec import MAX_UPDATE_BYTES
-from cairn.domain.update_text import encode_public_key, parse_update_text
+from cairn.domain.update_text import ValidatorUpdateJson, encode_public_key, parse_update_text
 from cairn.domain.updates import check_chain
 
 MAX_BODY_BYTES = 4 * MAX_UPDATE_BYTES
 """The JSON of an update is longer than its binary form."""
-
-
-EVIDENCE_KINDS: dict[EvidenceKind, EvidenceKindText] = {
-    EvidenceKind.UNKNOWN: "unknown",
-    EvidenceKind.DUPLICATE_VOTE: "duplicateVote",
-    EvidenceKind.LIGHT_CLIENT_ATTACK: "lightClientAttack",
-}
 
 
 class ValidatorRoutes:
@@ -77,32 +62,32 @@ def view_of(current: ValidatorSet) -> Validators:
     governance, admins = current.governance, current.governance.admins
     accused = Counter(each.engine_address for each in governance.evidence)
     return Validators(
-        chainId=current.chain.chain_id,
+        chain_id=current.chain.chain_id,
         genesis=hex_text(current.chain.genesis),
-        blockHeight=current.height,
+        block_height=current.height,
         sequence=governance.sequence,
         threshold=admins.threshold if admins else 0,
         admins=[hex_text(address) for address in admins.addresses] if admins else [],
         validators=[
-            ValidatorJson(
+            Validator(
                 address=engine_text(validator.engine_address),
-                publicKey=encode_public_key(validator.public_key),
+                public_key=encode_public_key(validator.public_key),
                 power=validator.power,
-                feeRecipient=hex_text(validator.fee_recipient),
+                fee_recipient=hex_text(validator.fee_recipient),
                 name=validator.name,
-                missedBlocks=missed,
+                missed_blocks=missed,
                 evidence=accused[validator.engine_address],
             )
             for validator, missed in zip(governance.validators, current.missed, strict=True)
         ],
-        votedBlocks=current.voted_blocks,
-        evidenceCount=governance.evidence_count,
+        voted_blocks=current.voted_blocks,
+        evidence_count=governance.evidence_count,
         evidence=[
-            EvidenceJson(
+            Evidence(
                 address=engine_text(each.engine_address),
                 name=each.name,
                 kind=EVIDENCE_KINDS[each.kind],
-                blockHeight=each.height,
+                block_height=each.height,
                 timestamp=each.timestamp,
             )
             for each in reversed(governance.evidence)

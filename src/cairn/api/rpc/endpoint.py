@@ -8,10 +8,10 @@ from cairn.api.rest.lookups import json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rpc.caller import Caller
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.schemas import described
 from cairn.api.server.access import RateLimiter
 from cairn.api.server.request_framing import absence_in
 from cairn.config import Settings
+from cairn.domain.json_fields import described
 
 
 class RpcEndpoint:

@@ -2,7 +2,7 @@
 
 from cairn.api.rpc.dispatch import MAX_BATCH
 from cairn.api.rpc.objects import Json
-from cairn.api.schemas import ref
+from cairn.domain.json_fields import ref
 
 VERSION: Json = {"type": "string", "enum": ["2.0"], "description": "The version of JSON-RPC."}
 

@@ -6,95 +6,23 @@ import { queryOf } from "./routes.js";
 /** @import { Query } from "./routes.js" */
 
 /**
- * What the node answers, as docs/rest.md has it.
+ * What the node answers, by the names of this page.
  *
- * @typedef {object} Header
- * @property {bigint} blockHeight
- * @property {string} hash
- * @property {string} previousHash
- * @property {bigint} timestamp
- * @property {string} transactionsRoot
- * @property {string} stateRoot
- * @property {bigint} gasLimit
- * @property {bigint} gasUsed
- * @property {bigint} baseFeePerGas
- * @property {string} proposer
- * @property {bigint} chainId
- *
- * @typedef {Header & { transactionCount: bigint }} BlockSummary
- * @typedef {Header & { transactions: string[] }} Block
- *
- * @typedef {object} Transfer What its sender signed. The type, 0 when there is none, says which prices there are.
- * @property {bigint} [type]
- * @property {string} from
- * @property {string} to
- * @property {bigint} value
- * @property {bigint} nonce
- * @property {bigint} gas
- * @property {bigint} [gasPrice]
- * @property {bigint} [maxFeePerGas]
- * @property {bigint} [maxPriorityFeePerGas]
- *
- * @typedef {Transfer & { txHash: string, gasPrice: bigint }} Listed One of any list of transactions.
- * @typedef {Listed & { receivedAt: bigint }} Waiting One of GET /mempool.
- *
- * @typedef {object} Place Where a block holds a transaction, and what that cost.
- * @property {"confirmed"} status
- * @property {bigint} blockHeight
- * @property {string} blockHash
- * @property {bigint} transactionIndex
- * @property {bigint} fee
- *
- * @typedef {Listed & Place} Confirmed
- * @typedef {Listed & { status: "pending", notHeld?: string, replacedBy?: string }} Pending
- *
- * @typedef {object} Proof
- * @property {string} txHash
- * @property {Transfer & { signature: string }} transaction
- * @property {bigint} transactionIndex
- * @property {bigint} transactionCount
- * @property {string[]} proof
- * @property {Header} header
- *
- * @typedef {object} Account
- * @property {string} address
- * @property {bigint} balance
- * @property {bigint} nonce
- * @property {bigint} pendingNonce
- *
- * @typedef {object} Chain
- * @property {bigint} chainId
- * @property {bigint} gasPrice
- * @property {bigint} blockGasLimit
- * @property {string} engine
- * @property {string} version
- * @property {{ blockHeight: bigint, hash: string, timestamp: bigint }} head
- * @property {{ pending: bigint, queued: bigint, limit: bigint }} mempool
- *
- * @typedef {object} Validator
- * @property {string} address
- * @property {string} publicKey
- * @property {bigint} power
- * @property {string} feeRecipient
- * @property {string} name
- * @property {bigint} missedBlocks
- * @property {bigint} evidence
- *
- * @typedef {object} Evidence
- * @property {string} address
- * @property {string} name
- * @property {string} kind
- * @property {bigint} blockHeight
- * @property {bigint} timestamp
- *
- * @typedef {object} Validators
- * @property {bigint} sequence
- * @property {bigint} threshold
- * @property {string[]} admins
- * @property {Validator[]} validators
- * @property {bigint} votedBlocks
- * @property {bigint} evidenceCount
- * @property {Evidence[]} evidence
+ * @typedef {import("../answers.d.ts").Account} Account
+ * @typedef {import("../answers.d.ts").Block} Block
+ * @typedef {import("../answers.d.ts").BlockSummary} BlockSummary
+ * @typedef {import("../answers.d.ts").Chain} Chain
+ * @typedef {import("../answers.d.ts").ConfirmedTransaction} Confirmed
+ * @typedef {import("../answers.d.ts").Evidence} Evidence
+ * @typedef {import("../answers.d.ts").Header} Header
+ * @typedef {import("../answers.d.ts").MempoolItem} Waiting
+ * @typedef {import("../answers.d.ts").PendingTransaction} Pending
+ * @typedef {import("../answers.d.ts").Proof} Proof
+ * @typedef {import("../answers.d.ts").Validator} Validator
+ * @typedef {import("../answers.d.ts").Validators} Validators
+ * @typedef {Omit<Waiting, "receivedAt">} Listed One of any list of transactions.
+ * @typedef {Omit<Proof["transaction"], "signature">} Transfer What its sender signed. The type says which prices it has.
+ * @typedef {import("../answers.d.ts").ProblemCode | "UNKNOWN" | "UNREACHABLE" | "OTHER_ANSWER"} Code
  *
  * @typedef {object} Probed The answer of a probe, whatever it was.
  * @property {number} status 0 when there was none.
@@ -129,12 +57,13 @@ const NEXT_PAGE = /<[^>]*[?&]after=([^&>]+)[^>]*>;\s*rel="next"/;
 /** A refusal of the node, in its own words (application/problem+json). */
 export class Problem extends Error {
     /**
-     * @param {{ detail?: string, code?: string, reason?: string }} problem
+     * @param {Partial<import("../answers.d.ts").Problem>} problem
      * @param {number} status
      */
     constructor(problem, status) {
         super(problem.detail ?? `The node answered ${status}.`);
         this.name = "Problem";
+        /** @type {Code} */
         this.code = problem.code ?? "UNKNOWN";
         this.reason = problem.reason ?? null;
         this.status = status;
@@ -146,6 +75,7 @@ export class Unreachable extends Error {
     constructor() {
         super("The node does not answer.");
         this.name = "Unreachable";
+        /** @type {Code} */
         this.code = "UNREACHABLE";
     }
 }
@@ -159,11 +89,12 @@ class OtherAnswer extends Error {
     constructor(asked, answered) {
         super(`The node was asked for ${asked}, and answers with ${answered}.`);
         this.name = "OtherAnswer";
+        /** @type {Code} */
         this.code = "OTHER_ANSWER";
     }
 }
 
-/** @typedef {Error & { code?: string | number, status?: number, reason?: string | null }} Failure */
+/** @typedef {Error & { code?: Code | number, status?: number, reason?: string | null }} Failure */
 
 /**
  * What was thrown, with what is known of it.

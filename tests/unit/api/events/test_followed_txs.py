@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from cairn.api.errors import FollowLimit
 from cairn.api.events import followed_txs
 from cairn.config import Settings
+from cairn.domain.errors import FollowLimit
 from cairn.domain.types import TxHash
 from cairn.time_shares import SLICE_S
 from tests.support.event_server import hex_of, tx_hash_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cairn.api.events.messages import TxDropped, encode_frame
+from cairn.api.events.messages import encode_frame
+from cairn.domain.answers import Dropped
 from cairn.domain.errors import BlockNotFound
 from cairn.domain.types import TxHash
 from tests.support.event_server import MemoryChain, tx_hash_of
@@ -100,7 +101,7 @@ def test_a_json_rpc_socket_goes_on_at_the_block_after_a_revert() -> None:
         def told(height: int) -> bytes:
             return new_heads[height]
 
-        new_heads = [encode_frame(TxDropped("0x", "replaced")) for _ in range(20)]
+        new_heads = [encode_frame(Dropped("0x", "replaced")) for _ in range(20)]
         connection = RecordingSocket()
         subscriber = bench.hub.attach(connection, block_frame=told)
         behind = bench.hub.attach(RecordingSocket(), block_frame=told)

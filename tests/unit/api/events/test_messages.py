@@ -5,13 +5,11 @@ import json
 from cairn.api.events.messages import (
     BlocksSubscribed,
     ErrorMessage,
-    NewBlock,
     ServerMessage,
-    TxConfirmed,
-    TxDropped,
     TxUnsubscribed,
     encode_frame,
 )
+from cairn.domain.answers import Confirmed, Dropped, NewBlock
 
 HASH = "0x" + "12" * 32
 
@@ -30,8 +28,8 @@ def payload(message: ServerMessage) -> bytes:
 
 def test_events_have_exactly_their_fields() -> None:
     assert payload(NewBlock(7, HASH)) == b'{"event":"newBlock","blockHeight":7,"hash":"%b"}' % HASH.encode()
-    assert json.loads(payload(TxConfirmed(HASH, 7))) == {"event": "txConfirmed", "txHash": HASH, "blockHeight": 7}
-    assert json.loads(payload(TxDropped(HASH, "nonce used"))) == {
+    assert json.loads(payload(Confirmed(HASH, 7))) == {"event": "txConfirmed", "txHash": HASH, "blockHeight": 7}
+    assert json.loads(payload(Dropped(HASH, "nonce used"))) == {
         "event": "txDropped",
         "txHash": HASH,
         "reason": "nonce used",

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from cairn.api.chain_view import ChainView
 from cairn.api.rest.probes import CHECK_LIFETIME_S, CHECK_TIMEOUT_S, Probes
-from cairn.core.gateway import Checks, Phase
+from cairn.domain.answers import Checks
 from cairn.domain.errors import NodeError, StoreUnavailable
+from cairn.domain.types import Phase
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 from tests.support.virtual_time import run_virtual, virtual_loop
 

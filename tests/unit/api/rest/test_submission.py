@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from cairn.api.rest import submission
 from cairn.api.rest.submission import Submission, parse_submission, split_batch
-from cairn.api.schemas import MAX_BATCH
 from cairn.domain.errors import InvalidField, MalformedJson, NodeError
+from cairn.domain.json_fields import MAX_BATCH
 from cairn.domain.types import MAX_UINT64, MAX_UINT256, Address
 
 SENDER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"

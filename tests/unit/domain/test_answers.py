@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from cairn.client.account import Account
-from cairn.client.errors import InvalidProof
-from cairn.client.models import (
+from cairn.domain.answers import (
     Block,
     Confirmed,
     ConfirmedTransaction,
@@ -17,6 +16,7 @@ from cairn.client.models import (
     SignedFields,
     Transaction,
 )
+from cairn.domain.errors import InvalidProof
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
 from tests.support.lies import lies_about
 

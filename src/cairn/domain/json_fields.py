@@ -1,0 +1,89 @@
+"""The fields of the public JSON: their types, what they mean, and their text in the OpenAPI and AsyncAPI documents.
+
+Descriptions, patterns and bounds are for those documents only. They are not checked when JSON is read, so they cost
+nothing.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from cairn.domain.governance import MAX_NAME_BYTES, MAX_POWER, NAME_PATTERN
+from cairn.domain.types import TRANSFER_GAS
+
+MAX_INT64 = 2**63 - 1
+"""The largest integer of generated clients. The node's own go to 2^64-1, but no count comes near that."""
+MAX_POSITION = 2**32 - 1
+MAX_BATCH = 100
+"""Transactions in one `POST /txs`."""
+ADDRESS_FORMAT = "ethereum-address"
+ANY_HASH = "^0x[0-9a-fA-F]{64}$"
+PUBLIC_KEY_PATTERN = "^[A-Za-z0-9+/]{43}=$"
+SIGNATURE_PATTERN = "^0x[0-9a-fA-F]{130}$"
+CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+
+
+def about(description: str, **schema: Any) -> Meta:
+    return Meta(description=description, extra_json_schema=schema)
+
+
+def ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def described(name: str) -> Any:
+    """A type whose schema is declared elsewhere under this name."""
+    return Annotated[Any, Meta(extra_json_schema=ref(name))]
+
+
+def titled(name: str, described: Any) -> Any:
+    """A type whose schema is a component of this name."""
+    return Annotated[described, Meta(title=name)]
+
+
+def wei(description: str) -> Meta:
+    """An amount. A client that reads it as a number needs 256 bits."""
+    return about(description, **ref("Amount"))
+
+
+def integer(description: str, most: int = MAX_INT64, least: int = 0) -> Meta:
+    return about(description, format="int64", minimum=least, maximum=most)
+
+
+def hex_bytes(size: int, description: str, digits: str = "0-9a-f") -> Meta:
+    return about(description, pattern=f"^0x[{digits}]{{{2 * size}}}$")
+
+
+AddressText = Annotated[str, hex_bytes(20, "0x and 40 lower-case hexadecimal digits.")]
+AnyAddressText = Annotated[
+    str,
+    about(
+        "0x and 40 hexadecimal digits. In mixed case, the EIP-55 checksum must be correct.",
+        # A pattern cannot express the checksum.
+        format=ADDRESS_FORMAT,
+        pattern="^0x[0-9a-fA-F]{40}$",
+        examples=[CHECKSUMMED],
+    ),
+]
+HashText = Annotated[str, hex_bytes(32, "0x and 64 lower-case hexadecimal digits.")]
+AnyHashText = Annotated[str, Meta(pattern=ANY_HASH)]
+GenesisText = Annotated[str, hex_bytes(32, "Digest of genesis.json, which tells chains with the same id apart.")]
+Height = Annotated[int, integer("Height of the block; 0 is the genesis block.")]
+Time = Annotated[int, integer("Unix time in whole seconds.")]
+ChainId = Annotated[int, integer("Chain id (EIP-155).")]
+Position = Annotated[int, integer("Position in the block, from 0.", MAX_POSITION)]
+Value = Annotated[int, wei("Wei transferred.")]
+Nonce = Annotated[int, integer("Number of the transaction among its sender's, from 0.")]
+Gas = Annotated[int, integer(f"Gas limit; a transfer uses {TRANSFER_GAS}.")]
+GasPrice = Annotated[int, wei("Wei paid per unit of gas.")]
+TxType = Annotated[
+    int, integer("Type of the transaction: 2 (EIP-1559), 1 (EIP-2930), or 0 (legacy), which may be left out.", 2)
+]
+MaxFee = Annotated[int | None, wei("Type 2 only: the most that it pays per unit of gas, in wei.")]
+MaxTip = Annotated[int | None, wei("Type 2 only: the most that it pays above the base fee, per unit of gas, in wei.")]
+
+PublicKeyText = Annotated[str, about("Ed25519, in base64.", pattern=PUBLIC_KEY_PATTERN)]
+Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)]
+ValidatorName = Annotated[str, about("A name for people.", pattern=NAME_PATTERN, maxLength=MAX_NAME_BYTES)]
+Sequence = Annotated[int, integer("How many updates were applied. The next update must have this number.")]
+EngineAddress = Annotated[str, about("The validator's address in CometBFT.", pattern="^[0-9A-F]{40}$")]
