@@ -4,6 +4,7 @@ Only the signatures are made up: the store never reads them, and a million real 
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
@@ -20,23 +21,25 @@ TXS_PER_BLOCK = 2_000
 def prefill(directory: Path, genesis: Genesis, count: int) -> None:
     """Store the first `count` transfers of the endless sequence in which the accounts take turns."""
     senders = [account(index)[0] for index in range(len(genesis.alloc))]
-    chain = ChainStore.open(directory, genesis)
-    try:
+    with closing(ChainStore.open(directory, genesis)) as chain:
         for first in range(0, count, TXS_PER_BLOCK):
             txs = [_stored_tx(index, senders) for index in range(first, min(count, first + TXS_PER_BLOCK))]
-            outcome = build_block(
-                parent=chain.head_header,
-                parent_hash=chain.head_hash,
-                lattice=chain.lattice,
-                view=chain,
-                txs=txs,
-                timestamp=GENESIS_TIMESTAMP + first,
-                proposer=ZERO_ADDRESS,
-                rules=genesis.rules,
-            )
-            chain.commit(outcome)
-    finally:
-        chain.close()
+            store_block(chain, txs, GENESIS_TIMESTAMP + first)
+
+
+def store_block(chain: ChainStore, txs: Sequence[Tx], timestamp: int) -> None:
+    """Make the next block of these transactions, and store it."""
+    outcome = build_block(
+        parent=chain.head_header,
+        parent_hash=chain.head_hash,
+        lattice=chain.lattice,
+        view=chain,
+        txs=txs,
+        timestamp=timestamp,
+        proposer=ZERO_ADDRESS,
+        rules=chain.genesis.rules,
+    )
+    chain.commit(outcome)
 
 
 def _stored_tx(index: int, senders: Sequence[Address]) -> Tx:

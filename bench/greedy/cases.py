@@ -113,6 +113,7 @@ def rest_cases(filled: Filled) -> list[Case]:
         Case("POST /tx", [post("/tx", json.dumps(each).encode()) for each in forged_txs(50)], 422),
         Case("POST /tx of 128 KB", [post("/tx", numbers(BODY_BYTES))], 400),
         Case("POST /txs", [post("/txs", json.dumps(forged_txs(100)).encode())]),
+        Case("POST /txs of valid ones", [post("/txs", json.dumps(pending_txs(filled, 100)).encode())]),
         Case("POST /txs of 2 MB", [post("/txs", numbers(BATCH_BODY_BYTES))], 400),
         Case("POST /txs of 2 MB with NaN", [post("/txs", numbers(BATCH_BODY_BYTES)[:-1] + b",NaN]")], 400),
         Case("POST /rpc", [post("/rpc", numbers(BODY_BYTES))]),
@@ -125,22 +126,30 @@ def numbers(size: int) -> bytes:
 
 def forged_txs(count: int) -> list[dict[str, object]]:
     """Complete, but signed by another."""
-    sender, other_key = SENDERS[1], DEV_KEYS[2][1]
+    drafts = [Draft(SENDERS[2], PAYER, 1 + nonce, TRANSFER_GAS, GWEI, nonce) for nonce in range(count)]
+    return [signed_tx(draft, DEV_KEYS[2][1]) | {"from": "0x" + SENDERS[1].hex()} for draft in drafts]
+
+
+def pending_txs(filled: Filled, count: int) -> list[dict[str, object]]:
+    """Those that the mempool was filled with, once more: the node checks all of it, and accepts them."""
     txs = []
-    for nonce in range(count):
-        draft = Draft(SENDERS[2], PAYER, 1 + nonce, TRANSFER_GAS, GWEI, nonce)
-        signature = sign_draft(draft, other_key, DEV_CHAIN_ID).signature
-        txs.append(
-            {
-                "from": "0x" + sender.hex(),
-                "to": "0x" + PAYER.hex(),
-                "value": draft.value,
-                "gas": draft.gas,
-                "nonce": nonce,
-                "signature": "0x" + signature.hex(),
-            }
-        )
+    for number in range(count):
+        turn, index = divmod(number, len(SENDERS))
+        sender, key = DEV_KEYS[index]
+        txs.append(signed_tx(Draft(sender, PAYER, 1, TRANSFER_GAS, GWEI, filled.nonces[sender] + turn), key))
     return txs
+
+
+def signed_tx(draft: Draft, key: bytes) -> dict[str, object]:
+    tx = sign_draft(draft, key, DEV_CHAIN_ID)
+    return {
+        "from": "0x" + tx.sender.hex(),
+        "to": "0x" + tx.to.hex(),
+        "value": tx.value,
+        "gas": tx.gas,
+        "nonce": tx.nonce,
+        "signature": "0x" + tx.signature.hex(),
+    }
 
 
 def rpc_cases(filled: Filled) -> list[Case]:

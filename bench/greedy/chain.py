@@ -1,19 +1,18 @@
 """A dev chain with a long history, full blocks and a filled mempool, and the node that serves it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from bench.prefill import stored_tx
+from bench.prefill import store_block, stored_tx
 from bench.workload import GENESIS_TIMESTAMP
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
-from cairn.domain.transition import build_block
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
+from cairn.domain.types import TRANSFER_GAS, Address
 from cairn.store.chain import ChainStore
 from tests.support.node_process import NodeProcess
 
@@ -47,16 +46,16 @@ class Filled:
     """Of the full blocks."""
     tx_hashes: Sequence[str]
     """Some of each full block."""
+    nonces: Mapping[Address, int]
+    """Of each sender: the first that no block has."""
 
 
 def fill_chain(directory: Path, size: Size) -> Filled:
     """Store the blocks, without a node."""
-    genesis = dev_genesis()
-    chain = ChainStore.open(directory, genesis)
     nonces: Counter[Address] = Counter()
     full_heights, block_hashes, tx_hashes = [], [], []
     stored = 0
-    try:
+    with closing(ChainStore.open(directory, dev_genesis())) as chain:
         for number in range(size.small_blocks + size.full_blocks):
             is_full = number >= size.small_blocks
             txs = []
@@ -65,24 +64,12 @@ def fill_chain(directory: Path, size: Size) -> Filled:
                 txs.append(stored_tx(stored, nonces[sender], sender))
                 nonces[sender] += 1
                 stored += 1
-            outcome = build_block(
-                parent=chain.head_header,
-                parent_hash=chain.head_hash,
-                lattice=chain.lattice,
-                view=chain,
-                txs=txs,
-                timestamp=GENESIS_TIMESTAMP + number,
-                proposer=ZERO_ADDRESS,
-                rules=genesis.rules,
-            )
-            chain.commit(outcome)
+            store_block(chain, txs, GENESIS_TIMESTAMP + number)
             if is_full:
                 full_heights.append(chain.head_header.height)
                 block_hashes.append("0x" + chain.head_hash.hex())
                 tx_hashes += ["0x" + tx.hash.hex() for tx in txs[:: FULL_BLOCK_TXS // 50]]
-        return Filled(chain.head_header.height, full_heights, block_hashes, tx_hashes)
-    finally:
-        chain.close()
+        return Filled(chain.head_header.height, full_heights, block_hashes, tx_hashes, nonces)
 
 
 @contextmanager

@@ -14,11 +14,10 @@ from typing import cast
 
 import uvloop
 
-from bench.greedy.cases import Case, get, post
+from bench.greedy.cases import Case, get, post, signed_tx
 from bench.greedy.chain import PAYER, PAYER_KEY, SENDERS
 from bench.machine import run_time_s
-from cairn.domain.genesis import DEV_CHAIN_ID, GWEI
-from cairn.domain.txs import sign_draft
+from cairn.domain.genesis import GWEI
 from cairn.domain.types import TRANSFER_GAS, Draft
 
 OTHER_ADDRESS = ("127.0.0.2", 0)
@@ -210,17 +209,9 @@ class OtherClient:
         return await asyncio.open_connection("127.0.0.1", self._port, local_addr=OTHER_ADDRESS)
 
     def _next_payment(self) -> bytes:
-        tx = sign_draft(Draft(PAYER, SENDERS[0], 1, TRANSFER_GAS, GWEI, self._nonce), PAYER_KEY, DEV_CHAIN_ID)
+        draft = Draft(PAYER, SENDERS[0], 1, TRANSFER_GAS, GWEI, self._nonce)
         self._nonce += 1
-        fields = {
-            "from": "0x" + tx.sender.hex(),
-            "to": "0x" + tx.to.hex(),
-            "value": tx.value,
-            "gas": tx.gas,
-            "nonce": tx.nonce,
-            "signature": "0x" + tx.signature.hex(),
-        }
-        return post("/tx", json.dumps(fields).encode())
+        return post("/tx", json.dumps(signed_tx(draft, PAYER_KEY)).encode())
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 from bench.greedy.cases import every_case, missing_cases
-from bench.greedy.chain import Filled
+from bench.greedy.chain import SENDERS, Filled
 from cairn.api.description.openapi import openapi_document
 
 ROOT = Path(__file__).parents[2]
-SOME = Filled(9, [9], ["0x" + "11" * 32], ["0x" + "22" * 32] * 50)
+SOME = Filled(9, [9], ["0x" + "11" * 32], ["0x" + "22" * 32] * 50, dict.fromkeys(SENDERS, 0))
 
 
 def test_every_route_and_method_has_a_case() -> None:
