@@ -180,6 +180,8 @@ class TimeShares:
                     yield awaited
                 except BaseException as interrupt:
                     raised = interrupt
+                # For the same reason: a future keeps the exception that it raises here.
+                awaited = None
 
 
 def _do_nothing() -> None:

@@ -258,6 +258,31 @@ def test_work_that_ends_with_an_error_is_freed_without_the_garbage_collector() -
     run(scenario)
 
 
+def test_an_error_that_work_awaits_is_freed_without_the_garbage_collector() -> None:
+    async def scenario(clients: Clients) -> None:
+        answers: list[asyncio.Future[None]] = [asyncio.Future()]
+
+        async def ask() -> None:
+            await answers.pop()
+
+        answer = answers[0]
+        left = weakref.ref(answer)
+        gc.disable()
+        try:
+            asking = asyncio.create_task(clients.shares.run("asks", ask()))
+            await until(lambda: not answers)
+            answer.set_exception(ValueError("refused"))
+            del answer
+            await asyncio.wait([asking])
+            assert str(asking.exception()) == "refused"
+            del asking
+            assert left() is None, "the answer, its exception and the frame keep each other"
+        finally:
+            gc.enable()
+
+    run(scenario)
+
+
 def test_a_cancelled_task_cleans_up_in_its_turn() -> None:
     async def scenario(clients: Clients) -> None:
         cleaned: list[str] = []

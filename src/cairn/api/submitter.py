@@ -66,7 +66,7 @@ class Submitter:
             except NodeError as refused:
                 # Not the error itself: with its traceback it would refer to this list, and stay until a collection.
                 begun.append(problem_of(refused))
-        return [item if isinstance(item, Problem) else await _result_of(item) for item in begun]
+        return [item if isinstance(item, Problem) else await _result_of(item) async for item in in_slices(begun)]
 
     async def _begin(self, body: bytes) -> asyncio.Future[Admission]:
         """Submit one without a nonce or a signature. The future gives the result."""
@@ -140,4 +140,7 @@ async def _result_of(admitting: Awaitable[Admission]) -> Submitted | Problem:
         # The other items still need their results.
         log.error("a submission failed", exc_info=failure)
         return problem_of(Internal(str(failure)))
+    finally:
+        # It keeps the error, whose traceback keeps this frame: without this all stay until a collection.
+        del admitting
     return Submitted("confirmed" if admission.confirmed else "pending", hex_text(admission.tx_hash))

@@ -116,7 +116,9 @@ class Admissions(SubmissionCalls):
         def reply(result: Admission | NodeError) -> None:
             if not future.done():
                 if isinstance(result, NodeError):
-                    future.set_exception(result)
+                    # Its traceback refers to this function, and so to the future, which would keep it until a
+                    # collection.
+                    future.set_exception(result.with_traceback(None))
                 else:
                     future.set_result(result)
 

@@ -1,7 +1,9 @@
 """The core on a real directory: admission, durability, and what happens when the disk refuses."""
 
 import asyncio
+import gc
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, Pen
 from cairn.core.service import Core
 from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import (
+    InsufficientFunds,
     InvalidField,
     JournalUnavailable,
     NonceTooLow,
@@ -211,6 +214,23 @@ def test_a_used_nonce_whose_transaction_cannot_be_read_is_answered_and_ends_the_
             with pytest.raises(StoreUnavailable, match="does not read"):
                 await core.submit(signed(0))
             assert isinstance(core.failed.exception(), StoreUnavailable)
+
+    asyncio.run(run())
+
+
+def test_a_refused_submission_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened_core(tmp_path) as core:
+            refused = core.submit(signed(0, value=2**255))
+            left = weakref.ref(refused)
+            gc.disable()
+            try:
+                await asyncio.wait([refused])
+                assert isinstance(refused.exception(), InsufficientFunds)
+                del refused
+                assert left() is None, "the future, its error and the frame that raised it keep each other"
+            finally:
+                gc.enable()
 
     asyncio.run(run())
 

@@ -87,13 +87,15 @@ class SendingMethods:
                     return found
 
     async def _admit_raw(self, text: object) -> Admission:
-        raw = parse_data(text, "transaction")
+        # Without a name for the future: it keeps a refusal, whose traceback would keep it.
+        return await self._submit_raw(parse_data(text, "transaction"))
+
+    def _submit_raw(self, raw: bytes) -> asyncio.Future[Admission]:
         try:
-            admitting = self._intake.admit_raw(raw)
+            return self._intake.admit_raw(raw)
         except InvalidField as refused:
             words = refused.detail if refused.field == "rlp" else refused.why
             raise refusal(NOT_FOR_TRANSFERS.get(refused.field, words), refused.code) from None
-        return await admitting
 
     async def send_transaction(self, transfer: object) -> str:
         return _hash_of(await self._intake.admit_draft(own_draft(self._chain, transfer)))
