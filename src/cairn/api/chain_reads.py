@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.common_work import CommonWork
 from cairn.api.server.answer_cache import AnswerCache
 from cairn.domain.codec import decode_record, split_records
-from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Unavailable
+from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting, Unavailable
 from cairn.domain.merkle import grow_tree
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
@@ -104,12 +103,21 @@ class ChainReads(ABC):
         return decode_record(record)
 
     def tx_records(self, height: int) -> Iterator[bytes]:
-        """The records of the block's transactions, in their order. Raises `BlockNotFound`, but only at once.
+        """The records of the block's transactions, in their order. Raises `BlockNotFound`.
 
-        All are read before the first one is returned: the block may be pruned while others are served in between.
+        They are read as far as they are taken. If others are served in between, the block may be pruned meanwhile, or
+        the chain reverted: then the next one raises `BlockNotFound` or `Reverting`.
         """
-        chunks = list(self._shown_reader_at(height).chunks(height))
-        return chain.from_iterable(map(split_records, chunks))
+        return self._read_records(self._shown_reader_at(height), height)
+
+    def _read_records(self, store: FollowerStore, height: int) -> Iterator[bytes]:
+        chunks = store.chunks(height)
+        while self._shown_reader_at(height) is store:
+            chunk = next(chunks, None)
+            if chunk is None:
+                return
+            yield from split_records(chunk)
+        raise reverted_meanwhile()
 
     def account(self, address: Address) -> Account:
         return self._reader().account(address)
@@ -154,3 +162,7 @@ class ChainReads(ABC):
             answer = block_json(block_hash, header, self.tx_hashes(height))
             self._blocks.keep(block_hash, answer)
         return answer
+
+
+def reverted_meanwhile() -> Reverting:
+    return Reverting("the chain was reverted meanwhile: ask again")

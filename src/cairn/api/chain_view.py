@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from cairn.api.chain_reads import ChainReads
+from cairn.api.chain_reads import ChainReads, reverted_meanwhile
 from cairn.core.gateway import ChainInfo
 from cairn.domain.errors import (
     Fatal,
@@ -267,7 +267,3 @@ class ChainView(ChainReads):
         if self.phase == "unavailable":
             return Reverting(self.reason) if self.is_reverting else StoreUnavailable(self.reason)
         return Starting(self.reason)
-
-
-def reverted_meanwhile() -> Reverting:
-    return Reverting("the chain was reverted meanwhile: ask again")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from cairn.domain.errors import NodeError
 from cairn.time_shares import in_slices
 
 MOST_BEGUN = 8
@@ -12,6 +13,7 @@ MOST_BEGUN = 8
 class _Begun:
     rest: Iterator[bytes]
     pieces: list[bytes] = field(default_factory=list)
+    failure: NodeError | None = None
 
 
 class CommonWork:
@@ -21,14 +23,20 @@ class CommonWork:
         self._begun: dict[bytes, _Begun] = {}
 
     async def do(self, key: bytes, begin: Callable[[], Iterator[bytes]]) -> list[bytes]:
-        """All pieces of the work that `begin` begins, unless it has begun already."""
+        """All pieces of the work that `begin` begins, unless it has begun already. If it fails, it fails for all."""
         work = self._begun.get(key)
         if work is None:
             work = self._begun[key] = _Begun(begin())
             if len(self._begun) > MOST_BEGUN:
                 # Everybody who wanted the oldest may have left. Those who have not still have it.
                 del self._begun[next(iter(self._begun))]
-        async for piece in in_slices(work.rest):
-            work.pieces.append(piece)
+        try:
+            async for piece in in_slices(work.rest):
+                work.pieces.append(piece)
+        except NodeError as failure:
+            work.failure = failure.with_traceback(None)
         self._begun.pop(key, None)
+        if work.failure is not None:
+            # For the others it has only ended, as if it were complete.
+            raise work.failure
         return work.pieces

@@ -44,20 +44,24 @@ def encode_uint(number: int) -> bytes:
 def encode_list(body: bytes) -> bytes:
     """A list, from its items."""
     size = len(body)
-    return _LIST_PREFIX[size] + body if size < 256 else _encode_long(LIST, body)
+    return _LIST_PREFIX[size] + body if size < 256 else list_start(size) + body
+
+
+def list_start(size: int) -> bytes:
+    """What comes before the items of a list, which have so many bytes together."""
+    return _LIST_PREFIX[size] if size < 256 else _long_start(LIST, size)
 
 
 def encode_string(content: bytes) -> bytes:
     size = len(content)
     if size == 1 and content[0] < 0x80:
         return content
-    return _PREFIX[size] + content if size < 56 else _encode_long(0x80, content)
+    return _PREFIX[size] + content if size < 56 else _long_start(0x80, size) + content
 
 
-def _encode_long(kind: int, body: bytes) -> bytes:
-    size = len(body)
+def _long_start(kind: int, size: int) -> bytes:
     digits = size.to_bytes((size.bit_length() + 7) >> 3, "big")
-    return bytes((kind + 55 + len(digits),)) + digits + body
+    return bytes((kind + 55 + len(digits),)) + digits
 
 
 def decode_list(raw: bytes, at: int, shape: Shape) -> tuple[list[bytes], list[int]]:

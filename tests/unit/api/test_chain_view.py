@@ -10,6 +10,7 @@ import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.core.service import Core
+from cairn.domain.codec import decode_record
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.merkle import grow_tree, tree_nodes
 from cairn.domain.types import DropReason, Phase, TxHash
@@ -381,6 +382,49 @@ def test_a_revert_leaves_nothing_of_what_was_read(tmp_path: Path) -> None:
             await core.mine()
             view.on_commit(1)
             assert view.block_hash(1) != block_hash
+        view.close()
+
+    (tmp_path / "scratch").mkdir()
+    run_virtual(main())
+
+
+def test_records_are_read_as_they_are_taken_and_not_from_a_pruned_block(tmp_path: Path) -> None:
+    async def scenario(core: Core, view: ChainView) -> None:
+        for first in (0, 40):
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(first, first + 40)])
+            make_block(core)
+        connect(core, view)
+        kept, pruned = view.tx_records(2), view.tx_records(1)
+        assert [decode_record(next(records)) for records in (pruned, kept)] == [signed(0), signed(40)]
+        core._chain.prune(2, lambda: None)
+        make_block(core)
+        view.on_commit(3)
+        assert view.base == 2
+        assert [decode_record(record) for record in kept] == [signed(nonce) for nonce in range(41, 80)]
+        with pytest.raises(BlockNotFound, match="is not kept"):
+            list(pruned)
+
+    run(tmp_path, scenario)
+
+
+def test_records_of_a_reverted_block_are_not_mixed_with_those_of_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = ChainView(tmp_path / "scratch")
+        async with opened_core(tmp_path / "data") as core:
+            snapshot = await core.snapshot()
+            await asyncio.gather(*[core.submit(signed(nonce)) for nonce in range(40)])
+            make_block(core)
+            connect(core, view)
+            records = view.tx_records(1)
+            assert decode_record(next(records)) == signed(0)
+            await core.revert(snapshot)
+        async with opened_core(tmp_path / "data") as core:
+            await asyncio.gather(*[core.submit(signed(nonce, value=7)) for nonce in range(40)])
+            make_block(core)
+            connect(core, view)
+            assert view.height == 1
+            with pytest.raises(Reverting, match="reverted meanwhile"):
+                list(records)
         view.close()
 
     (tmp_path / "scratch").mkdir()

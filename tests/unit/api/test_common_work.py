@@ -8,6 +8,7 @@ import pytest
 from cairn import time_shares
 from cairn.api import common_work
 from cairn.api.common_work import CommonWork
+from cairn.domain.errors import BlockNotFound
 
 
 def numbered(begun: list[int]) -> Iterator[bytes]:
@@ -30,6 +31,25 @@ def test_all_who_ask_meanwhile_get_the_same_work_and_it_is_done_once(monkeypatch
 
     assert asyncio.run(main()) == [[b"%d" % number for number in range(20)]] * 4
     assert begun == [1]
+
+
+def test_work_that_fails_fails_for_all_and_is_begun_anew_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
+
+    def pruned() -> Iterator[bytes]:
+        yield b"1"
+        yield b"2"
+        raise BlockNotFound("pruned")
+
+    async def main() -> None:
+        work = CommonWork()
+        asked = [asyncio.create_task(work.do(b"key", pruned)) for _ in range(3)]
+        for each in asked:
+            with pytest.raises(BlockNotFound, match="pruned"):
+                await each
+        assert await work.do(b"key", lambda: iter([b"all"])) == [b"all"]
+
+    asyncio.run(main())
 
 
 def test_work_that_nobody_waits_for_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from starlette.responses import Response
 import cairn
 from cairn.api.amount_forms import Form, amounts_of, as_integers
 from cairn.api.chain_json import block_summary, header_view, hex_text, pending_item, pending_json, signed_view
-from cairn.api.chain_view import ChainView, reverted_meanwhile
+from cairn.api.chain_reads import reverted_meanwhile
+from cairn.api.chain_view import ChainView
 from cairn.api.mempool_pages import list_pending
 from cairn.api.rest.bodies import JSON_MEDIA_TYPE
 from cairn.api.rest.operation import Answer, Operation, page_answer

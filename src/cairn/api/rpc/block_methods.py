@@ -30,7 +30,7 @@ from cairn.domain.codec import decode_record
 from cairn.domain.merkle import tx_root
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
-from cairn.time_shares import in_slices
+from cairn.time_shares import give_way, in_slices
 
 _encode = msgspec.json.Encoder().encode
 PENDING_SHOWN = 1_000
@@ -86,7 +86,10 @@ class ReadingMethods:
                 msgspec.Raw(_encode(transaction_object(tx, header.chain_id, None))) if full else data(tx.hash)
                 async for tx in in_slices(txs)
             ]
-            return pending_block_object(block_hash, header, tx_root([tx.hash for tx in txs]), shown, now)
+            root = tx_root([tx.hash for tx in txs])
+            # A thousand hashes were enough for one step.
+            await give_way()
+            return pending_block_object(block_hash, header, root, shown, now)
         if full:
             objects = [
                 _encode(transaction_object(tx, header.chain_id, BlockPlace(block_hash, header, position)))

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -154,7 +155,7 @@ class Dispatcher:
             if isinstance(result, LongResult):
                 # The result is the last field: what comes before it ends with its null.
                 before = _encode(Result("2.0", request_id, None)).removesuffix(b"null}")
-                return await joined([before, *result.pieces, b"}"])
+                return await joined(chain((before,), result.pieces, (b"}",)))
             return _encode(Result("2.0", request_id, result))
         except RpcError as refused:
             return _failure(request_id, refused)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cairn.api.chain_view import reverted_meanwhile
+from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.common_work import CommonWork
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cairn.api.chain_view import reverted_meanwhile
+from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.caller import current_caller
 from cairn.api.rpc.dispatch import Method

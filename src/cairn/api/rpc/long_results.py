@@ -1,8 +1,10 @@
 """Results of megabytes, made in pieces: encoding or copying all of one at once would make others wait."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from binascii import hexlify
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 
 import msgspec
 
@@ -14,36 +16,51 @@ COPIED_AT_ONCE = 256 * 1024
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LongResult:
-    """JSON in pieces."""
+    """JSON in pieces. They can be read once: most are made only then, in slices of time."""
 
-    pieces: list[bytes] = field(default_factory=list)
+    pieces: Iterable[bytes]
 
 
 def long_array(items: Iterable[bytes]) -> LongResult:
     """An array of encoded items."""
-    pieces, separator = list[bytes](), b"["
+    return LongResult(_array(items))
+
+
+def _array(items: Iterable[bytes]) -> Iterator[bytes]:
+    separator = b"["
     for item in items:
-        pieces += (separator, item)
+        yield separator
+        yield item
         separator = b","
-    return LongResult([*pieces, b"]"] if pieces else [b"[]"])
+    yield b"]" if separator == b"," else b"[]"
 
 
 def with_long_array(shown: dict[str, object], name: str, items: Iterable[bytes]) -> LongResult:
     """An object whose field `name`, an empty list so far, gets the encoded items."""
     before, empty, after = _encode(shown).partition(b'"%b":[]' % name.encode())
     assert empty, f"{name} is not an empty list"
-    return LongResult([before, b'"%b":' % name.encode(), *long_array(items).pieces, after])
+    return LongResult(chain((before, b'"%b":' % name.encode()), _array(items), (after,)))
 
 
-def long_object(fields: Mapping[str, LongResult]) -> LongResult:
+def long_object(fields: Iterable[tuple[str, LongResult]]) -> LongResult:
     """An object of encoded values. The names need no escapes."""
-    pieces, separator = list[bytes](), b"{"
-    for name, value in fields.items():
-        pieces += (b'%b"%b":' % (separator, name.encode()), *value.pieces)
+    return LongResult(_object(fields))
+
+
+def _object(fields: Iterable[tuple[str, LongResult]]) -> Iterator[bytes]:
+    separator = b"{"
+    for name, value in fields:
+        yield b'%b"%b":' % (separator, name.encode())
+        yield from value.pieces
         separator = b","
-    return LongResult([*pieces, b"}"] if pieces else [b"{}"])
+    yield b"}" if separator == b"," else b"{}"
+
+
+def long_data(parts: Iterable[bytes]) -> LongResult:
+    """The bytes of all parts as one string of hexadecimal digits."""
+    return LongResult(chain((b'"0x',), map(hexlify, parts), (b'"',)))
 
 
 async def joined(pieces: Iterable[bytes]) -> bytes:

@@ -4,10 +4,11 @@ from cairn.api.rpc.block_methods import ReadingMethods, block_of_hash
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
+from cairn.api.rpc.long_results import LongResult, long_data
 from cairn.api.rpc.values import data, parse_block, parse_block_number, parse_hash
 from cairn.domain.codec import encode_tx
 from cairn.domain.headers import encode_header
-from cairn.domain.rlp import encode_list, encode_string
+from cairn.domain.rlp import encode_list, encode_string, list_start
 from cairn.domain.types import LEGACY, Tx, TxHash
 
 NO_UNCLES_ITEM = encode_list(b"")
@@ -34,14 +35,17 @@ class RawMethods:
         height = await self._find_height(block, "header")
         return UNKNOWN if height is None else data(encode_header(self._chain.view.get_header(height)[1]))
 
-    async def block(self, block: object) -> str:
+    async def block(self, block: object) -> str | LongResult:
         async with self._chain.large_answers.place():
             height = await self._find_height(block, "block")
             if height is None:
                 return UNKNOWN
             _, header = self._chain.view.get_header(height)
             txs = [_item_of(tx, header.chain_id) async for _, tx in self._reading.read_txs(height)]
-            return data(encode_list(encode_header(header) + encode_list(b"".join(txs)) + NO_UNCLES_ITEM))
+            head, txs_size = encode_header(header), sum(map(len, txs))
+            txs_start = list_start(txs_size)
+            start = list_start(len(head) + len(txs_start) + txs_size + len(NO_UNCLES_ITEM))
+            return long_data([start, head, txs_start, *txs, NO_UNCLES_ITEM])
 
     async def _find_height(self, block: object, what: str) -> int | None:
         """None for an unknown number. Raises `RpcError` for an unknown hash and for the pending block."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from cairn.api.chain_view import reverted_meanwhile
+from cairn.api.chain_reads import reverted_meanwhile
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.call_objects import draft_to_sign, parse_call, type_to_sign
 from cairn.api.rpc.caller import current_caller

@@ -45,19 +45,21 @@ class TxpoolMethods:
         return {"pending": quantity(status.pending), "queued": quantity(status.queued)}
 
     async def content(self) -> LongResult:
-        return long_object({name: by_sender(shown) for name, shown in (await self._list(None, self._object)).items()})
+        shown = await self._list(None, self._object)
+        return long_object((name, by_sender(each)) for name, each in shown.items())
 
     async def content_from(self, account: object) -> LongResult:
         sender = parse_account(account, "address")
         shown = await self._list(sender, self._object)
-        return long_object({name: long_object(each.get(sender, {})) for name, each in shown.items()})
+        return long_object((name, long_object(each.get(sender, {}).items())) for name, each in shown.items())
 
     async def inspect(self) -> LongResult:
         # As in geth, which shows the cap as the price of type 2.
         def show(tx: Tx) -> bytes:
             return _encode(f"{checksum_address(tx.to)}: {tx.value} wei + {tx.gas} gas × {tx.fee_cap} wei")
 
-        return long_object({name: by_sender(shown) for name, shown in (await self._list(None, show)).items()})
+        shown = await self._list(None, show)
+        return long_object((name, by_sender(each)) for name, each in shown.items())
 
     async def _list(self, sender: Address | None, show: Callable[[Tx], bytes]) -> dict[str, Listing]:
         async with self._listings.place():
@@ -86,4 +88,4 @@ class TxpoolMethods:
 
 
 def by_sender(shown: Listing) -> LongResult:
-    return long_object({checksum_address(sender): long_object(txs) for sender, txs in shown.items()})
+    return long_object((checksum_address(sender), long_object(txs.items())) for sender, txs in shown.items())

@@ -1,14 +1,28 @@
 """Long results are the same JSON as short ones."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import pytest
 
 from cairn import time_shares
+from cairn.api.rpc import txpool_methods
 from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.rpc.long_results import COPIED_AT_ONCE, LongResult, joined, long_array, with_long_array
+from cairn.api.rpc.long_results import (
+    COPIED_AT_ONCE,
+    LongResult,
+    joined,
+    long_array,
+    long_data,
+    long_object,
+    with_long_array,
+)
 from cairn.api.rpc.notifications import UNCOPIED_BYTES, text_frame, text_frame_parts
+from cairn.api.rpc.txpool_methods import by_sender
+from cairn.domain.crypto import checksum_address
+from cairn.domain.types import Address
 from tests.support.callers import local_caller
 
 
@@ -43,22 +57,79 @@ def test_a_frame_in_parts_is_the_same_frame(size: int) -> None:
     assert size < UNCOPIED_BYTES or parts[-1] is payload
 
 
-def test_a_long_piece_is_copied_in_parts_with_others_turns_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
-    piece = bytes(range(256)) * (3 * COPIED_AT_ONCE // 256) + b"rest"
-    turns = 0
+def test_an_object_of_long_values() -> None:
+    for count in (0, 1, 3):
+        fields = [(f"n{number}", long_array([b"%d" % number])) for number in range(count)]
+        shown = asyncio.run(joined(long_object(fields).pieces))
+        assert msgspec.json.decode(shown) == {f"n{number}": [number] for number in range(count)}
 
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
+
+def test_long_data_is_one_string_of_digits() -> None:
+    for parts in ([], [b""], [b"\0", b"\xab\xcd"]):
+        shown = asyncio.run(joined(long_data(parts).pieces))
+        assert msgspec.json.decode(shown) == "0x" + b"".join(parts).hex()
+
+
+class Turns:
+    """Puts pieces together with a slice that is over after each of them, and counts others' turns in between."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(time_shares, "SLICE_S", 0.0)
+        self.count = 0
+        self.done: Counter[int] = Counter()
+        """What was done, by turn."""
+
+    def do(self) -> None:
+        self.done[self.count] += 1
+
+    def put_together(self, make: Callable[[], Iterable[bytes]]) -> bytes:
+        async def count_turns() -> None:
+            while True:
+                self.count += 1
+                await asyncio.sleep(0)
+
+        async def main() -> bytes:
+            counting = asyncio.create_task(count_turns())
             await asyncio.sleep(0)
+            whole = await joined(make())
+            counting.cancel()
+            return whole
 
-    async def main() -> bytes:
-        counting = asyncio.create_task(count_turns())
-        whole = await joined([b"before", piece, b"after"])
-        counting.cancel()
-        return whole
+        return asyncio.run(main())
 
-    assert asyncio.run(main()) == b"before" + piece + b"after"
-    assert turns >= 6
+
+@pytest.mark.parametrize("make", [long_array, long_data, lambda items: with_long_array({"a": []}, "a", items)])
+def test_pieces_are_made_in_slices_of_time(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[Iterable[bytes]], LongResult]
+) -> None:
+    turns = Turns(monkeypatch)
+
+    def items() -> Iterator[bytes]:
+        for _ in range(100):
+            turns.do()
+            yield b"1"
+
+    turns.put_together(lambda: make(items()).pieces)
+    assert turns.done.total() == 100
+    assert max(turns.done.values()) <= 2
+
+
+def test_a_listing_of_many_senders_is_made_in_slices_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(monkeypatch)
+
+    def checksum(address: Address) -> str:
+        turns.do()
+        return checksum_address(address)
+
+    monkeypatch.setattr(txpool_methods, "checksum_address", checksum)
+    senders = [Address(number.to_bytes(20, "big")) for number in range(100)]
+    whole = turns.put_together(lambda: by_sender({sender: {"7": LongResult([b"1"])} for sender in senders}).pieces)
+    assert msgspec.json.decode(whole) == {checksum_address(sender): {"7": 1} for sender in senders}
+    assert max(turns.done.values()) <= 2
+
+
+def test_a_long_piece_is_copied_in_parts_with_others_turns_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(monkeypatch)
+    piece = bytes(range(256)) * (3 * COPIED_AT_ONCE // 256) + b"rest"
+    assert turns.put_together(lambda: [b"before", piece, b"after"]) == b"before" + piece + b"after"
+    assert turns.count >= 6
