@@ -57,8 +57,11 @@ class Submitter:
         begun: list[asyncio.Future[Admission] | Problem] = []
         # Putting a body of megabytes together was enough for one step.
         await give_way()
+        found = split_batch(body)
+        # So was looking through it.
+        await give_way()
         # All of them before the first is submitted: a body that is not JSON has no transactions.
-        items = [item async for item in in_slices(split_batch(body))]
+        items = [item async for item in in_slices(found)]
         count(len(items))
         async for item in in_slices(items):
             try:
