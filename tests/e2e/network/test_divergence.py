@@ -57,7 +57,9 @@ def test_another_state_stops_a_node_and_another_genesis_is_named(network: Networ
     # Three of four go on without it.
     pay(first, 1)
     odd.kill()
-    # What is on its disk is wrong from now on, whatever program it runs.
+    # What is on its disk is wrong from now on, whatever program it runs, and in whichever form CometBFT says so.
+    config = odd.cometbft_config / "config.toml"
+    config.write_text(config.read_text().replace('log_format = "plain"', 'log_format = "json"'))
     odd.launch()
     assert odd.process.wait_exit() == EXIT_DIVERGED
     odd.kill()
