@@ -104,7 +104,7 @@ class Worker:
     def _import_early(self) -> None:
         """On a dev chain, where the first typed data to sign would wait seconds for it; by now the node is ready."""
         if self._view.info is not None and self._view.info.signs_for:
-            Thread(target=_import_quietly, daemon=True).start()
+            import_in_background()
 
     def _reload(self) -> None:
         """The operator asks: apply what may change, and read the certificate again."""
@@ -245,10 +245,17 @@ class Server:
         return unread_bytes
 
 
+def import_in_background() -> None:
+    """Import what signs typed data. Whatever prevents it now: the first request tries again, and tells."""
+    # A process that has no memory left for a thread cannot start one.
+    with contextlib.suppress(RuntimeError):
+        Thread(target=_import_quietly, daemon=True).start()
+
+
 def _import_quietly() -> None:
     # What is imported stays, too: a collection that looked at its 40,000 objects would take 12 ms.
     gc.disable()
-    # Whatever stands in the way now, such as too few descriptors: the first request tries again, and tells.
+    # Such as too few descriptors.
     with contextlib.suppress(Exception):
         import_encoder()
     gc.freeze()
