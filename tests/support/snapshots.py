@@ -33,6 +33,23 @@ def pay(chain: ChainStore, sender: int, to: Address, value: int = 1, after: Sequ
     return sign_draft(Draft(address, to, value, 21_000, chain.genesis.gas_price, nonce), key, CHAIN_ID)
 
 
+def prune_until(chain: ChainStore, base: int, pauses: int) -> bool:
+    """Remove the blocks below `base`, and break off at that pause in it. Returns whether it came to that pause."""
+    left = pauses
+
+    def pause() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise InterruptedError
+
+    try:
+        chain.prune(base, pause)
+    except InterruptedError:
+        return True
+    return False
+
+
 def add_block(
     chain: ChainStore, txs: Sequence[Tx] = (), proposer: Address = PEOPLE[9], change: GovernanceChange | None = None
 ) -> BlockOutcome:

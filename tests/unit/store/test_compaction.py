@@ -16,7 +16,7 @@ from cairn.store.rocks import Batch, Database
 from tests.support.audit import audit
 from tests.support.blocks import extend, grow, next_transfers, store_genesis
 from tests.support.snapshots import open_chain as open_signed_chain
-from tests.support.snapshots import pay
+from tests.support.snapshots import pay, prune_until
 
 
 def open_chain(directory: Path) -> ChainStore:
@@ -122,16 +122,7 @@ def test_a_removal_and_a_merge_that_were_cut_off_anywhere_leave_a_whole_chain(
         copy = tmp_path / f"copy-{cut}"
         chain.checkpoint(copy)
         pruned = open_signed_chain(copy)
-        left = [cut]
-
-        def stop(left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                raise InterruptedError
-
-        try:
-            pruned.prune(4, stop)
-        except InterruptedError:
+        if prune_until(pruned, 4, cut):
             pruned.close()
             pruned = open_signed_chain(copy)
             assert audit(pruned) == 4

@@ -13,7 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.audit import audit
-from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
+from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, prune_until, take_snapshot
 
 
 @pytest.fixture
@@ -121,16 +121,7 @@ def test_a_removal_that_was_cut_off_anywhere_is_taken_up(chain: ChainStore, monk
         copy = original.with_name(f"copy-{cut}")
         chain.checkpoint(copy)
         pruned = open_chain(copy)
-        left = [cut]
-
-        def stop(left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                raise InterruptedError
-
-        try:
-            pruned.prune(4, stop)
-        except InterruptedError:
+        if prune_until(pruned, 4, cut):
             assert audit(pruned) == 4
             shutil.copytree(copy, copy.with_name(f"crashed-{cut}"))
             pruned.close()

@@ -46,6 +46,16 @@ class Work:
         while time.perf_counter() - began < SLICE_S:
             pass
 
+    def slow_submissions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each takes a step."""
+        submit = FastPath.submit
+
+        def slow(lane: FastPath, body: bytes) -> Answering | bytes | None:
+            self.spend()
+            return submit(lane, body)
+
+        monkeypatch.setattr(FastPath, "submit", slow)
+
 
 def rpc(*methods: str) -> bytes:
     calls = [{"jsonrpc": "2.0", "id": 1, "method": method, "params": []} for method in methods]
@@ -90,13 +100,7 @@ def test_many_long_answers_for_one_client_are_a_few_slices_for_another(
 
 def test_pipelined_submissions_of_one_client_do_not_hold_up_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch)
-    submit = FastPath.submit
-
-    def slow(lane: FastPath, body: bytes) -> Answering | bytes | None:
-        work.spend()
-        return submit(lane, body)
-
-    monkeypatch.setattr(FastPath, "submit", slow)
+    work.slow_submissions(monkeypatch)
     forged = post(json.dumps(body_of(signed(0)) | {"value": 99}).encode())
 
     async def scenario(server: RestServer) -> None:
@@ -130,13 +134,7 @@ def test_work_for_connections_that_are_gone_ends(monkeypatch: pytest.MonkeyPatch
 
 def test_answers_of_one_connection_keep_their_order_when_its_client_must_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch)
-    submit = FastPath.submit
-
-    def slow(lane: FastPath, body: bytes) -> Answering | bytes | None:
-        work.spend()
-        return submit(lane, body)
-
-    monkeypatch.setattr(FastPath, "submit", slow)
+    work.slow_submissions(monkeypatch)
 
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:

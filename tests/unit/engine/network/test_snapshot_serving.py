@@ -298,9 +298,8 @@ def test_blocks_that_a_newcomer_needs_stay(chain: ChainStore) -> None:
     assert audit(chain) == 8
 
 
-def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
-    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def hold_in_the_making(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Each snapshot stops in its middle until the event is set."""
     rest, begun, goes_on = Snapshots._pause, threading.Event(), threading.Event()
 
     def pause(snapshots: Snapshots) -> None:
@@ -311,6 +310,13 @@ def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
         rest(snapshots)
 
     monkeypatch.setattr(Snapshots, "_pause", pause)
+    return goes_on
+
+
+def test_blocks_stay_for_a_snapshot_in_the_making_when_the_next_comes_due(
+    chain: ChainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = hold_in_the_making(monkeypatch)
     node = Taking(chain, interval=4, retain_blocks=1)
     node.commit(4)
     node.wait_for_draft(4)
@@ -326,15 +332,7 @@ def test_blocks_stay_for_a_snapshot_that_is_finished_while_the_oldest_is_looked_
     chain: ChainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the looks at what is planned and at what there is, the first one moves from one to the other."""
-    rest, begun, goes_on = Snapshots._pause, threading.Event(), threading.Event()
-
-    def pause(snapshots: Snapshots) -> None:
-        if begun.is_set():
-            assert goes_on.wait(PATIENCE_S)
-        begun.set()
-        rest(snapshots)
-
-    monkeypatch.setattr(Snapshots, "_pause", pause)
+    goes_on = hold_in_the_making(monkeypatch)
     node = Taking(chain, interval=4, retain_blocks=1)
     node.commit(4)
     node.wait_for_draft(4)
