@@ -76,14 +76,14 @@ flood: $(STAMP) cometbft ## Flood a network from one peer for longer than the te
 steady: $(STAMP) cometbft programs js ## Run the tests on a machine made slow and name each that fails; writes reports/steady.md
 	$(BIN)/python tools/steady.py $(ARGS)
 
-chaos: $(STAMP) programs ## Do faults of every kind to a real node under load: make chaos SECONDS=1800; writes reports/chaos.md
-	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+chaos: $(STAMP) cometbft programs ## Do faults of every kind to real nodes under load, alone and in a network: make chaos SECONDS=1800 NETWORK=450; writes reports/chaos.md
+	$(BIN)/python -m tests.chaos.chaos --seconds $(or $(SECONDS),60) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
 kills: $(STAMP) cometbft ## Kill nodes under load again and again, alone and in a network: make kills KILLS=1000 NETWORK=100; writes reports/kills.md
 	$(BIN)/python -m tests.chaos.kills --kills $(or $(KILLS),100) --nodes $(or $(NODES),2) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
-soak: $(STAMP) ## Run a node under mixed load for long: make soak MINUTES=30; writes reports/soak.md
-	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+soak: $(STAMP) cometbft ## Run nodes under mixed load for long, alone and in a network: make soak MINUTES=30 NETWORK=7; writes reports/soak.md
+	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
 mutants: $(STAMP) ## Change the code in one small way after the other, and name each change that no test notices; writes reports/mutants.md
 	$(BIN)/python -m tools.mutants $(ARGS)

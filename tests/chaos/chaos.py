@@ -2,12 +2,14 @@
 
     make chaos SECONDS=1800
     make chaos SECONDS=60 SEED=1234        the same schedule again
+    make chaos SECONDS=60 NETWORK=30       so many of the seconds on a network; a quarter unless set, 0 for none
 
 Each round has every kind of fault once, on a node that was stopped cleanly and started in another way. Its first step
 lies between a snapshot and a revert to it, half of the time with a kill in the middle of the revert. After each step
 the node must come back by itself, take transfers and make blocks, and nothing of what the ledger says may be missing.
 At the end everything that was accepted is in one block, once, a follower has been told of every block, and every
-balance is right. The report goes to reports/chaos.md.
+balance is right. Then the same steps are taken on validators of a network (network_chaos.py). An error in a log that no
+fault explains fails the run at its end. The report goes to reports/chaos.md.
 """
 
 import argparse
@@ -22,13 +24,19 @@ from pathlib import Path
 
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
+from tests.chaos.network_chaos import run_network_chaos
+from tests.chaos.network_run import NetworkRun
+from tests.chaos.network_run import sections as network_sections
 from tests.chaos.node import ChaosNode
+from tests.chaos.node_log import LoggedError, check_explained, count_names
+from tests.chaos.node_log import sections as error_sections
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.reverts import Reverts
 from tests.chaos.schedule import Step, draw_rounds
 from tests.chaos.shim import Shim, find_compiler
 from tests.support.follower import Follower
+from tests.support.network import scratch_parent
 
 PAUSE_S = 0.2
 """Between two bursts of a sender, on average."""
@@ -53,7 +61,8 @@ class ChaosRun:
     took_s: float = 0.0
     starts: int = 0
     ended_alone: Counter[int] = field(default_factory=Counter)
-    raised: Counter[str] = field(default_factory=Counter)
+    errors: list[LoggedError] = field(default_factory=list)
+    """What the node's processes printed of errors."""
 
     def note(self, step: Step, back_after_s: float) -> None:
         for fault in step.faults:
@@ -85,7 +94,9 @@ def run_chaos(run: ChaosRun, seconds: float, directory: Path, compiler: str) -> 
             raise
         finally:
             run.took_s = time.monotonic() - began
-            run.starts, run.ended_alone, run.raised = node.starts, node.ended_alone, node.raised
+            node.note_errors()
+            run.starts, run.ended_alone, run.errors = node.starts, node.ended_alone, node.errors
+    check_explained(run.errors)
 
 
 def take_rounds(node: ChaosNode, load: Load, run: ChaosRun, deadline: float, reverts: Reverts) -> None:
@@ -111,19 +122,15 @@ def take(step: Step, node: ChaosNode, load: Load, run: ChaosRun) -> None:
     run.steps.append(str(step))
     # What happens to what is pending is half of it.
     await_accepted(node, load, run.ledger)
-    try:
-        for fault, moment_s in zip(step.faults, step.moments_s, strict=True):
-            fault.begin(node)
-            node.tend_for(moment_s)
-    finally:
-        for fault in reversed(step.faults):
-            fault.end(node)
+    step.strike(node)
     ended = time.monotonic()
     node.await_ready()
     await_progress(node, load, run.ledger)
     run.note(step, time.monotonic() - ended)
     with closing(PatientNode(node.url)) as reader:
         run.ledger.check_kept(reader)
+    node.note_errors()
+    node.faults = ()
 
 
 def sections(run: ChaosRun, failure: str | None) -> list[str]:
@@ -144,7 +151,7 @@ def sections(run: ChaosRun, failure: str | None) -> list[str]:
             "blocks": len(ledger.block_hashes),
             "lives of the node": run.starts,
             "lives that ended by themselves, by exit code": run.ended_alone,
-            "exceptions in its log": run.raised,
+            "errors in its log": count_names(run.errors),
         }
     )
     by_kind = table(
@@ -158,12 +165,14 @@ def sections(run: ChaosRun, failure: str | None) -> list[str]:
         "\n## The last steps\n",
         *(f"- {step}" for step in run.steps[-20:]),
         "",
+        *error_sections(run.errors),
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--network", type=float, help="seconds of them on a network; a quarter unless set")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
     end_on_sigterm()
@@ -171,11 +180,19 @@ def main() -> None:
     if compiler is None:
         sys.exit("chaos: there is no C compiler here: install one, for example Debian's gcc")
     print(f"chaos: SEED={options.seed}", flush=True)
+    network_s = options.seconds / 4 if options.network is None else options.network
     run = ChaosRun(options.seed)
     with tempfile.TemporaryDirectory(prefix="cairn-chaos-") as directory:
-        told = failure_of(lambda: run_chaos(run, options.seconds, Path(directory), compiler))
-    command = f"make chaos SECONDS={options.seconds:g} SEED={options.seed}"
-    path = write_report("chaos", "Faults on a real node", command, sections(run, told), told)
+        told = failure_of(lambda: run_chaos(run, options.seconds - network_s, Path(directory), compiler))
+    found = sections(run, told)
+    if network_s:
+        network = NetworkRun(options.seed)
+        with tempfile.TemporaryDirectory(prefix="cairn-chaos-", dir=scratch_parent()) as directory:
+            failure = failure_of(lambda: run_network_chaos(network, network_s, Path(directory) / "network"))
+        told = "\n".join(filter(None, (told, failure))) or None
+        found += network_sections(network)
+    command = f"make chaos SECONDS={options.seconds:g} NETWORK={network_s:g} SEED={options.seed}"
+    path = write_report("chaos", "Faults on real nodes", command, found, told)
     print(path.read_text())
     sys.exit(told is not None)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tests.chaos.node import ChaosNode
+from tests.chaos.node import TendedNode
 from tests.chaos.shim import DiskFault
 
 Who = Literal["core", "worker", "supervisor", "all"]
@@ -22,9 +22,9 @@ class Fault(ABC):
     kind: str
 
     @abstractmethod
-    def begin(self, node: ChaosNode) -> None: ...
+    def begin(self, node: TendedNode) -> None: ...
 
-    def end(self, node: ChaosNode) -> None:
+    def end(self, node: TendedNode) -> None:
         """Most leave nothing behind."""
         return
 
@@ -42,11 +42,11 @@ class Disk(Fault):
         self._fault = fault
         self._struck = 0
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         assert node.shim is not None
         node.shim.begin(self._fault)
 
-    def end(self, node: ChaosNode) -> None:
+    def end(self, node: TendedNode) -> None:
         assert node.shim is not None
         self._struck = node.shim.end()
 
@@ -66,7 +66,7 @@ class Clock(Fault):
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         assert node.shim is not None
         node.shim.step_clock(self._seconds)
 
@@ -81,7 +81,7 @@ class Kill(Fault):
         self.kind = f"kill: {who}"
         self._who, self._which = who, which
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         if self._who == "all":
             node.kill()
             return
@@ -103,7 +103,7 @@ class Power(Fault):
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         assert node.shim is not None
         node.kill()
         node.shim.cache.lose(random.Random(self._seed))
@@ -120,13 +120,13 @@ class Pause(Fault):
         self._who, self._which = who, which
         self._stopped: list[int] = []
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         for pid in pids_of(node, self._who, self._which):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
                 self._stopped.append(pid)
 
-    def end(self, node: ChaosNode) -> None:
+    def end(self, node: TendedNode) -> None:
         for pid in self._stopped:
             if is_ours(node, pid):
                 os.kill(pid, signal.SIGCONT)
@@ -147,7 +147,7 @@ class Limit(Fault):
     def _resource(self) -> int:
         return resource.RLIMIT_NOFILE if self._what == "descriptors" else resource.RLIMIT_AS
 
-    def begin(self, node: ChaosNode) -> None:
+    def begin(self, node: TendedNode) -> None:
         for pid in pids_of(node, self._who, self._which):
             with suppress(ProcessLookupError, FileNotFoundError):
                 before = resource.prlimit(pid, self._resource)
@@ -159,7 +159,7 @@ class Limit(Fault):
             return len(list(Path(f"/proc/{pid}/fd").iterdir()))
         return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
-    def end(self, node: ChaosNode) -> None:
+    def end(self, node: TendedNode) -> None:
         for pid, before in self._limited.items():
             if is_ours(node, pid):
                 resource.prlimit(pid, self._resource, before)
@@ -169,7 +169,7 @@ class Limit(Fault):
         return f"{self._what} of {named(self._who, self._which)}: {spare} than now"
 
 
-def pids_of(node: ChaosNode, who: Who, which: int) -> list[int]:
+def pids_of(node: TendedNode, who: Who, which: int) -> list[int]:
     """Those that live now; of the workers one alone."""
     process = node.process
     if not process.is_running:
@@ -187,7 +187,7 @@ def pids_of(node: ChaosNode, who: Who, which: int) -> list[int]:
         return []
 
 
-def is_ours(node: ChaosNode, pid: int) -> bool:
+def is_ours(node: TendedNode, pid: int) -> bool:
     """Whether a process of this life still has that number: another may have it by now."""
     try:
         return os.getpgid(pid) == node.process.process.pid

@@ -30,8 +30,9 @@ import httpx
 from tests.chaos.cache import Cache
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import RECONNECT_S, Sender, dev_ledger, finish_all, make_senders
-from tests.chaos.network_kills import NetworkRun, run_network_kills
-from tests.chaos.network_kills import sections as network_sections
+from tests.chaos.network_kills import run_network_kills
+from tests.chaos.network_run import NetworkRun
+from tests.chaos.network_run import sections as network_sections
 from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
 from tests.chaos.reverts import call
 from tests.chaos.shim import Shim, find_compiler

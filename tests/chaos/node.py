@@ -1,15 +1,18 @@
 """The node that faults are done to: always on the same port and directory, and started again whenever it is gone."""
 
-import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 
 from cairn.config import EXIT_FATAL
+from tests.chaos.node_log import LoggedError, find_errors
 from tests.chaos.shim import Shim
+from tests.support.network import NetworkNode
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S
 from tests.support.ports import free_ports
@@ -19,31 +22,41 @@ SELDOM = "3600"
 """A block time so long that only `mine` makes blocks: all that is accepted stays pending meanwhile."""
 _TEND_S = 0.05
 _LOG_LINES = 40
-_RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt))\b", re.MULTILINE)
 
 
-class ChaosNode:
-    """A dev chain of which every life is watched. Leaving the `with` block ends it."""
+class TendedNode(ABC):
+    """A node of which every life is watched, by whoever starts it again."""
 
-    def __init__(self, data_dir: Path, shim: Shim | None = None, flags: tuple[str, ...] = FLAGS) -> None:
-        [port] = free_ports(1)
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, url: str, shim: Shim | None) -> None:
+        self.url = url
         self.shim = shim
         self.starts = 0
         self.ended_alone: Counter[int] = Counter()
         """Exit codes of lives that nobody ended."""
-        self.raised: Counter[str] = Counter()
-        """Exceptions that the node's processes printed."""
-        # Quiet: hours of load would leave gigabytes of lines.
-        self._args = ("dev", "--quiet", "--port", str(port), "--data-dir", str(data_dir))
-        self._flags = flags
+        self.errors: list[LoggedError] = []
+        """What its processes printed of errors."""
+        self.faults: Sequence[str] = ()
+        """Kinds of what is done to it now: what it prints meanwhile is put down to them."""
         self._is_killed = False
-        self.process = self._start()
+        self._log_read = 0
 
-    def _start(self) -> NodeProcess:
+    @property
+    @abstractmethod
+    def process(self) -> NodeProcess:
+        """Of the present life, which may have ended."""
+
+    @abstractmethod
+    def _begin_life(self) -> None: ...
+
+    @abstractmethod
+    def _end_life(self) -> None:
+        """Nothing of it is left."""
+
+    def _start(self) -> None:
         self.starts += 1
         self._is_killed = False
-        return NodeProcess.start((*self._args, *self._flags), {} if self.shim is None else self.shim.environment)
+        self._log_read = 0
+        self._begin_life()
 
     def kill(self) -> None:
         """End every process of it at once; the next `tend` starts it again."""
@@ -62,16 +75,19 @@ class ChaosNode:
         assert code != EXIT_FATAL, f"the node gave up:\n{self.log()}"
         if not self._is_killed:
             self.ended_alone[code] += 1
-        self._note_raised()
-        self.process.close()
-        self.process = self._start()
+        self.note_errors()
+        self._end_life()
+        self._start()
 
     def log(self) -> str:
         """The end of what it printed in this life."""
         return "\n".join(self.process.stderr.splitlines()[-_LOG_LINES:])
 
-    def _note_raised(self) -> None:
-        self.raised.update(_RAISED.findall(self.process.stderr))
+    def note_errors(self) -> None:
+        """Read on in its log."""
+        log = self.process.stderr
+        self.errors += find_errors(log[self._log_read :], self.faults)
+        self._log_read = len(log)
 
     def tend_for(self, seconds: float) -> None:
         """Let time pass."""
@@ -93,6 +109,49 @@ class ChaosNode:
         except httpx.TransportError:
             return False
 
+
+class Validator(TendedNode):
+    """One of a network, which has started it for the first time."""
+
+    def __init__(self, node: NetworkNode, shim: Shim | None) -> None:
+        super().__init__(node.url, shim)
+        self.node = node
+        node.environment = {} if shim is None else shim.environment
+
+    @property
+    def process(self) -> NodeProcess:
+        assert self.node.process is not None
+        return self.node.process
+
+    def _begin_life(self) -> None:
+        self.node.launch()
+
+    def _end_life(self) -> None:
+        self.node.kill()
+
+
+class ChaosNode(TendedNode):
+    """A dev chain. Leaving the `with` block ends it."""
+
+    def __init__(self, data_dir: Path, shim: Shim | None = None, flags: tuple[str, ...] = FLAGS) -> None:
+        [port] = free_ports(1)
+        super().__init__(f"http://127.0.0.1:{port}", shim)
+        # Quiet: hours of load would leave gigabytes of lines.
+        self._args = ("dev", "--quiet", "--port", str(port), "--data-dir", str(data_dir))
+        self._flags = flags
+        self._start()
+
+    @property
+    def process(self) -> NodeProcess:
+        return self._process
+
+    def _begin_life(self) -> None:
+        environment = {} if self.shim is None else self.shim.environment
+        self._process = NodeProcess.start((*self._args, *self._flags), environment)
+
+    def _end_life(self) -> None:
+        self.process.close()
+
     def mine(self) -> None:
         """Make a block now, if the node makes none by itself."""
         if SELDOM in self._flags:
@@ -105,7 +164,7 @@ class ChaosNode:
         """SIGTERM. Returns the exit code."""
         self._is_killed = True
         code = self.process.stop()
-        self._note_raised()
+        self.note_errors()
         return code
 
     def restart(self, flags: tuple[str, ...]) -> None:

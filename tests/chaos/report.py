@@ -21,8 +21,15 @@ def write_report(name: str, title: str, command: str, sections: Sequence[str], f
     head = f"# {title}\n\n`{command}`, ended {ended}, commit {commit()}, {machine}.\n\n{outcome}\n"
     REPORTS.mkdir(exist_ok=True)
     path = REPORTS / f"{name}.md"
-    path.write_text("\n".join([head, *sections]))
+    path.write_text(without_places("\n".join([head, *sections])))
     return path
+
+
+def without_places(text: str) -> str:
+    """Where this checkout and Python are on this machine is nobody's business."""
+    for place in (REPORTS.parent, Path(sys.base_prefix)):
+        text = text.replace(f"{place}{os.sep}", "")
+    return text
 
 
 def end_on_sigterm() -> None:
@@ -40,7 +47,7 @@ def failure_of(run: Callable[[], None]) -> str | None:
     try:
         run()
     except Exception as failure:
-        return "".join(traceback.format_exception(failure)).replace(f"{REPORTS.parent}{os.sep}", "")
+        return "".join(traceback.format_exception(failure))
     return None
 
 

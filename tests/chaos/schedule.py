@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tests.chaos.faults import MEGABYTE, Clock, Disk, Fault, Kill, Limit, Pause, Power, Who
-from tests.chaos.node import SELDOM
+from tests.chaos.node import SELDOM, TendedNode
 from tests.chaos.shim import DiskFault, Operation
 
 LONGEST_S = 2.0
@@ -27,6 +27,21 @@ class Step:
     """How long to wait after each has begun."""
     revert: "Revert | None" = None
     """A snapshot is taken before the faults, and the chain goes back to it after them."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(fault.kind for fault in self.faults)
+
+    def strike(self, node: TendedNode) -> None:
+        """Do it, and undo what can be undone. The node may be on its way back then."""
+        node.faults = self.kinds
+        try:
+            for fault, moment_s in zip(self.faults, self.moments_s, strict=True):
+                fault.begin(node)
+                node.tend_for(moment_s)
+        finally:
+            for fault in reversed(self.faults):
+                fault.end(node)
 
     def __str__(self) -> str:
         faults = " | ".join(

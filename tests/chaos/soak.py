@@ -2,11 +2,13 @@
 
     make soak MINUTES=30
     make soak MINUTES=5 SEED=1234
+    make soak MINUTES=5 NETWORK=2          so many of the minutes on a network; a quarter unless set, 0 for none
 
-In the first half workers and the core are killed now and then, and the chain goes back to a snapshot. In the second
-half nothing is done, so that growth can be seen: it lasts until memtables were written out in each third of it, however
-long that takes. What a process holds in the last third, at its lowest, must not be more than in the third before. At
-rest no connection may be left. The ledger must be exact. The report goes to reports/soak.md.
+In the first half workers and the core are killed now and then, the power fails where there is a C compiler, and the
+chain goes back to a snapshot. In the second half nothing is done, so that growth can be seen: it lasts until memtables
+were written out in each third of it, however long that takes. What a process holds in the last third, at its lowest,
+must not be more than in the third before. At rest no connection may be left. The ledger must be exact. Then a network
+lives in the same way (network_soak.py). The report goes to reports/soak.md.
 """
 
 import argparse
@@ -15,59 +17,39 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.faults import Kill
+from tests.chaos.faults import Fault, Kill, Power
+from tests.chaos.growth import LOOK_S, QUIET_TRANSFERS, Watch
 from tests.chaos.ledger import Ledger, PatientNode
 from tests.chaos.load import Load, dev_ledger, make_senders
+from tests.chaos.network_soak import NetworkSoakRun, run_network_soak
+from tests.chaos.network_soak import sections as network_sections
 from tests.chaos.node import ChaosNode
+from tests.chaos.node_log import LoggedError, check_explained, count_names
+from tests.chaos.node_log import sections as error_sections
 from tests.chaos.promises import await_accepted, await_progress, check_end, follow_some
-from tests.chaos.report import end_on_sigterm, facts, failure_of, table, write_report
+from tests.chaos.report import end_on_sigterm, facts, failure_of, write_report
 from tests.chaos.reverts import Reverts
+from tests.chaos.shim import Shim, find_compiler
 from tests.chaos.traffic import Traffic
 from tests.chaos.usage import Usage, UsageLog, held_connections
 from tests.support.follower import Follower
+from tests.support.network import scratch_parent
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
 PAUSE_S = 0.2
 """Between two bursts of a sender, on average: some three hundred transfers a second in all."""
 BETWEEN_KILLS_S = (5.0, 25.0)
+POWER = 0.25
+"""So many of the kills are losses of power."""
 REVERT = 0.3
 """After so many of the kills the chain goes back to a snapshot."""
-LOOK_S = 1.0
 CHECK_S = 30.0
 """Between two looks at the ledger."""
-FLUSH_TRANSFERS = 45_000
-"""Memtables fill up and are freed with so many transfers, and memory goes up and down by some 20 MB with them: it is at
-its lowest once in as many. A peak says less: one large answer, or a client that reads slowly, is in it."""
-QUIET_TRANSFERS = 3 * FLUSH_TRANSFERS
-"""From here on the lowest of two thirds can be compared, on a fast machine and on a slow one."""
-MOST_RSS_MB = 180.0
-"""Of any process, ever: 40 of libraries and code; RocksDB's memtables and cache; caches of answers; and as much again
-that the allocator keeps."""
-SHOWN_SAMPLES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """Something that must not grow."""
-
-    name: str
-    of: Callable[[Usage], float]
-    most_growth: float
-    """From the second to the last third of the quiet half. A leak takes more: each third has thousands of transfers,
-    and sockets by the hundred that come and go."""
-
-
-MEASURES = (
-    Measure("RSS, MB", lambda usage: usage.rss_mb, 8.0),
-    Measure("stale files", lambda usage: usage.stale, 8.0),
-    Measure("sockets and pipes", lambda usage: usage.others, 100.0),
-)
 
 
 @dataclass
@@ -76,35 +58,28 @@ class SoakRun:
 
     seed_number: int
     ledger: Ledger = field(default_factory=dev_ledger)
-    usage: UsageLog = field(default_factory=UsageLog)
+    watch: Watch = field(default_factory=Watch)
     kills: Counter[str] = field(default_factory=Counter)
     reverts: int = 0
     answers: Counter[int] = field(default_factory=Counter)
     sockets: int = 0
     events: int = 0
     took_s: float = 0.0
-    quiet: tuple[int, int] = (0, 0)
-    """How many transfers were accepted when the half without kills began, and when it ended."""
+    errors: list[LoggedError] = field(default_factory=list)
+    """What the node's processes printed of errors."""
     at_start: dict[str, Usage] = field(default_factory=dict)
     """What each process held before anybody came."""
     at_rest: dict[str, Usage] = field(default_factory=dict)
     """The same after everybody had left."""
-
-    @property
-    def quiet_transfers(self) -> int:
-        return self.quiet[1] - self.quiet[0]
-
-    @property
-    def shows_growth(self) -> bool:
-        """Whether the quiet half was long enough to tell growth from the ups and downs of memtables."""
-        return self.quiet_transfers >= QUIET_TRANSFERS
 
 
 def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int = 0) -> None:
     """The quiet half has so many transfers at least. Raises at the first promise that is broken."""
     began = time.monotonic()
     senders = make_senders(run.seed_number, run.ledger)
-    with ChaosNode(directory / "chain") as node:
+    compiler = find_compiler()
+    shim = None if compiler is None else Shim(directory, directory / "chain", compiler)
+    with ChaosNode(directory / "chain", shim) as node:
         try:
             node.await_ready()
             run.at_start = held(node)
@@ -123,12 +98,15 @@ def run_soak(run: SoakRun, seconds: float, directory: Path, quiet_transfers: int
                 check_end(node, senders, told[0], run.ledger)
             finally:
                 told[0].close()
-            check_usage(run)
+            run.watch.check()
         except Exception as failure:
             failure.add_note(f"the node's log ends with:\n{node.log()}")
             raise
         finally:
             run.took_s = time.monotonic() - began
+            node.note_errors()
+            run.errors = node.errors
+    check_explained(run.errors)
 
 
 class Soak:
@@ -137,10 +115,10 @@ class Soak:
     def __init__(self, run: SoakRun, node: ChaosNode, load: Load, traffic: Traffic, reverts: Reverts) -> None:
         self._run, self._node, self._load, self._traffic, self._reverts = run, node, load, traffic, reverts
         self._dice = random.Random(run.seed_number)
-        self._next_check_s = run.usage.now_s + CHECK_S
+        self._next_check_s = run.watch.usage.now_s + CHECK_S
 
     def live_with_kills(self, seconds: float) -> None:
-        usage = self._run.usage
+        usage = self._run.watch.usage
         end_s, next_kill_s = usage.now_s + seconds, usage.now_s + self._dice.uniform(*BETWEEN_KILLS_S)
         self._go_back()
         while usage.now_s < end_s:
@@ -159,31 +137,36 @@ class Soak:
         self._run.reverts = self._reverts.done
 
     def live_quietly(self, seconds: float, transfers: int) -> None:
-        run, began = self._run, len(self._run.ledger.accepted)
-        end_s = run.usage.now_s + seconds
-        while run.usage.now_s < end_s or run.quiet_transfers < transfers:
+        run, watch, began = self._run, self._run.watch, len(self._run.ledger.accepted)
+        end_s = watch.usage.now_s + seconds
+        while watch.usage.now_s < end_s or watch.quiet_transfers < transfers:
             self._live()
-            run.quiet = (began, len(run.ledger.accepted))
+            watch.quiet = (began, len(run.ledger.accepted))
         wait_until(self._traffic.was_served, PATIENCE_S, "a reader and a socket to be served")
 
     def _live(self) -> None:
         """A moment: the load goes on, and now and then the ledger is compared with the node."""
-        run = self._run
+        run, usage = self._run, self._run.watch.usage
         self._node.tend_for(LOOK_S)
-        run.usage.look(self._node.process, len(run.ledger.accepted))
+        usage.look(self._node.process, len(run.ledger.accepted))
         self._traffic.check()
         await_accepted(self._node, self._load, run.ledger)
-        if self._next_check_s < run.usage.now_s:
+        if self._next_check_s < usage.now_s:
             with closing(PatientNode(self._node.url)) as reader:
                 run.ledger.check_kept(reader)
-            self._next_check_s = run.usage.now_s + CHECK_S
+            self._next_check_s = usage.now_s + CHECK_S
 
     def _kill_one(self) -> None:
-        kill = Kill(self._dice.choice(("worker", "worker", "core")), self._dice.randrange(2))
+        kill = self._draw_kill()
         kill.begin(self._node)
         self._run.kills[kill.kind] += 1
         self._node.await_ready()
         await_progress(self._node, self._load, self._run.ledger)
+
+    def _draw_kill(self) -> Fault:
+        if self._node.shim is not None and self._dice.random() < POWER:
+            return Power(self._dice.randrange(2**63))
+        return Kill(self._dice.choice(("worker", "worker", "core")), self._dice.randrange(2))
 
 
 def held(node: ChaosNode) -> dict[str, Usage]:
@@ -198,40 +181,6 @@ def check_end_of_load(run: SoakRun, node: ChaosNode) -> None:
     port = int(node.url.rpartition(":")[2])
     wait_until(lambda: held_connections(port) <= 1, PATIENCE_S, "connections of clients that left to be let go of")
     run.at_rest = held(node)
-
-
-def check_usage(run: SoakRun) -> None:
-    """Flat at the end, and never much."""
-    for name in run.usage.names():
-        highest = run.usage.peak(name, rss)
-        assert highest < MOST_RSS_MB, f"{name} had {highest:.0f} MB"
-    if run.shows_growth:
-        for name, measure, before, last in quiet_thirds(run):
-            assert last - before < measure.most_growth, (
-                f"{name}, {measure.name}: grew from {before:.0f} to {last:.0f} and did not settle"
-            )
-
-
-def quiet_thirds(run: SoakRun) -> Iterator[tuple[str, Measure, float, float]]:
-    """Of each process and measure the lowest in the second and in the last third of the half without kills."""
-    first, last = run.quiet
-    third = run.quiet_transfers // 3
-    for name in run.usage.names():
-        for measure in MEASURES:
-            yield (
-                name,
-                measure,
-                run.usage.trough(name, first + third, last - third, measure.of),
-                run.usage.trough(name, last - third, last, measure.of),
-            )
-
-
-def rss(usage: Usage) -> float:
-    return usage.rss_mb
-
-
-def files(usage: Usage) -> float:
-    return usage.files
 
 
 def shown_usage(usages: dict[str, Usage]) -> str:
@@ -251,8 +200,12 @@ def sections(run: SoakRun, failure: str | None) -> list[str]:
             "answered 503, sent again": ledger.refused,
             "never answered, sent again": ledger.lost,
             "lost or doubled": "none" if failure is None else "see above",
-            "answered 200 in the quiet half": run.quiet_transfers,
-            "growth": "none" if run.shows_growth and failure is None else "see above" if failure else "not looked for",
+            "answered 200 in the quiet half": run.watch.quiet_transfers,
+            "growth": "none"
+            if run.watch.shows_growth and failure is None
+            else "see above"
+            if failure
+            else "not looked for",
             "blocks": len(ledger.block_hashes),
             "kills": run.kills,
             "reverts to a snapshot": run.reverts,
@@ -261,46 +214,36 @@ def sections(run: SoakRun, failure: str | None) -> list[str]:
             "messages that they were sent": run.events,
             "held before the load": shown_usage(run.at_start),
             "held after it": shown_usage(run.at_rest),
+            "errors in its log": count_names(run.errors),
         }
     )
-    peaks = table(
-        ("process", "peak RSS, MB", "peak of open files"),
-        [(name, run.usage.peak(name, rss), int(run.usage.peak(name, files))) for name in run.usage.names()],
-    )
-    growth = table(
-        ("process", "held", "lowest in the second third of the quiet half", "in the last third", "may grow by"),
-        [(name, measure.name, before, last, measure.most_growth) for name, measure, before, last in quiet_thirds(run)],
-    )
-    return [counts, "\n## Peaks\n", peaks, "\n## Growth\n", growth, "\n## Over time\n", over_time(run)]
-
-
-def over_time(run: SoakRun) -> str:
-    """RSS and descriptors of each process, a few times from the beginning to the end."""
-    names = run.usage.names()
-    ended_s = max((samples[-1].at_s for samples in run.usage.samples.values()), default=0.0) + LOOK_S
-    rows = []
-    for number in range(SHOWN_SAMPLES):
-        first_s, last_s = (ended_s * part / SHOWN_SAMPLES for part in (number, number + 1))
-        row: list[object] = [f"{last_s:.0f}"]
-        for name in names:
-            samples = run.usage.between(name, first_s, last_s)
-            row.append(f"{samples[-1].rss_mb:.0f} MB, {samples[-1].files} + {samples[-1].others}" if samples else "")
-        rows.append(row)
-    return table(("second", *(f"{name}: RSS, files + others" for name in names)), rows)
+    over_time = ["\n### Over time\n", run.watch.over_time()]
+    return [counts, *run.watch.sections(), *over_time, *error_sections(run.errors)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--network", type=float, help="minutes of them on a network; a quarter unless set")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     options = parser.parse_args()
     end_on_sigterm()
     print(f"soak: SEED={options.seed}", flush=True)
+    network_minutes = options.minutes / 4 if options.network is None else options.network
     run = SoakRun(options.seed)
+    seconds = (options.minutes - network_minutes) * 60
     with tempfile.TemporaryDirectory(prefix="cairn-soak-") as directory:
-        told = failure_of(lambda: run_soak(run, options.minutes * 60, Path(directory), QUIET_TRANSFERS))
-    command = f"make soak MINUTES={options.minutes:g} SEED={options.seed}"
-    print(write_report("soak", "A node under mixed load for long", command, sections(run, told), told).read_text())
+        told = failure_of(lambda: run_soak(run, seconds, Path(directory), QUIET_TRANSFERS))
+    found = sections(run, told)
+    if network_minutes:
+        network = NetworkSoakRun(options.seed)
+        with tempfile.TemporaryDirectory(prefix="cairn-soak-", dir=scratch_parent()) as directory:
+            path = Path(directory) / "network"
+            failure = failure_of(lambda: run_network_soak(network, network_minutes * 60, path))
+        told = "\n".join(filter(None, (told, failure))) or None
+        found += network_sections(network)
+    command = f"make soak MINUTES={options.minutes:g} NETWORK={network_minutes:g} SEED={options.seed}"
+    print(write_report("soak", "Nodes under mixed load for long", command, found, told).read_text())
     sys.exit(told is not None)
 
 

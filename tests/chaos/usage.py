@@ -37,12 +37,13 @@ class UsageLog:
         self._began = time.monotonic()
         self.samples: dict[str, list[Usage]] = {}
 
-    def look(self, process: NodeProcess, transfers: int) -> None:
+    def look(self, process: NodeProcess, transfers: int, of: str = "") -> None:
+        """`of` is the node's name, where there are several."""
         for pid, name in process.children().items():
             # It may end while it is looked at.
             with suppress(FileNotFoundError, ProcessLookupError, IndexError):
                 usage = Usage(self.now_s, transfers, rss_mb(pid), *descriptors(pid))
-                self.samples.setdefault(name, []).append(usage)
+                self.samples.setdefault(f"{of} {name}".strip(), []).append(usage)
 
     def names(self) -> list[str]:
         return sorted(self.samples)
@@ -79,6 +80,16 @@ def descriptors(pid: int) -> tuple[int, int, int]:
                 others += 1
     gone = sum(path.endswith(" (deleted)") for path in paths)
     return paths.total(), gone + paths.total() - len(paths), others
+
+
+def size_on_disk_mb(directory: Path) -> float:
+    """What its files take up. One may go while they are counted."""
+    size = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return size / (1 << 20)
 
 
 def held_connections(port: int) -> int:

@@ -66,6 +66,8 @@ class NetworkNode:
         self.url = f"http://127.0.0.1:{port}"
         self.public = PublicNode(self.url)
         self.process: NodeProcess | None = None
+        self.environment: Mapping[str, str] = {}
+        """What the next start gets besides our own."""
         self._logs: list[str] = []
         """Of its lives before this one."""
         self._args = ("run", "--home", str(home), "--port", str(port), "--workers", "1")
@@ -108,7 +110,7 @@ class NetworkNode:
     def launch(self, program: Sequence[str] | None = None) -> None:
         """Start it and return at once."""
         assert self.process is None, f"node {self.index} runs already"
-        self.process = NodeProcess(self._args, program=program)
+        self.process = NodeProcess(self._args, self.environment, program)
 
     def start(self, program: Sequence[str] | None = None) -> None:
         """Start it and wait until it is ready."""

@@ -1,20 +1,38 @@
-"""Some kills in a network under load, in a fresh order each time; `make kills` is the long run."""
+"""Some kills and faults in a network under load, in a fresh order each time.
+
+`make kills`, `make chaos` and `make soak` are the long runs.
+"""
 
 import os
 import random
+import time
 from pathlib import Path
 
-from tests.chaos.network_kills import NetworkRun, run_network_kills
+from tests.chaos import network_soak
+from tests.chaos.network_chaos import take_steps
+from tests.chaos.network_run import Stage, run_network
+from tests.chaos.shim import COMPILERS
+from tests.support.programs import need_program
 
-ROUNDS = int(os.environ.get("CRASH_ROUNDS", "3"))
+FAULTS_S = float(os.environ.get("CRASH_SECONDS", "0"))
+"""At least one fault and one kill happen."""
+SOAK_S = 6.0
 
 
 def test_nothing_that_a_killed_validator_accepted_is_lost(cometbft_tools: Path, scratch: Path) -> None:
     seed_number = int(os.environ.get("CRASH_SEED", random.SystemRandom().randrange(2**32)))
     print(f"CRASH_SEED={seed_number}")
-    run = NetworkRun(seed_number)
+    need_program(*COMPILERS)
+    run = network_soak.NetworkSoakRun(seed_number)
+
+    def live(stage: Stage) -> None:
+        take_steps(stage, time.monotonic() + FAULTS_S)
+        network_soak.live(run, stage, SOAK_S)
+
     try:
-        run_network_kills(run, ROUNDS, scratch / "network")
+        run_network(run.network, scratch / "network", live, network_soak.check_left)
     finally:
-        print(dict(run.rounds), f"{run.took_s:.0f} s, {len(run.ledger.accepted)} accepted")
-    assert run.ledger.split_places, "no replacement went to another node"
+        done = run.network
+        print(dict(done.times), f"{done.took_s:.0f} s, {len(done.ledger.accepted)} accepted")
+    run.check()
+    assert run.network.ledger.split_places, "no replacement went to another node"
