@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import structlog
 
-from cairn.domain.errors import reason_of
+from cairn.domain.errors import StoreUnavailable, reason_of
 from cairn.engine.abci import wire
 from cairn.engine.abci.requests import AbciHandler, CheckTxRequest, TxResult
 from cairn.engine.abci.wire import FrameReader, MalformedFrame
@@ -73,7 +73,9 @@ class AbciServer:
         if isinstance(error, MalformedFrame):
             log.error("refused what CometBFT sent", reason=str(error))
             return
-        log.error("the application could not answer CometBFT", exc_info=error)
+        # A disk that fails is no defect of ours: the reason says all, and the core goes on when the disk does.
+        trace = None if isinstance(error, StoreUnavailable) else error
+        log.error("the application could not answer CometBFT", reason=reason_of(error), exc_info=trace)
         if not self.failed.done():
             self.failed.set_result(error)
 

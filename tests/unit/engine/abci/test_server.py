@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from cairn.domain.errors import StoreUnavailable, reason_of
 from cairn.engine.abci import requests as m
 from cairn.engine.abci import wire
 from cairn.engine.abci.proto import abci_pb2 as pb
@@ -334,6 +336,26 @@ def test_a_failing_application_is_told_to_cometbft_and_to_the_node(
         assert isinstance(await asyncio.wait_for(stage.server.failed, 1), OSError)
 
     play(app, scene)
+
+
+@pytest.mark.parametrize("failure", [OSError("a defect"), StoreUnavailable("the disk is full")], ids=["defect", "disk"])
+def test_a_defect_is_logged_with_its_trace_and_a_failing_disk_by_its_reason_alone(
+    tmp_path: Path, failure: Exception
+) -> None:
+    class FailingCommit(CounterApp):
+        def commit(self) -> int:
+            raise failure
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.connect()
+        with capture_logs() as logs:
+            client.send(COMMIT)
+            await client.receive_last()
+        [told] = [line for line in logs if line["log_level"] == "error"]
+        assert told["reason"] == reason_of(failure)
+        assert told["exc_info"] is (failure if isinstance(failure, OSError) else None)
+
+    play(FailingCommit(tmp_path), scene)
 
 
 def test_closing_drops_what_is_unfinished(tmp_path: Path) -> None:
