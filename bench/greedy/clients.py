@@ -24,6 +24,8 @@ OTHER_ADDRESS = ("127.0.0.2", 0)
 PAUSE_S = 0.02
 """Between two requests of the other client."""
 PATIENCE_S = 60.0
+INTERNAL_ERROR = b'"code":-32603,'
+"""In an answer of JSON-RPC: the method failed, so nothing of it was measured."""
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -65,7 +67,8 @@ class _Greedy(asyncio.Protocol):
         head, found, body = self._received.partition(_HEAD_END)
         if not found:
             return
-        if int(head[9:12]) not in (self._case.status, self._case.refusal) and len(self._unexpected) < 3:
+        is_expected = int(head[9:12]) in (self._case.status, self._case.refusal) and INTERNAL_ERROR not in body
+        if not is_expected and len(self._unexpected) < 3:
             self._unexpected.append(self._received[:300].decode(errors="replace"))
         at = head.lower().find(b"content-length:")
         length = int(head[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0

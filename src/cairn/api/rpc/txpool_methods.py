@@ -15,13 +15,13 @@ from cairn.api.rpc.values import parse_account, quantity
 from cairn.core.gateway import PendingTx
 from cairn.domain.crypto import checksum_address
 from cairn.domain.types import Address, Tx
-from cairn.time_shares import in_slices
+from cairn.time_shares import give_way, in_slices
 
 MAX_SHOWN = 5_000
 """Transactions in one answer, the first in mining order: a full mempool would take some fifty megabytes."""
 
-Listing = dict[Address, dict[str, LongResult]]
-"""By sender and nonce."""
+Listing = dict[Address, dict[str, bytes]]
+"""Encoded transactions, by sender and nonce."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -51,7 +51,7 @@ class TxpoolMethods:
     async def content_from(self, account: object) -> LongResult:
         sender = parse_account(account, "address")
         shown = await self._list(sender, self._object)
-        return long_object((name, long_object(each.get(sender, {}).items())) for name, each in shown.items())
+        return long_object((name, by_nonce(each.get(sender, {}))) for name, each in shown.items())
 
     async def inspect(self) -> LongResult:
         # As in geth, which shows the cap as the price of type 2.
@@ -74,6 +74,8 @@ class TxpoolMethods:
     async def _sorted(self, items: list[PendingTx], show: Callable[[Tx], bytes]) -> dict[str, Listing]:
         """By sender and nonce; what follows a missing nonce is queued."""
         pending, queued = Listing(), Listing()
+        # Decoding the last of them was enough for one step.
+        await give_way()
         # One sender after the other: sorting all at once would take too long.
         by_sender: dict[Address, list[Tx]] = {}
         async for item in in_slices(items):
@@ -83,9 +85,13 @@ class TxpoolMethods:
             async for tx in in_slices(sorted(by_sender[sender], key=attrgetter("nonce"))):
                 is_next = tx.nonce <= next_nonce
                 next_nonce = tx.nonce + 1 if is_next else next_nonce
-                (pending if is_next else queued).setdefault(sender, {})[str(tx.nonce)] = LongResult([show(tx)])
+                (pending if is_next else queued).setdefault(sender, {})[str(tx.nonce)] = show(tx)
         return {"pending": pending, "queued": queued}
 
 
 def by_sender(shown: Listing) -> LongResult:
-    return long_object((checksum_address(sender), long_object(txs.items())) for sender, txs in shown.items())
+    return long_object((checksum_address(sender), by_nonce(txs)) for sender, txs in shown.items())
+
+
+def by_nonce(txs: dict[str, bytes]) -> LongResult:
+    return long_object((nonce, LongResult((shown,))) for nonce, shown in txs.items())
