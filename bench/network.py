@@ -14,7 +14,7 @@ from bench.network_runs import NODES, NetworkRun, run_cairn, run_kvstore
 from bench.recovery import RecoverySampler
 from bench.report import Line
 from bench.workload import CHAIN_ID, presign, sign_transfer
-from cairn.domain.codec import encode_tx
+from cairn.domain.transactions import encode_tx
 
 MIN_RATE_RATIO = 0.4
 

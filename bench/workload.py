@@ -11,7 +11,7 @@ import msgspec
 
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.genesis import Genesis
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft, Tx, TxHash
 
 CHAIN_ID = 1337

@@ -10,9 +10,8 @@ from cairn.api.chain_view import ChainView
 from cairn.api.events.commands import COMMANDS
 from cairn.api.rpc.methods import make_methods
 from cairn.core.gateway import CoreGateway
-from cairn.domain.codec import encode_tx
 from cairn.domain.genesis import DEV_CHAIN_ID, DEV_KEYS, GWEI
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import encode_tx, sign_draft
 from cairn.domain.types import TRANSFER_GAS, Draft
 
 WALLET = "0x" + SENDERS[0].hex()

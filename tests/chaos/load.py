@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Address, Draft
 from tests.chaos.crowd import Crowd
 from tests.chaos.ledger import GAS_PRICE, Ledger, Transfer

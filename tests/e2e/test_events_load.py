@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from tests.support.node_process import NodeProcess
 from tests.support.pace import PATIENCE_S

@@ -16,7 +16,7 @@ from cairn.api.rpc import send_methods
 from cairn.api.rpc.errors import InvalidParams
 from cairn.api.rpc.send_methods import receipt_wait_ms
 from cairn.domain.crypto import keccak256
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, Draft, Tx, TxHash
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed, signed_of_each_type
 from tests.support.pace import PATIENCE_S

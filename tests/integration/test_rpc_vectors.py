@@ -7,7 +7,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import Draft
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, KEYS, signed
 from tests.support.rest_node import RestNode, hash_of, run_on_node

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from cairn.domain.codec import encode_record
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx, TxHash
 from cairn.store.segment import list_segments, segment_path
 from tests.support.journals import open_journal

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cairn.domain.codec import encode_record
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Tx, TxHash
 from cairn.store.chain import ChainStore, RecentAccounts
 from cairn.store.follower import FollowerStore

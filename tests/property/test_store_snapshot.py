@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cairn.domain.codec import encode_record
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore

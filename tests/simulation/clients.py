@@ -4,9 +4,8 @@ import random
 from dataclasses import dataclass, field
 
 from cairn.core.gateway import Admission
-from cairn.domain.codec import decode_tx, encode_tx
 from cairn.domain.errors import MempoolFull, NodeError, Rejected, Unavailable
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import decode_tx, encode_tx, sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, Tx
 from tests.simulation.ledger import GAS, Ledger, Transfer
 from tests.simulation.node import Node, Violation

@@ -3,7 +3,6 @@
 Where the blocks start after genesis, the state that they start from is checked against the first one's state root.
 """
 
-from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
 from cairn.domain.governance import Governance
@@ -11,8 +10,8 @@ from cairn.domain.governance_codec import decode_governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
+from cairn.domain.transactions import decode_record, encode_record, rebuild_tx
 from cairn.domain.transition import BlockOutcome, GovernanceChange
-from cairn.domain.txs import rebuild_tx
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Rules, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore

@@ -9,8 +9,8 @@ from cairn.config import Settings
 from cairn.core.gateway import MempoolListener
 from cairn.core.service import Core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
+from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.embedded import EmbeddedEngine
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import Fatal
 from cairn.domain.genesis import Genesis, dev_genesis
+from cairn.domain.transactions import encode_record
 from cairn.domain.transition import build_block
 from cairn.domain.types import ZERO_ADDRESS
 from cairn.store.chain import ChainStore

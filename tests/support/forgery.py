@@ -2,7 +2,7 @@
 
 from itertools import count, islice
 
-from cairn.domain.codec import encode_tx
+from cairn.domain.transactions import encode_tx
 from cairn.engine.network.bundle import BUNDLE_PREFIX, MOST, encode_bundle
 from tests.support.core_fixtures import CHAIN_ID, signed
 

@@ -26,7 +26,7 @@ from cairn.client.models import (
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import build_tx
+from cairn.domain.transactions import build_tx
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address, Draft, Rules, Tx
 from cairn.mempool.pool import Mempool, PoolLimits
 from tests.support.transfers import Accounts

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cairn.domain.codec import encode_tx
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, GWEI, signed
 from tests.support.rest_node import RestNode, hash_of

@@ -7,8 +7,8 @@ from pathlib import Path
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis, genesis_digest
 from cairn.domain.governance import Validator
 from cairn.domain.governance_codec import encode_governance
+from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome, GovernanceChange
-from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, BlockHash, Draft, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path

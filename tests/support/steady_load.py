@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft
 from tests.support.pace import PATIENCE_S
 

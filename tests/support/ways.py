@@ -26,8 +26,8 @@ from websockets.asyncio.client import unix_connect
 import cairn
 from cairn.api.server.worker import Worker
 from cairn.core.process import CoreProcess
-from cairn.domain.codec import encode_tx
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
+from cairn.domain.transactions import encode_tx
 from cairn.engine.abci.proto import abci_pb2 as pb
 from tests.support.abci_node import GENESIS, VALIDATOR
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed

@@ -7,14 +7,6 @@ from typing import Any
 
 import pytest
 
-from cairn.domain.codec import (
-    decode_record,
-    decode_tx,
-    encode_record,
-    encode_tx,
-    encode_unsigned,
-    signing_bytes,
-)
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address, recover_sender, sign_digest
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC
 from cairn.domain.governance import (
@@ -39,8 +31,17 @@ from cairn.domain.governance_codec import (
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
-from cairn.domain.prices import price_terms
-from cairn.domain.txs import build_tx, sign_draft
+from cairn.domain.transactions import (
+    build_tx,
+    decode_record,
+    decode_tx,
+    encode_record,
+    encode_tx,
+    encode_unsigned,
+    price_terms,
+    sign_draft,
+    signing_bytes,
+)
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
 from cairn.domain.updates import sign_update
 from tests.vectors import generate

@@ -2,7 +2,7 @@
 
     make mutants                                  domain, mempool, store/journal and engine/network
     make mutants ARGS="domain --sample 200"
-    make mutants ARGS="domain --file codec.py"
+    make mutants ARGS="domain --file transactions.py"
 
 The report goes to reports/mutants.md, where other parts stay as they are; what is tried of single files is only
 printed. Exits with 1 when the domain's share of killed mutants is below its bar.

@@ -25,7 +25,7 @@ class Equivalent:
         )
 
 
-CODEC = "src/cairn/domain/codec.py"
+CODEC = "src/cairn/domain/transactions.py"
 CRYPTO = "src/cairn/domain/crypto.py"
 HEADERS = "src/cairn/domain/headers.py"
 LATTICE = "src/cairn/domain/lattice.py"

@@ -7,9 +7,9 @@ from functools import lru_cache
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.common_work import CommonWork
 from cairn.api.server.answer_cache import AnswerCache
-from cairn.domain.codec import decode_record, split_records
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting, Unavailable
 from cairn.domain.merkle import grow_tree
+from cairn.domain.transactions import decode_record, split_records
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes

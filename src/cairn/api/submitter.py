@@ -12,9 +12,8 @@ from cairn.api.problems import problem_of
 from cairn.api.rest.submission import Submission, parse_submission, split_batch
 from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreGateway, PendingTx
 from cairn.domain.answers import Problem, Submitted
-from cairn.domain.codec import decode_tx
 from cairn.domain.errors import Internal, InvalidField, InvalidSignature, NodeError
-from cairn.domain.txs import build_tx
+from cairn.domain.transactions import build_tx, decode_tx
 from cairn.domain.types import Draft, Tx
 from cairn.time_shares import give_way, in_slices
 

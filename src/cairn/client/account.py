@@ -11,7 +11,7 @@ from cairn.client.models import Transfer
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.errors import InvalidField
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, TRANSFER_GAS, Draft
 
 _is_key = re.compile(r"(0x)?[0-9a-fA-F]{64}").fullmatch

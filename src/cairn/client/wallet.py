@@ -43,7 +43,7 @@ from cairn.client.errors import (
 from cairn.client.following import EMBEDDED
 from cairn.client.models import AccountState, Chain, MempoolItem, PendingTransaction, Submitted, Transaction
 from cairn.client.transport import leaves_open
-from cairn.domain.prices import Terms, price_terms
+from cairn.domain.transactions import Terms, price_terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS
 
 MAX_TOGETHER = 64

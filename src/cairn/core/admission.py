@@ -8,7 +8,6 @@ import msgspec
 
 from cairn.core.arrivals import Arrivals
 from cairn.core.gateway import Admission, ChainObserver, MempoolListener, SubmissionCalls
-from cairn.domain.codec import encode_record
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
     InvalidField,
@@ -19,8 +18,8 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     StoreUnavailable,
 )
+from cairn.domain.transactions import encode_record, sign_draft
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import sign_draft
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.port import Engine
 from cairn.mempool.pool import Admitted, Mempool

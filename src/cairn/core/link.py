@@ -11,8 +11,8 @@ import structlog
 from cairn.core import link_frames as wire
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreGateway, CoreListener
-from cairn.domain.codec import decode_records, encode_record
 from cairn.domain.errors import Starting, StoreUnavailable, Unavailable
+from cairn.domain.transactions import decode_records, encode_record
 from cairn.domain.types import Phase, Tx, TxHash
 
 RETRY_S = 0.05

@@ -14,8 +14,8 @@ from cairn.core import link_frames as wire
 from cairn.core.admission import Admissions
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission, ChainInfo, CoreCalls
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import NodeError, Unavailable
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 

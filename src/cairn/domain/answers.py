@@ -39,8 +39,7 @@ from cairn.domain.json_fields import (
     wei,
 )
 from cairn.domain.merkle import verify_inclusion
-from cairn.domain.prices import price_terms
-from cairn.domain.txs import build_tx
+from cairn.domain.transactions import build_tx, price_terms
 from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft, DropReason, Phase
 from cairn.domain.types import Header as DomainHeader
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
 from cairn.domain.governance import Governance
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.lattice import Lattice
+from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys

@@ -21,8 +21,8 @@ from typing import Protocol
 
 import msgspec
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import DropReason, TxHash
 from cairn.store.directory import (
     Parts,

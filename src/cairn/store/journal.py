@@ -37,8 +37,8 @@ from typing import Final, Protocol, get_args
 
 import msgspec
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.directory import is_there, make_directory, sync_directory, sync_file, write_at
 from cairn.store.segment import (

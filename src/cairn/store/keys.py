@@ -41,10 +41,10 @@ from typing import Final
 
 import msgspec
 
-from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
+from cairn.domain.transactions import TX_RECORD_SIZE
 from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx, TxHash
 
 META: Final = "meta"

@@ -14,8 +14,8 @@ of a block, says where to go on, and a removal that is done twice is the same.
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cairn.domain.codec import decode_record
 from cairn.domain.errors import StoreUnavailable
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import Address, BlockHash
 from cairn.store import keys
 from cairn.store.directory import check_room

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record, split_records
 from cairn.domain.errors import Corrupt
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, Header, TxHash
 from cairn.store import keys
 from cairn.store.keys import NEVER, Location, Version

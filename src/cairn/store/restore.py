@@ -13,7 +13,6 @@ above the head, which nobody reads; a mark in `meta` says so, and an opening tha
 import hashlib
 from collections.abc import Iterable
 
-from cairn.domain.codec import TX_RECORD_SIZE, decode_record, encode_record
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected
 from cairn.domain.genesis import Genesis, genesis_digest
 from cairn.domain.governance import Governance
@@ -21,8 +20,8 @@ from cairn.domain.governance_codec import decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
+from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, encode_record, rebuild_tx
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import rebuild_tx
 from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Block, BlockHash, Tx
 from cairn.store import keys
 from cairn.store.keys import NEVER

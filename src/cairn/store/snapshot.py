@@ -24,10 +24,10 @@ from struct import Struct
 
 import msgspec
 
-from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt, InvalidSnapshot, Rejected, StoreUnavailable, reason_of
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import Lattice
+from cairn.domain.transactions import TX_RECORD_SIZE
 from cairn.domain.types import Account, Address, Header
 from cairn.store.directory import is_directory, make_directory, names_in, sync_directory, sync_file, write_file
 from cairn.store.reader import ChainReader

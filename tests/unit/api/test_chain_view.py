@@ -10,9 +10,9 @@ import pytest
 
 from cairn.api.chain_view import ChainView
 from cairn.core.service import Core
-from cairn.domain.codec import decode_record
 from cairn.domain.errors import BlockNotFound, Corrupt, Fatal, Reverting, ShuttingDown, Starting, StoreUnavailable
 from cairn.domain.merkle import grow_tree, tree_nodes
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import DropReason, Phase, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes

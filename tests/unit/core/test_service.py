@@ -12,7 +12,6 @@ from cairn.core.admission import BUSY_BATCH, GATHER_S
 from cairn.core.calls import methods_of
 from cairn.core.gateway import Admission, ConfirmedTx, CoreCalls, DroppedTx, PendingTx
 from cairn.core.service import Core
-from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import (
     InsufficientFunds,
     InvalidField,
@@ -23,6 +22,7 @@ from cairn.domain.errors import (
     StoreUnavailable,
 )
 from cairn.domain.genesis import dev_genesis
+from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import Block, Draft, DropReason, TxHash
 from tests.support.core_fixtures import (
     ACCOUNTS,

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import decode_record, encode_record
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable, WrongFormat, WrongGenesis
 from cairn.domain.genesis import dev_genesis, genesis_outcome
+from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, BlockHash, TxHash
 from cairn.store import keys
 from cairn.store.chain import ChainStore, RecentAccounts

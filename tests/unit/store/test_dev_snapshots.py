@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
 from cairn.domain.genesis import dev_genesis
+from cairn.domain.transactions import encode_record
 from cairn.domain.transition import build_block
 from cairn.domain.types import ZERO_ADDRESS, Tx, TxHash
 from cairn.store import dev_snapshots as rewind

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt, StoreUnavailable
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, scan_segment, segment_path

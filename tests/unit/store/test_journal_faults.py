@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import StoreUnavailable
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import Tx
 from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
@@ -23,7 +23,7 @@ SEGMENT = 64 << 10
 APPEND_FOR_EVER = """
 import sys
 from pathlib import Path
-from cairn.domain.codec import encode_record
+from cairn.domain.transactions import encode_record
 from tests.support.journals import open_journal
 from tests.support.transfers import transfer
 journal = open_journal(Path(sys.argv[1]), segment_bytes=16384)

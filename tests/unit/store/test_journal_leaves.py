@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import encode_record
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import DropReason, Tx
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments, scan_segment, segment_path

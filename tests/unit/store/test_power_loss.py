@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cairn.cli.node.home import Home
-from cairn.domain.codec import encode_record
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import dev_genesis
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import BlockHash, TxHash
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.domain.codec import decode_record
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
 from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import encode_header
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cairn.domain.codec import TX_RECORD_SIZE
 from cairn.domain.errors import Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import genesis_digest
+from cairn.domain.transactions import TX_RECORD_SIZE
 from cairn.domain.types import Account, Address
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore

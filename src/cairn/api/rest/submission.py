@@ -15,7 +15,7 @@ from cairn.api.rest.bodies import SubmissionJson
 from cairn.domain.crypto import parse_address
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.json_fields import MAX_BATCH
-from cairn.domain.prices import effective_price, price_terms
+from cairn.domain.transactions import effective_price, price_terms
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
 
 SIGNATURE_BYTES = 65

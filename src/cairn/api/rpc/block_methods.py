@@ -26,8 +26,8 @@ from cairn.api.rpc.values import (
     parse_quantity,
     quantity,
 )
-from cairn.domain.codec import decode_record
 from cairn.domain.merkle import tx_root
+from cairn.domain.transactions import decode_record
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Tx, TxHash
 from cairn.store.keys import split_hashes
 from cairn.time_shares import give_way, in_slices

@@ -9,7 +9,7 @@ from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import MAX_SHOWN, BlockName, parse_block_number, parse_number, quantity
 from cairn.api.server.answer_cache import AnswerCache
-from cairn.domain.codec import price_in_record
+from cairn.domain.transactions import price_in_record
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Header
 from cairn.time_shares import in_slices
 

@@ -6,9 +6,9 @@ from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, RpcError
 from cairn.api.rpc.long_results import LongResult, long_data
 from cairn.api.rpc.values import data, parse_block, parse_block_number, parse_hash
-from cairn.domain.codec import encode_tx
 from cairn.domain.headers import encode_header
 from cairn.domain.rlp import encode_list, encode_string, list_start
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import LEGACY, Tx, TxHash
 
 NO_UNCLES_ITEM = encode_list(b"")

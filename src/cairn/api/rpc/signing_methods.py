@@ -14,8 +14,8 @@ from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import InvalidParams
 from cairn.api.rpc.objects import Json, transaction_object
 from cairn.api.rpc.values import data, parse_account, parse_data
-from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import keccak256
+from cairn.domain.transactions import encode_tx
 
 MOST_FIELDS_READ = 50_000
 """The library reads all types again for each object of typed data; so many fields take about a quarter of a second."""

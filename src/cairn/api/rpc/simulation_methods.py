@@ -23,8 +23,8 @@ from cairn.domain import errors
 from cairn.domain.errors import NodeError, TxRejected
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
+from cairn.domain.transactions import unsigned_tx
 from cairn.domain.transition import Ledger
-from cairn.domain.txs import unsigned_tx
 from cairn.domain.types import (
     MAX_UINT64,
     MAX_UINT256,

@@ -19,7 +19,7 @@ from cairn.cli.wallet.transfers import TransferOrder
 from cairn.client import Account, AsyncClient
 from cairn.client.models import AccountState, Chain, ConfirmedTransaction, Submitted
 from cairn.domain.genesis import COIN
-from cairn.domain.prices import Terms
+from cairn.domain.transactions import Terms
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, Address
 
 

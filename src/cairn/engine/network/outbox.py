@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import structlog
 
-from cairn.domain.codec import encode_tx
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx, TxHash
 from cairn.engine.network.bundle import FEWEST, MOST, Bundle, encode_ticket
 from cairn.engine.network.overlay import Overlay

@@ -5,10 +5,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from cairn.domain.codec import decode_tx
 from cairn.domain.errors import InvalidField, Rejected
 from cairn.domain.governance import Update
 from cairn.domain.governance_codec import decode_update, is_update
+from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
 

@@ -11,9 +11,9 @@ from cairn.api.rpc.objects import (
     receipt_object,
     transaction_object,
 )
-from cairn.domain.codec import encode_tx
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Address, BlockHash, Header
 from tests.support.core_fixtures import CHAIN_ID, signed
 

@@ -18,7 +18,7 @@ from cairn.api.server import access
 from cairn.api.server.http_protocol import HALF_CLOSED_S
 from cairn.api.server.middleware import Edge
 from cairn.config import Settings
-from cairn.domain.codec import encode_tx
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from tests.support.callers import UNLIMITED
 from tests.support.core_fixtures import CHAIN_ID, signed

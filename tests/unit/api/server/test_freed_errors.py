@@ -10,8 +10,8 @@ import pytest
 
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission
-from cairn.domain.codec import encode_tx
 from cairn.domain.errors import NonceTooLow, StoreUnavailable
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of

@@ -16,7 +16,7 @@ from cairn.cli.node.dev_chain import DevChain, build_dev_chain
 from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, Interval, Narrator, Text, json_lines
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
-from cairn.domain.txs import sign_draft
+from cairn.domain.transactions import sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Block, Draft, Tx, TxHash
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S

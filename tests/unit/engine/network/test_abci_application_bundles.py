@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import address_of_key
 from cairn.domain.errors import Fatal, GasPriceTooLow, InsufficientFunds, InvalidSignature, NodeError, NonceTooHigh
+from cairn.domain.transactions import encode_tx, sign_draft
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.txs import sign_draft
 from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, Draft
 from cairn.engine.abci import requests as m
 from cairn.engine.application import Application

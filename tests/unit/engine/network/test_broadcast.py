@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
-from cairn.domain.codec import decode_tx, encode_tx
 from cairn.domain.genesis import GWEI, dev_genesis
+from cairn.domain.transactions import decode_tx, encode_tx
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.network import parsed_txs as senders_module
 from cairn.engine.network.bundle import Bundle, encode_bundle, is_bundle, open_bundle

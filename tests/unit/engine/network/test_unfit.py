@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.domain import transition
-from cairn.domain.codec import encode_tx
 from cairn.domain.errors import StoreUnavailable
+from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from cairn.engine import application
 from cairn.engine.network.bundle import encode_bundle

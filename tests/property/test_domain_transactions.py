@@ -8,19 +8,21 @@ from eth_utils.crypto import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cairn.domain.codec import (
-    decode_record,
-    decode_tx,
-    encode_record,
-    encode_tx,
-)
 from cairn.domain.crypto import CURVE_ORDER, address_of_key, checksum_address, parse_address
 from cairn.domain.errors import InvalidField, TxRejected
 from cairn.domain.genesis import MAX_CHAIN_ID, Genesis, encode_genesis, parse_genesis
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.merkle import inclusion_proof, tree_nodes, tx_root, verify_inclusion
-from cairn.domain.prices import price_terms
-from cairn.domain.txs import build_tx, rebuild_tx, sign_draft
+from cairn.domain.transactions import (
+    build_tx,
+    decode_record,
+    decode_tx,
+    encode_record,
+    encode_tx,
+    price_terms,
+    rebuild_tx,
+    sign_draft,
+)
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,

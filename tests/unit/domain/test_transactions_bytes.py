@@ -6,7 +6,10 @@ from typing import NamedTuple
 import pytest
 import rlp  # type: ignore[import-untyped]
 
-from cairn.domain.codec import (
+from cairn.domain.crypto import CURVE_ORDER, keccak256
+from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
+from cairn.domain.genesis import DEV_KEYS
+from cairn.domain.transactions import (
     TX_RECORD_SIZE,
     decode_record,
     decode_records,
@@ -14,12 +17,9 @@ from cairn.domain.codec import (
     encode_record,
     encode_tx,
     encode_unsigned,
+    sign_draft,
     signing_bytes,
 )
-from cairn.domain.crypto import CURVE_ORDER, keccak256
-from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
-from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import sign_draft
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx
 
 CHAIN_ID = 1337

@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cairn.domain.codec import encode_tx
 from cairn.domain.crypto import CURVE_ORDER, keccak256
 from cairn.domain.errors import InvalidField, InvalidSignature
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.txs import build_tx, rebuild_tx, sign_draft, unsigned_tx
+from cairn.domain.transactions import build_tx, encode_tx, rebuild_tx, sign_draft, unsigned_tx
 from cairn.domain.types import (
     ACCESS_LIST,
     DYNAMIC_FEE,

@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.domain.errors import InvalidField
-from cairn.domain.prices import check_caps, price_terms
+from cairn.domain.transactions import check_caps, price_terms
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY
 
 

@@ -1,4 +1,4 @@
-"""Bytes of transactions: RLP as on Ethereum, and a fixed-width record.
+"""Transactions: what they pay for gas, their bytes (RLP as on Ethereum, and a fixed-width record), their signatures.
 
 Legacy transactions (EIP-155) are a list; the other types are a byte, their type, and a list:
 
@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
+from typing import NamedTuple
 
-from cairn.domain.crypto import keccak256, recover_sender
+from cairn.domain.crypto import address_of_key, keccak256, recover_sender, sign_digest
 from cairn.domain.errors import Corrupt, InvalidField, InvalidSignature, NotReplayProtected
-from cairn.domain.prices import check_caps, effective_price
 from cairn.domain.rlp import Shape, decode_list, decode_uint, decode_word, encode_list, encode_uint
-from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT256, Address, Draft, Tx, TxHash
+from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft, Tx, TxHash
 
 _RECORD = Struct(">32s20s20sQQ32s32s65sB32s32s")
 TX_RECORD_SIZE = _RECORD.size
@@ -58,6 +58,53 @@ _TYPE_BYTE = (b"", b"\x01", b"\x02")
 """What comes before the list, by type."""
 _encode_common = lru_cache(maxsize=1_024)(encode_uint)
 """For the chain id, prices and gas limits: most transactions have the same."""
+
+
+# Prices.
+
+
+def effective_price(max_fee: int, max_tip: int, base_fee: int) -> int:
+    """What a type 2 transaction pays for a unit of gas (EIP-1559)."""
+    return min(max_fee, base_fee + max_tip)
+
+
+class Terms(NamedTuple):
+    """The price fields of a `Draft`."""
+
+    gas_price: int
+    kind: int
+    max_fee: int = 0
+    max_tip: int = 0
+
+
+def price_terms(
+    kind: int | None, gas_price: int | None, max_fee: int | None, max_tip: int | None, base_fee: int
+) -> Terms:
+    """The terms of a transaction that gives those fields that are not None.
+
+    A missing price means the chain's gas price, a missing tip 0. Raises `InvalidField`.
+    """
+    if kind is None:
+        kind = LEGACY if max_fee is None and max_tip is None else DYNAMIC_FEE
+    if kind == DYNAMIC_FEE:
+        if gas_price is not None:
+            raise InvalidField("gasPrice", "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+        tip = max_tip or 0
+        fee = base_fee + tip if max_fee is None else max_fee
+        return Terms(effective_price(fee, tip, base_fee), kind, fee, tip)
+    if max_fee is not None or max_tip is not None:
+        field = "maxPriorityFeePerGas" if max_fee is None else "maxFeePerGas"
+        raise InvalidField(field, f"a transaction of type {kind} has no {field}")
+    return Terms(base_fee if gas_price is None else gas_price, kind)
+
+
+def check_caps(max_fee: int, max_tip: int) -> None:
+    """Raises `InvalidField`."""
+    if max_tip > max_fee:
+        raise InvalidField("maxPriorityFeePerGas", "max priority fee per gas higher than max fee per gas")
+
+
+# RLP.
 
 
 def encode_unsigned(tx: Tx | Draft, nonce: int, chain_id: int) -> bytes:
@@ -234,6 +281,115 @@ def _wrong_chain(v: int, chain_id: int) -> InvalidSignature:
 def _shown(number: int) -> str:
     """Of an integer that may be as long as what was sent."""
     return str(number) if number <= MAX_UINT256 else "more than 2^256-1"
+
+
+# Signatures.
+
+
+def build_tx(draft: Draft, signature: bytes, chain_id: int) -> Tx:
+    """Check the signature over a draft that has its nonce, and compute the hash.
+
+    Raises `InvalidField`, or `InvalidSignature` when it is not the sender's.
+    """
+    nonce = _validate(draft)
+    # Wallets write the parity as 27 or 28, libraries as 0 or 1: one form from here on.
+    if signature[64:] in (b"\x1b", b"\x1c"):
+        signature = signature[:64] + bytes((signature[64] - 27,))
+    kind = draft.kind
+    unsigned = encode_unsigned(draft, nonce, chain_id)
+    recovered = recover_tx_sender(keccak256(signing_bytes(kind, unsigned, chain_id)), signature)
+    if recovered != draft.sender:
+        raise InvalidSignature(
+            f"the signature over these fields is by 0x{recovered.hex()}, not by 0x{draft.sender.hex()}"
+        )
+    tx_hash = TxHash(keccak256(signed_bytes(kind, unsigned, signature, chain_id)))
+    return _signed(draft, nonce, tx_hash, signature)
+
+
+def sign_draft(draft: Draft, private_key: bytes, chain_id: int, entropy: bytes = b"") -> Tx:
+    """Sign a draft that has its nonce. With `entropy`, the signature differs from every earlier one.
+
+    Raises `InvalidField` when the key is not the sender's.
+    """
+    if address_of_key(private_key) != draft.sender:
+        raise InvalidField("from", "the key is of another account")
+    nonce, kind = _validate(draft), draft.kind
+    unsigned = encode_unsigned(draft, nonce, chain_id)
+    signature = sign_digest(keccak256(signing_bytes(kind, unsigned, chain_id)), private_key, entropy)
+    return _signed(draft, nonce, TxHash(keccak256(signed_bytes(kind, unsigned, signature, chain_id))), signature)
+
+
+def unsigned_tx(draft: Draft, chain_id: int) -> Tx:
+    """A draft that has its nonce, to be tried as if it were signed: its signature is all zeros.
+
+    Raises `InvalidField`.
+    """
+    nonce, signature = _validate(draft), bytes(65)
+    raw = signed_bytes(draft.kind, encode_unsigned(draft, nonce, chain_id), signature, chain_id)
+    return _signed(draft, nonce, TxHash(keccak256(raw)), signature)
+
+
+def rebuild_tx(tx: Tx, chain_id: int, base_fee: int) -> Tx:
+    """Compute the transaction again from the fields of `tx`: the result is equal, unless they are inconsistent.
+
+    Raises `InvalidField` or `InvalidSignature`.
+    """
+    is_dynamic = tx.kind == DYNAMIC_FEE
+    price = effective_price(tx.max_fee, tx.max_tip, base_fee) if is_dynamic else tx.gas_price
+    caps = (tx.max_fee, tx.max_tip) if is_dynamic else ()
+    draft = Draft(tx.sender, tx.to, tx.value, tx.gas, price, tx.nonce, tx.kind, *caps)
+    return build_tx(draft, tx.signature, chain_id)
+
+
+def _signed(draft: Draft, nonce: int, tx_hash: TxHash, signature: bytes) -> Tx:
+    sender, to, gas, price, value = draft.sender, draft.to, draft.gas, draft.gas_price, draft.value
+    if draft.kind != DYNAMIC_FEE:
+        return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind)
+    return Tx(tx_hash, sender, to, nonce, gas, price, value, signature, draft.kind, draft.max_fee, draft.max_tip)
+
+
+def _validate(draft: Draft) -> int:
+    """The nonce. Raises `InvalidField` unless every field fits its place in the record."""
+    nonce = draft.nonce
+    if nonce is None:
+        raise InvalidField("nonce", "a draft is signed once its nonce is known")
+    if (
+        len(draft.to) == 20
+        and 0 <= draft.value <= MAX_UINT256
+        and 0 <= draft.gas_price <= MAX_UINT256
+        and 0 <= draft.gas <= MAX_UINT64
+        and 0 <= nonce <= MAX_UINT64
+        and LEGACY <= draft.kind <= DYNAMIC_FEE
+        and 0 <= draft.max_tip <= draft.max_fee <= MAX_UINT256
+    ):
+        return nonce
+    _validate_caps(draft)
+    raise _out_of_range(draft)
+
+
+def _out_of_range(draft: Draft) -> InvalidField:
+    if len(draft.to) != 20:
+        return InvalidField("to", f"an address has 20 bytes, not {len(draft.to)}")
+    if not 0 <= draft.value <= MAX_UINT256:
+        return InvalidField("value", "not between 0 and 2^256-1")
+    if not 0 <= draft.gas_price <= MAX_UINT256:
+        return InvalidField("gasPrice", "not between 0 and 2^256-1")
+    if not 0 <= draft.gas <= MAX_UINT64:
+        return InvalidField("gas", "not between 0 and 2^64-1")
+    return InvalidField("nonce", "not between 0 and 2^64-1")
+
+
+def _validate_caps(draft: Draft) -> None:
+    if not LEGACY <= draft.kind <= DYNAMIC_FEE:
+        raise InvalidField("type", "not 0, 1 or 2")
+    if not 0 <= draft.max_fee <= MAX_UINT256:
+        raise InvalidField("maxFeePerGas", "not between 0 and 2^256-1")
+    if draft.max_tip < 0:
+        raise InvalidField("maxPriorityFeePerGas", "not between 0 and 2^256-1")
+    check_caps(draft.max_fee, draft.max_tip)
+
+
+# Records.
 
 
 def encode_record(tx: Tx) -> bytes:
