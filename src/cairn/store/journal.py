@@ -153,7 +153,8 @@ class Journal:
             read(journal)
         except (OSError, StoreUnavailable) as failure:
             journal.close()
-            raise JournalUnavailable(f"cannot open the journal at {path}: {failure}") from failure
+            why = failure.detail if isinstance(failure, StoreUnavailable) else failure
+            raise JournalUnavailable(f"cannot open the journal at {path}: {why}") from failure
         except BaseException:
             journal.close()
             raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from cairn.cli.shared.amounts import parse_amount
 from cairn.config import CONFIG_FILE, encode_settings
 from cairn.domain.crypto import parse_address
-from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson
+from cairn.domain.errors import InvalidConfig, InvalidField, MalformedJson, StoreUnavailable
 from cairn.domain.genesis import Genesis, encode_genesis, parse_genesis
 from cairn.domain.types import Address
 from cairn.store.directory import has_files, make_directory, write_file
@@ -60,16 +60,18 @@ class Home:
     def create(self, genesis: Genesis, chosen: Mapping[str, object]) -> None:
         """Write both files, with the `chosen` settings. Raises `InvalidConfig` rather than touch one that exists."""
         # Not beside a chain either, whose genesis may just have been lost.
-        for path in (self.genesis_file, self.config_file, self.begun_file, self.data_dir):
-            if has_files(path):
-                raise InvalidConfig(f"{path} exists already; nothing was written")
         try:
+            for path in (self.genesis_file, self.config_file, self.begun_file, self.data_dir):
+                if has_files(path):
+                    raise InvalidConfig(f"{path} exists already; nothing was written")
             make_directory(self.directory)
             # On disk before any block: a chain whose genesis is lost can never be opened again.
             write_file(self.genesis_file, encode_genesis(genesis))
             write_file(self.config_file, (_PREAMBLE + encode_settings(chosen)).encode())
         except OSError as error:
             raise InvalidConfig(f"cannot write {error.filename}: {error.strerror}") from None
+        except StoreUnavailable as error:
+            raise InvalidConfig(error.detail) from None
 
     def read_genesis(self) -> Genesis:
         try:
