@@ -97,7 +97,7 @@ print(result.all, result.tried, result.killed, len(result.survivors), len(result
 
 def test_mutants_of_a_function_are_noticed() -> None:
     ended = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=True)
-    there_are, tried, killed, survivors, untested = map(int, ended.stdout.split())
+    there_are, tried, killed, survivors, untested = map(int, ended.stdout.splitlines()[-1].split())
     assert (tried, killed + survivors, untested) == (there_are, there_are, 0)
     assert killed > 0.9 * there_are
 
@@ -118,7 +118,7 @@ for each in (mutant, unchanged(mutant)):
 def test_a_mutant_of_what_is_set_at_import_is_noticed_and_the_code_as_it_is_is_not(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PLANTING, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    on_mutant, on_unchanged = map(int, ended.stdout.split())
+    on_mutant, on_unchanged = map(int, ended.stdout.splitlines()[-1].split())
     assert on_mutant != 0
     assert on_unchanged == 0
     assert list(tmp_path.iterdir()) == []

@@ -150,7 +150,7 @@ EQUIVALENTS = (
     Equivalent(ORDER, "break", "break", "continue", "leads only grow along a lane: no later one is of this run"),
     Equivalent(
         ORDER,
-        "lead = ready[first - 1].lead if first else 0",
+        "lead = pending[first - 1].lead if first else 0",
         "0",
         "1",
         "a bid of 0 has a price that nobody can pay",

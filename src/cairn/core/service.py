@@ -6,7 +6,7 @@ Everything runs on one event loop, and no method awaits between a check and its 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,23 +24,30 @@ from cairn.core.gateway import (
     Admission,
     ChainInfo,
     ChainObserver,
+    ConfirmedTx,
     CoreGateway,
+    DroppedTx,
+    MempoolCalls,
     MempoolListener,
+    PendingPage,
+    PendingTx,
+    Standing,
     Status,
     ValidatorSet,
 )
-from cairn.core.questions import Questions
-from cairn.core.validator_updates import submit_update, validator_set
 from cairn.domain.answers import Checks
-from cairn.domain.errors import Corrupt, MempoolFull, NodeError, Rejected, StoreUnavailable
+from cairn.domain.errors import Corrupt, EngineUnavailable, MempoolFull, NodeError, NotFound, Rejected, StoreUnavailable
 from cairn.domain.genesis import Genesis
 from cairn.domain.governance import Update
+from cairn.domain.governance_codec import encode_update
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import Address, DropReason, Phase, Tx
+from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
+from cairn.domain.updates import apply_update
 from cairn.engine.application import Application, Feed
 from cairn.engine.clock_watch import ClockWatch
 from cairn.engine.embedded import EmbeddedEngine, Pace
 from cairn.engine.network.engine import NetworkEngine
+from cairn.engine.network.rpc import IN_CACHE, RPC_TIMEOUT_S, Rpc, RpcAway
 from cairn.engine.port import OK, Engine
 from cairn.engine.upkeep import Pruning
 from cairn.heartbeat import Work, doing
@@ -94,9 +101,9 @@ class Core(CoreGateway):
         )
         self.engine = self.admissions.engine
         self.failed = self.admissions.failed
-        self._questions = Questions(chain, pool, self.admissions.check_alive, self.admissions.await_drops)
+        self._lookups = TxLookups(chain, pool, self.admissions.check_alive, self.admissions.await_drops)
         filters = Filters(lambda: self.head, self._arrivals, self._loop.time)
-        parts: tuple[Calls, ...] = (self.admissions, self._questions, filters, self._build_controls())
+        parts: tuple[Calls, ...] = (self.admissions, self._lookups, filters, self._build_controls())
         self._answering = {method.name: part for part in parts for method in methods_of(type(part))}
 
     def _build_engine(
@@ -191,7 +198,7 @@ class Core(CoreGateway):
     def close(self) -> None:
         self.admissions.close()
         self._arrivals.close()
-        self._questions.close()
+        self._lookups.close()
         self._journal.close()
         self._chain.close()
 
@@ -291,6 +298,110 @@ class Core(CoreGateway):
             self.admissions.fail(failure)
             return failure.detail
         return OK
+
+
+class TxLookups(MempoolCalls):
+    """Where transactions are: answered by the mempool, and by the chain while it is open."""
+
+    def __init__(
+        self,
+        chain: ChainStore,
+        pool: Mempool,
+        check_alive: Callable[[], None],
+        await_drops: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """`check_alive` raises `StoreUnavailable` when this core has ended. `await_drops` returns once all drops are on
+        disk, or this core has ended, and tells whether it had to wait.
+        """
+        self._chain = chain
+        self._pool = pool
+        self._check_alive = check_alive
+        self._await_drops = await_drops
+        self._closed = False
+
+    def close(self) -> None:
+        """The chain is closed; only the mempool can still be read."""
+        with contextlib.suppress(NodeError):
+            # Listing needs the accounts.
+            self._pool.list_noted()
+        self._closed = True
+
+    async def next_nonce(self, sender: Address) -> int:
+        """After the end of this core, 0 for a sender without pending transactions: its account cannot be read."""
+        return self._pool.next_nonce(sender) if not self._closed or self._pool.reserved(sender) else 0
+
+    async def find_tx(self, tx_hash: TxHash) -> Standing | None:
+        """After this core is closed, it answers from memory, and None is no answer.
+
+        Raises `StoreUnavailable` if this core has ended and does not have it, or has dropped it: it may still be on
+        disk.
+        """
+        # Nobody may be told of a drop that is not on disk: after a kill it would not have happened.
+        while isinstance(found := self._find_now(tx_hash), DroppedTx) and await self._await_drops():
+            continue
+        return found
+
+    def _find_now(self, tx_hash: TxHash) -> Standing | None:
+        entry = self._pool.find(tx_hash)
+        if entry is not None:
+            return PendingTx(entry.tx, entry.received_at)
+        left = self._pool.unheld.by_hash.get(tx_hash)
+        if left is not None:
+            return PendingTx(left.tx, left.received_at, left.reason, self._pool.find_replacement(left.tx))
+        if self._closed:
+            return None
+        location = self._chain.find_location(tx_hash)
+        if location is not None:
+            return ConfirmedTx(location[0])
+        self._check_alive()
+        reason = self._pool.drops.get(tx_hash)
+        return None if reason is None else DroppedTx(reason)
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        # Also for one sender: the page counts everything that can be mined.
+        self._pool.list_noted()
+        page = self._pool.page(limit, after, sender)
+        items = [PendingTx(entry.tx, entry.received_at) for entry in page.entries]
+        return PendingPage(items, page.total, page.next, self._pool.pending_count)
+
+
+def validator_set(chain: ChainStore) -> ValidatorSet:
+    """The validators after the latest block. Raises `NotFound` on a chain without validators."""
+    if chain.governance is None:
+        raise NotFound("this chain has no validators")
+    governance, missed = chain.governance, chain.attendance.missed()
+    return ValidatorSet(
+        chain.identity,
+        chain.head_header.height,
+        governance,
+        chain.attendance.blocks,
+        [missed[validator.engine_address] for validator in governance.validators],
+    )
+
+
+async def submit_update(
+    chain: ChainStore,
+    update: Update,
+    rpc_address: str,
+    on_checked: Callable[[Update], None] = lambda update: None,
+) -> None:
+    """Check an update and pass it to CometBFT. It is not stored: the submitter must check whether it was applied.
+
+    `on_checked` is called with a valid update before CometBFT gets it.
+    Raises `UpdateRefused` or `InvalidSignature` as a block would, and `EngineUnavailable`.
+    """
+    current = validator_set(chain)
+    apply_update(current.governance, update, current.chain)
+    on_checked(update)
+    rpc = Rpc(rpc_address, RPC_TIMEOUT_S)
+    try:
+        error = await rpc.broadcast(encode_update(update))
+    except (RpcAway, TimeoutError) as away:
+        raise EngineUnavailable(f"CometBFT does not answer: {str(away) or 'it takes too long'}") from None
+    finally:
+        rpc.close()
+    if error is not None and IN_CACHE not in error.data:
+        raise EngineUnavailable(f"CometBFT does not take it: {error}")
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from cairn.core.validator_updates import validator_set
+from cairn.core.service import validator_set
 from cairn.domain.governance import Admins, EvidenceKind
 from cairn.domain.governance_codec import encode_update
 from cairn.domain.updates import sign_update, update_admins

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cairn.core.validator_updates import submit_update, validator_set
+from cairn.core.service import submit_update, validator_set
 from cairn.domain.errors import EngineUnavailable, InvalidSignature, NotFound, UpdateRefused
 from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
 from cairn.domain.governance import Admins, Before, Validator, ValidatorUpdate
