@@ -20,6 +20,7 @@ from cairn.domain.types import DropReason, Phase, Tx, TxHash
 from cairn.time_shares import TimeShares
 
 SETTLE_TIMEOUT_S = 5.0
+LONG_ANSWER_BYTES = 16 * 1024
 
 log = structlog.get_logger("cairn.link")
 
@@ -129,6 +130,11 @@ class _WorkerConnection(wire.LinkProtocol):
         self._submissions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._settling: deque[asyncio.Future[None]] = deque()
+        self._writable = asyncio.Event()
+        """Set while the worker reads what it is sent."""
+        self._writable.set()
+        self._next_question = asyncio.Lock()
+        """So that questions go on one by one, in their order, once the worker reads again."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -138,6 +144,13 @@ class _WorkerConnection(wire.LinkProtocol):
         self._server.left(self)
         while self._settling:
             self._settling.popleft().set_result(None)
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def abort(self) -> None:
         self._transport.abort()
@@ -185,10 +198,19 @@ class _WorkerConnection(wire.LinkProtocol):
             self._flush_soon()
 
     async def _answer(self, request_id: int, method: Method[object], request: msgspec.Struct) -> None:
+        if method.is_question:
+            # Answers that the worker has not read yet are before those to submissions: a hundred pages of the mempool
+            # are megabytes.
+            async with self._next_question:
+                await self._writable.wait()
         try:
             result = await method.ask(self._core, request)
         except NodeError as error:
             self._core.answered_with(error)
             self.write(wire.error_frame(request_id, wire.ERROR, error))
         else:
-            self.write(wire.frame_of(request_id, wire.RESULT, result))
+            frame = wire.frame_of(request_id, wire.RESULT, result)
+            self.write(frame)
+            if len(frame) > LONG_ANSWER_BYTES:
+                # Not at the end of the turn: the next question may have to wait.
+                self._flush()

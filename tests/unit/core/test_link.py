@@ -13,7 +13,8 @@ import pytest
 from cairn.core import link
 from cairn.core import link_frames as wire
 from cairn.core import link_server as server
-from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, DroppedTx, PendingTx
+from cairn.core.calls import methods_of
+from cairn.core.gateway import Admission, ChainInfo, ConfirmedTx, CoreCalls, DroppedTx, PendingPage, PendingTx
 from cairn.core.link import LinkClient
 from cairn.domain.errors import (
     InvalidField,
@@ -24,6 +25,7 @@ from cairn.domain.errors import (
     Starting,
     StoreUnavailable,
 )
+from cairn.domain.transactions import encode_record
 from cairn.domain.types import Address, Draft, Phase, TxHash
 from tests.support.core_fixtures import ACCOUNTS, GWEI, signed
 from tests.support.linked_core import Heard, linked
@@ -399,6 +401,49 @@ def test_the_last_worker_that_watched_ends_the_announcements_by_leaving(tmp_path
         assert core.watched == [True, False]
         assert workers.idle.is_set()
         assert workers._watching == set()
+        listening.close()
+
+    run_virtual(run())
+
+
+class Listing(Bare):
+    """A core whose answers to questions are long."""
+
+    asked = 0
+
+    async def list_pending(self, limit: int, after: str | None, sender: Address | None) -> PendingPage:
+        self.asked += 1
+        return PendingPage([], 0, "0" * 100_000)
+
+
+def test_the_answer_to_a_submission_is_not_behind_a_hundred_long_answers(tmp_path: Path) -> None:
+    (method,) = (each for each in methods_of(CoreCalls) if each.name == "list_pending")
+
+    async def read_frame(reader: asyncio.StreamReader) -> int:
+        length, _, kind = wire.HEAD.unpack(await reader.readexactly(wire.HEAD.size))
+        await reader.readexactly(length - wire.AFTER_LENGTH)
+        return int(kind)
+
+    async def run() -> None:
+        core = Listing()
+        listening = await server.LinkServer(core).listen(str(tmp_path / "core.sock"))
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "core.sock")
+        for number in range(1, 101):
+            writer.write(wire.frame_of(number, wire.CALL, method.request(10, None, None)))
+        async with asyncio.timeout(PATIENCE_S):
+            while not core.asked:
+                await asyncio.sleep(0)
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert core.asked < 20, "answers pile up that the worker does not read"
+        writer.write(wire.frame(0, wire.SUBMIT, encode_record(signed(0))))
+        kinds: list[int] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while kinds.count(wire.RESULT) < 100:
+                kinds.append(await read_frame(reader))
+        # The submission was refused: this core accepts none.
+        assert kinds[: kinds.index(wire.REFUSED)].count(wire.RESULT) < 20
+        writer.close()
         listening.close()
 
     run_virtual(run())
