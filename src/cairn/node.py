@@ -21,7 +21,6 @@ from cairn.api.server.worker import BACKLOG, run_worker
 from cairn.cometbft import CometBFT
 from cairn.cometbft_log import CometBftLog
 from cairn.config import EXIT_DIVERGED, EXIT_FATAL, Settings
-from cairn.core.gateway import UNWATCHED, Watch
 from cairn.core.process import run_core
 from cairn.domain.errors import Fatal, InvalidConfig
 from cairn.domain.genesis import Genesis
@@ -29,6 +28,7 @@ from cairn.domain.types import Address
 from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
+from cairn.observer import UNWATCHED, Watch
 from cairn.store.known_chain import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory

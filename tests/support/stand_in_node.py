@@ -14,11 +14,11 @@ from pathlib import Path
 from cairn import supervisor
 from cairn.api.server import certificates
 from cairn.config import Settings, load_settings
-from cairn.core.gateway import Watch
 from cairn.domain.errors import Corrupt
 from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node, Reread
+from cairn.observer import Watch
 from cairn.store.known_chain import SeenChain
 from tests.support.pace import PATIENCE_S
 

@@ -31,11 +31,11 @@ from cairn.cli.shared.usage import Program
 from cairn.cli.wallet import key_commands as keys
 from cairn.cli.wallet import spend_commands as wallet
 from cairn.config import EXIT_FATAL, Settings, load_settings
-from cairn.core.gateway import UNWATCHED, Watch
 from cairn.domain.errors import Fatal, InvalidConfig, StoreUnavailable
 from cairn.domain.genesis import COIN, DEV_BALANCE, DEV_CHAIN_ID, DEV_KEYS, DEV_MNEMONIC, GWEI, Genesis
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
+from cairn.observer import UNWATCHED, Watch
 from cairn.store.directory import holds_chain, is_there
 from cairn.store.discard import discard_journal
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from cairn.core.arrivals import Arrivals
-from cairn.core.gateway import Admission, ChainObserver, MempoolListener, SubmissionCalls
+from cairn.core.gateway import Admission, MempoolListener, SubmissionCalls
 from cairn.domain.crypto import sign_digest
 from cairn.domain.errors import (
     InvalidField,
@@ -23,6 +23,7 @@ from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, Draft, DropReason, Tx, TxHash
 from cairn.engine.port import Engine
 from cairn.mempool.pool import Admitted, Mempool
+from cairn.observer import ChainObserver
 from cairn.store.chain import ChainStore
 from cairn.store.journal import Journal
 

@@ -16,7 +16,7 @@ import uvloop
 
 from cairn.config import EXIT_FATAL, Settings
 from cairn.core.calls import Method, Needs
-from cairn.core.gateway import UNWATCHED, ChainInfo, ChainObserver, Standing, Status, Watch
+from cairn.core.gateway import ChainInfo, Standing, Status
 from cairn.core.link_server import Answering, LinkServer
 from cairn.core.service import Core
 from cairn.domain.answers import Checks
@@ -35,6 +35,7 @@ from cairn.domain.types import Address, Phase, TxHash
 from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
+from cairn.observer import UNWATCHED, ChainObserver, Watch
 from cairn.store.known_chain import SeenChain
 
 REOPEN_INTERVAL_S = 1.0

@@ -23,7 +23,6 @@ from cairn.core.filters import Filters
 from cairn.core.gateway import (
     Admission,
     ChainInfo,
-    ChainObserver,
     ConfirmedTx,
     CoreGateway,
     DroppedTx,
@@ -53,6 +52,7 @@ from cairn.engine.upkeep import Pruning
 from cairn.heartbeat import Work, doing
 from cairn.mempool.pool import Mempool, PoolLimits
 from cairn.mempool.unheld import UnheldTx
+from cairn.observer import ChainObserver
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
 from cairn.store.directory import journal_path
