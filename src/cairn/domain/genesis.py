@@ -8,6 +8,7 @@ from typing import NoReturn
 import msgspec
 
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
+from cairn.domain.digits import find_decimal
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
@@ -213,8 +214,9 @@ def _inexact(text: str) -> NoReturn:
 
 def _parse_integer(field: str, given: object, least: int, most: int) -> int:
     """An exact JSON integer, or a string of decimal digits for writers whose numbers are doubles."""
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= 78:
-        given = int(given)
+    decimal = find_decimal(given)
+    if decimal is not None:
+        given = decimal
     if not isinstance(given, int) or isinstance(given, bool):
         raise InvalidField(field, "not an integer")
     if not least <= given <= most:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from cairn.domain.crypto import checksum_address, parse_address
+from cairn.domain.digits import find_bytes
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
@@ -23,7 +24,6 @@ from cairn.domain.governance import (
 )
 from cairn.domain.governance_codec import check_update
 from cairn.domain.json_fields import (
-    ANY_HASH,
     PUBLIC_KEY_PATTERN,
     SIGNATURE_PATTERN,
     AnyAddressText,
@@ -92,9 +92,7 @@ def parse_update_text(text: bytes) -> tuple[ChainIdentity, Update]:
             raise InvalidField(field, f"{number} is not between 0 and {MAX_UINT64}")
     if len(given.signatures) > MAX_ADMINS:
         raise InvalidField("signatures", f"there are {len(given.signatures)}; {MAX_ADMINS} are possible")
-    update = _parse_change(
-        given, tuple(_parse_hex(text, SIGNATURE_PATTERN, "signatures", 130) for text in given.signatures)
-    )
+    update = _parse_change(given, tuple(_parse_bytes(text, 65, "signatures") for text in given.signatures))
     check_update(update)
     return ChainIdentity(given.chain_id, parse_genesis_digest(given.genesis)), update
 
@@ -144,7 +142,7 @@ def parse_public_key(text: str) -> bytes:
 
 def parse_genesis_digest(text: str) -> bytes:
     """Raises `InvalidField`."""
-    return _parse_hex(text, ANY_HASH, "genesis", 64)
+    return _parse_bytes(text, 32, "genesis")
 
 
 def encode_public_key(public_key: bytes) -> str:
@@ -174,7 +172,8 @@ def _admins_text(admins: Admins) -> ValidatorUpdateAdmins:
     return ValidatorUpdateAdmins(admins.threshold, [checksum_address(address) for address in admins.addresses])
 
 
-def _parse_hex(text: str, pattern: str, field: str, digits: int) -> bytes:
-    if not re.fullmatch(pattern, text):
-        raise InvalidField(field, f"expected 0x and {digits} hexadecimal digits")
-    return bytes.fromhex(text[2:])
+def _parse_bytes(text: str, size: int, field: str) -> bytes:
+    found = find_bytes(text, size)
+    if found is None:
+        raise InvalidField(field, f"expected 0x and {2 * size} hexadecimal digits")
+    return found

@@ -16,13 +16,13 @@ from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.operation import Answer, Operation, operations_of
 from cairn.api.rest.parameters import Parameter
 from cairn.api.rest.probes import Probes
-from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.api.rest.submit import Submissions
 from cairn.api.rest.validators import ValidatorRoutes
 from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.envelope_schemas import rpc_schemas
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted
+from cairn.domain.digits import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.domain.errors import ANSWERED, BY_CODE
 from cairn.domain.json_fields import CHECKSUMMED
 from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address

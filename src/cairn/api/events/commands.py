@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from cairn.api.amount_forms import FORMS, amounts_of
 from cairn.api.events.messages import GivenId, RequestId
 from cairn.api.rest.parameters import find_number, parse_hash
-from cairn.api.rest.submission import MAX_EXACT_DOUBLE
+from cairn.domain.digits import find_integer
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
 from cairn.domain.json_fields import ANY_HASH, AnyHashText, about
 from cairn.domain.types import MAX_UINT64, TxHash
@@ -148,11 +148,10 @@ def _one_of(message: dict[str, Any], name: str, *choices: str) -> str:
 
 def parse_height(given: object) -> int:
     """A height in JSON; 10.0 is the integer 10, as in JSON Schema. Raises `InvalidField`."""
-    if isinstance(given, float) and given.is_integer() and abs(given) <= MAX_EXACT_DOUBLE:
-        given = int(given)
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_UINT64:
+    height = find_integer(given)
+    if height is None or not 0 <= height <= MAX_UINT64:
         raise InvalidField("fromHeight", "must be an integer from 0 to 2^64-1")
-    return given
+    return height
 
 
 def parse_tx_hash(given: object) -> TxHash:

@@ -10,10 +10,10 @@ from cairn.api.rest.bodies import FaucetRequest, read_json_body
 from cairn.api.rest.lookups import json_response
 from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import parse_query
-from cairn.api.rest.submission import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.core.gateway import CoreGateway, not_dev_chain
 from cairn.domain.answers import Submitted
 from cairn.domain.crypto import parse_address
+from cairn.domain.digits import find_decimal, find_integer
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.types import Address
 
@@ -55,10 +55,8 @@ def parse_request(body: bytes) -> tuple[Address, int | None]:
 
 def _parse_amount(value: object) -> int:
     """A number, or for clients whose numbers are doubles a string of decimal digits."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= MAX_AMOUNT_DIGITS:
-        return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_DOUBLE:
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
+    decimal = find_decimal(value)
+    amount = find_integer(value) if decimal is None else decimal
+    if amount is None:
         raise InvalidField("amount", "expected an integer, or its decimal digits in a string")
-    return value
+    return amount

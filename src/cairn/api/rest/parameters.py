@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from cairn.api.amount_forms import FORMS
 from cairn.domain.crypto import parse_address
+from cairn.domain.digits import find_bytes
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
 from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText
 from cairn.domain.types import MAX_UINT64, Address
@@ -61,7 +62,6 @@ MEMPOOL_CURSOR = _cursor("^[rws][0-9a-f]{1,80}-[0-9a-f]{1,16}$", "w1-1")
 BLOCK_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})$", "1")
 HISTORY_CURSOR = _cursor("^(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,8})$", "1-0")
 
-HEX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _POSITION = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,9})")
@@ -69,9 +69,10 @@ _POSITION = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,9})")
 
 def parse_hash(text: str, what: str) -> bytes:
     """`0x` and 64 hexadecimal digits, of either case. Raises `InvalidHash`."""
-    if not HEX_HASH.fullmatch(text):
+    found = find_bytes(text, 32)
+    if found is None:
         raise InvalidHash(f"a {what} hash is 0x and 64 hexadecimal digits")
-    return bytes.fromhex(text[2:])
+    return found
 
 
 def find_number(text: str) -> int | None:

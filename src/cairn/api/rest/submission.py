@@ -13,15 +13,13 @@ from msgspec import UNSET
 
 from cairn.api.rest.bodies import SubmissionJson
 from cairn.domain.crypto import parse_address
+from cairn.domain.digits import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, find_bytes, find_decimal
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.json_fields import MAX_BATCH
 from cairn.domain.transactions import effective_price, price_terms
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
 
 SIGNATURE_BYTES = 65
-MAX_EXACT_DOUBLE = 2**53
-"""A double is exact for every whole number up to this."""
-MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 
 FIELDS = SubmissionJson.__struct_encode_fields__
 REQUIRED = ("from", "to", "value", "gas")
@@ -45,7 +43,6 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 # Lenient, because each item is checked later by itself; numbers of any length stay text.
 _scan_item = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False).raw_decode
 _skip_space = re.compile(r"[ \t\n\r]*").match
-_fromhex = bytes.fromhex
 
 
 def parse_submission(body: bytes, base_fee: int) -> Submission:
@@ -234,27 +231,22 @@ def _address(field: str, text: object) -> Address:
 
 
 def _signature(text: object) -> bytes:
-    if isinstance(text, str) and not isinstance(text, _Number) and text[:2] == "0x":
-        try:
-            signature = _fromhex(text[2:])
-        except ValueError:
-            signature = b""
-        # The length of the text too: fromhex skips white space.
-        if len(signature) == SIGNATURE_BYTES and len(text) == 2 + 2 * SIGNATURE_BYTES:
-            return signature
-    raise InvalidField("signature", "expected a string, 0x and 130 hexadecimal digits: r, s and v")
+    signature = find_bytes(text, SIGNATURE_BYTES)
+    if signature is None:
+        raise InvalidField("signature", "expected a string, 0x and 130 hexadecimal digits: r, s and v")
+    return signature
 
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
-_DIGITS = re.compile(r"[0-9]+")
 
 
 def _amount(field: str, value: object) -> int:
     """A number, or a string of decimal digits for clients that read numbers as doubles."""
     if isinstance(value, str) and not isinstance(value, _Number):
-        if not _DIGITS.fullmatch(value) or len(value) > MAX_AMOUNT_DIGITS:
+        decimal = find_decimal(value)
+        if decimal is None:
             raise InvalidField(field, "a string must be an amount in decimal digits")
-        return _at_most(field, int(value), MAX_UINT256)
+        return _at_most(field, decimal, MAX_UINT256)
     return _integer(field, value, MAX_UINT256)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from cairn.api.chain_json import hex_text
-from cairn.api.rest.parameters import HEX_HASH
 from cairn.api.rpc.errors import InvalidParams
 from cairn.domain.crypto import parse_address
+from cairn.domain.digits import find_bytes, find_decimal
 from cairn.domain.errors import InvalidField
 from cairn.domain.types import MAX_UINT64, Address, BlockHash
 
@@ -54,8 +54,9 @@ def parse_quantity(value: object, what: str, maximum: int = MAX_UINT64) -> int:
 
 def parse_number(value: object, what: str, maximum: int = MAX_UINT64) -> int:
     """For methods whose callers write a quantity, a plain number, or decimal digits in a string."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(maximum)):
-        value = int(value)
+    decimal = find_decimal(value, len(str(maximum)))
+    if decimal is not None:
+        value = decimal
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= maximum:
             shown = str(value)[:MAX_SHOWN]
@@ -75,9 +76,10 @@ def parse_data(value: object, what: str) -> bytes:
 
 
 def parse_hash(value: object, what: str) -> bytes:
-    if not isinstance(value, str) or not HEX_HASH.fullmatch(value):
+    found = find_bytes(value, 32)
+    if found is None:
         raise InvalidParams(f"{what}: expected a hash, 0x and 64 hexadecimal digits")
-    return bytes.fromhex(value[2:])
+    return found
 
 
 def parse_account(value: object, what: str) -> Address:
