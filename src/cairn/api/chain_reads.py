@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from cairn.api.chain_json import block_json, confirmed_json
 from cairn.api.common_work import CommonWork
-from cairn.api.server.answer_cache import AnswerCache
 from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting, Unavailable
 from cairn.domain.merkle import grow_tree
+from cairn.domain.recent import Recent
 from cairn.domain.transactions import decode_record, split_records
 from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
 from cairn.store.follower import FollowerStore
@@ -19,6 +19,15 @@ BLOCK_CACHE_BYTES = 8 * 1024 * 1024
 TREE_CACHE_BYTES = 8 * 1024 * 1024
 """Some dozen blocks of 10,000 transactions."""
 CACHED_BLOCK_HASHES = 4_096
+ENTRY_OVERHEAD_BYTES = 200
+"""About what the dictionary, the key and the object headers of one entry take."""
+
+
+class AnswerCache(Recent[bytes, bytes]):
+    """Ready answers, up to a number of bytes. Only for what never changes: nothing here is ever invalidated."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, weigh=lambda answer: len(answer) + ENTRY_OVERHEAD_BYTES)
 
 
 class ChainReads(ABC):
@@ -85,7 +94,7 @@ class ChainReads(ABC):
     async def tx_tree(self, height: int) -> bytes:
         """All nodes of the Merkle tree of the block's transactions, as `tree_nodes` gives them."""
         block_hash, trees = self.block_hash(height), self._trees
-        nodes = trees.find(block_hash)
+        nodes = trees.use(block_hash)
         if nodes is None:
             pieces = await self._growing.do(block_hash, lambda: grow_tree(list(split_hashes(self.tx_hashes(height)))))
             nodes = b"".join(pieces)
@@ -134,7 +143,7 @@ class ChainReads(ABC):
 
     def find_confirmed(self, tx_hash: TxHash) -> bytes | None:
         """The public JSON of a confirmed transaction."""
-        answer = self._txs.find(tx_hash)
+        answer = self._txs.use(tx_hash)
         if answer is None:
             location = self._reader().find_location(tx_hash)
             if location is not None:
@@ -147,7 +156,7 @@ class ChainReads(ABC):
 
     def find_block(self, block_hash: BlockHash) -> bytes | None:
         """The public JSON of a block."""
-        answer = self._blocks.find(block_hash)
+        answer = self._blocks.use(block_hash)
         if answer is None:
             height = self.find_height(block_hash)
             if height is not None:
@@ -157,7 +166,7 @@ class ChainReads(ABC):
     def block_at(self, height: int) -> bytes:
         """The public JSON of the block at a height that is known to exist."""
         block_hash, header = self.get_header(height)
-        answer = self._blocks.find(block_hash)
+        answer = self._blocks.use(block_hash)
         if answer is None:
             answer = block_json(block_hash, header, self.tx_hashes(height))
             self._blocks.keep(block_hash, answer)

@@ -7,7 +7,6 @@ validators their record is one more element, hashed in BLAKE3's mode of its own,
 it.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from struct import Struct
 
@@ -15,6 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from cairn.domain.crypto import keccak256
+from cairn.domain.recent import Recent
 from cairn.domain.types import Account, Address
 
 LANES = 1024
@@ -103,16 +103,15 @@ def _record_vector(record: bytes) -> int:
     return int.from_bytes(blake3(record, derive_key_context=_RECORD_CONTEXT).digest(SUM_SIZE), "little")
 
 
-_recent_vectors: OrderedDict[bytes, int] = OrderedDict()
+_recent_vectors: Recent[bytes, int] = Recent(RECENT_VECTORS)
 """By what was hashed. The oldest goes first even if it was just used: what was subtracted is not needed again."""
 
 
 def _kept_vector(data: bytes) -> int:
     vector = _recent_vectors.get(data)
     if vector is None:
-        vector = _recent_vectors[data] = _vector(data)
-        if len(_recent_vectors) > RECENT_VECTORS:
-            _recent_vectors.popitem(last=False)
+        vector = _vector(data)
+        _recent_vectors.keep(data, vector)
     return vector
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -11,6 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from cairn.domain.errors import InvalidQuery, MempoolFull, Rejected, SenderLimit
+from cairn.domain.recent import Recent
 from cairn.domain.rules import validate_tx
 from cairn.domain.transition import StateView
 from cairn.domain.types import MAX_UINT64, TRANSFER_GAS, Address, DropReason, Rules, Tx, TxHash
@@ -35,13 +35,11 @@ class PoolLimits:
     """How long a transaction may be queued, in seconds of the node's uptime."""
 
 
-class RecentDrops(OrderedDict[TxHash, DropReason]):
+class RecentDrops(Recent[TxHash, DropReason]):
     """Why transactions will not be confirmed; the newest ones only."""
 
     def note(self, tx_hash: TxHash, reason: DropReason) -> Drop:
-        self[tx_hash] = reason
-        if len(self) > DROPS_REMEMBERED:
-            self.popitem(last=False)
+        self.keep(tx_hash, reason)
         return tx_hash, reason
 
 
@@ -76,7 +74,7 @@ class Mempool:
         """The transactions in the mining order; changed only here."""
         self._noted = Unlisted()
         self.unheld = Unheld()
-        self.drops = RecentDrops()
+        self.drops = RecentDrops(DROPS_REMEMBERED)
         """Those that can no longer be confirmed."""
         self.forgotten: list[TxHash] = []
         """Those about which nothing more can be said. The owner clears the list."""

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from cairn.api.chain_reads import reverted_meanwhile
+from cairn.api.chain_reads import AnswerCache, reverted_meanwhile
 from cairn.api.common_work import CommonWork
 from cairn.api.rpc.block_tags import RpcChain
 from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import MAX_SHOWN, BlockName, parse_block_number, parse_number, quantity
-from cairn.api.server.answer_cache import AnswerCache
 from cairn.domain.transactions import price_in_record
 from cairn.domain.types import TRANSFER_GAS, BlockHash, Header
 from cairn.time_shares import in_slices
@@ -85,7 +84,7 @@ class FeeMethods:
         """
         if header.gas_limit - header.gas_used >= TRANSFER_GAS:
             return 0
-        known = self._least_tips.find(block_hash)
+        known = self._least_tips.use(block_hash)
         if known is None:
             prices = await self._reading.do(
                 block_hash, lambda: map(price_in_record, self._chain.view.tx_records(header.height))

@@ -1,13 +1,13 @@
 """A cache of parsed transactions: recovering the sender is the main cost of a check."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.errors import InvalidField, Rejected
 from cairn.domain.governance import Update
 from cairn.domain.governance_codec import decode_update, is_update
+from cairn.domain.recent import Recent
 from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network.bundle import Bundle, first_in, is_bundle, open_bundle
@@ -48,11 +48,8 @@ class ParsedTxs:
     def __init__(self, chain_id: int, base_fee: int) -> None:
         self._chain_id = chain_id
         self._base_fee = base_fee
-        self._bundles: OrderedDict[bytes, Bundle] = OrderedDict()
-        self._bundled = 0
-        """How many transfers they hold."""
-        # An OrderedDict: finding the first key of a plain dict gets slow after many removals.
-        self._known: OrderedDict[bytes, Meaning] = OrderedDict()
+        self._bundles: Recent[bytes, Bundle] = Recent(BUNDLED, weigh=lambda bundle: len(bundle.txs))
+        self._known: Recent[bytes, Meaning] = Recent(REMEMBERED)
         # libsecp256k1 releases the interpreter lock, so the event loop continues.
         self._threads = ThreadPoolExecutor(THREADS, "senders")
         # Separate threads: a block must never wait for transactions from peers.
@@ -86,22 +83,10 @@ class ParsedTxs:
             self.remember(raw, accepted)
 
     def remember(self, raw: bytes, meaning: Meaning) -> None:
-        known = self._known
-        known[raw] = meaning
-        # Move it to the end, so that it is not the next to be forgotten.
-        known.move_to_end(raw)
-        if len(known) > REMEMBERED:
-            known.popitem(last=False)
+        self._known.keep(raw, meaning)
 
     def remember_bundle(self, raw: bytes, bundle: Bundle) -> None:
-        bundles = self._bundles
-        if raw in bundles:
-            return
-        bundles[raw] = bundle
-        self._bundled += len(bundle.txs)
-        while self._bundled > BUNDLED:
-            _, forgotten = bundles.popitem(last=False)
-            self._bundled -= len(forgotten.txs)
+        self._bundles.keep(raw, bundle)
 
     def find_all(self, raws: Sequence[bytes]) -> list[Parsed] | None:
         """All of them parsed, if none needs a recovery."""

@@ -156,11 +156,11 @@ def test_the_same_transfers_in_many_bundles_take_no_more_room(monkeypatch: pytes
 
 
 def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUNDLED", 5)
+    monkeypatch.setattr(module, "BUNDLED", 9)
     senders = ParsedTxs(CHAIN_ID, GWEI)
-    tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4)]
+    tickets = [encode_bundle([raw_of(nonce), raw_of(nonce + 1)]) for nonce in (0, 2, 4, 6, 8)]
     first = resolved(senders, *tickets)
-    assert resolved(senders, tickets[2])[0] is first[2]
+    assert resolved(senders, tickets[4])[0] is first[4]
     assert senders.find(tickets[1]) is first[1]
     # Forgotten as a bundle, it is made again from its transfers.
     again = senders.find(tickets[0])
@@ -168,8 +168,8 @@ def test_bundles_are_remembered_up_to_so_many_transfers(monkeypatch: pytest.Monk
     assert again is not first[0]
     assert senders.find(tickets[0]) is again
     # One above the bound is read all the same.
-    assert isinstance(resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(6)]))[0], Bundle)
-    assert senders.find_all([raw_of(nonce) for nonce in range(6)]) is not None
+    assert isinstance(resolved(senders, encode_bundle([raw_of(nonce) for nonce in range(10)]))[0], Bundle)
+    assert senders.find_all([raw_of(nonce) for nonce in range(10)]) is not None
     senders.close()
 
 
