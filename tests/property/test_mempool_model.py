@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cairn.domain.errors import MempoolFull, TxRejected
+from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import TRANSFER_GAS, Tx
 from cairn.mempool.pool import Admitted, Mempool, PoolLimits
 from tests.support.mempool_model import MempoolModel
@@ -81,12 +81,12 @@ class MempoolMachine(RuleBasedStateMachine):
         dropped: list[Any] = []
         try:
             dropped = self.model.admit(tx, self.now)
-        except (TxRejected, MempoolFull) as refusal:
+        except (Rejected, MempoolFull) as refusal:
             expected = type(refusal)
         answer: Admitted | None = None
         try:
             answer = self.pool.admit(tx, self.now)
-        except (TxRejected, MempoolFull) as refusal:
+        except (Rejected, MempoolFull) as refusal:
             outcome = type(refusal)
         assert outcome is expected
         event(f"submitted: {expected.__name__ if expected else ', '.join(reason for _, reason in dropped) or 'taken'}")

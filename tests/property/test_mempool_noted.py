@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cairn.domain.errors import MempoolFull, TxRejected
+from cairn.domain.errors import MempoolFull, Rejected
 from cairn.domain.types import TxHash
 from cairn.mempool.pool import Drop, Mempool, PoolLimits
 from tests.support.transfers import RULES, Accounts, address, transfer
@@ -44,7 +44,7 @@ class Scene:
                 if ahead >= 0:
                     self.drops += self.pool.note(tx, NOW)
             case "admit":
-                with contextlib.suppress(TxRejected, MempoolFull):
+                with contextlib.suppress(Rejected, MempoolFull):
                     self.drops += self.pool.admit(tx, NOW).dropped
             case "block":
                 nonce = self.state.account(address(sender)).nonce
