@@ -15,7 +15,7 @@ from cairn.store.chain import ChainStore, RecentAccounts
 from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
 from tests.support.blocks import BALANCE, SENDERS, extend, head_of, store_genesis
-from tests.support.disk import compact, flush
+from tests.support.disk import compact, database_of, flush
 from tests.support.transfers import address, transfer
 
 FEE = 10 * 21_000
@@ -73,11 +73,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        flush(self.chain._database)
+        flush(database_of(self.chain))
 
     @rule()
     def compact(self) -> None:
-        compact(self.chain._database)
+        compact(database_of(self.chain))
 
     @rule()
     def forget_cached_accounts(self) -> None:

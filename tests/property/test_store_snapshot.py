@@ -16,7 +16,7 @@ from cairn.store.follower import FollowerStore
 from cairn.store.reader import ChainReader
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, SENDERS, extend, head_of, store_genesis
-from tests.support.disk import compact, flush
+from tests.support.disk import compact, database_of, flush
 from tests.support.snapshots import PEOPLE, add_block, open_chain, pay, restore_snapshot, take_snapshot
 from tests.support.transfers import address, transfer
 
@@ -114,11 +114,11 @@ class PruneMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        flush(self.chain._database)
+        flush(database_of(self.chain))
 
     @rule()
     def compact(self) -> None:
-        compact(self.chain._database)
+        compact(database_of(self.chain))
 
     @rule()
     def open_anew(self) -> None:

@@ -17,6 +17,7 @@ from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
 from cairn.store.rocks import Database
+from tests.support.disk import database_of
 from tests.support.verified_block import verify_block
 
 
@@ -26,7 +27,7 @@ def audit(chain: ChainStore) -> int:
     Returns the height that it started from. Raises `Corrupt`.
     """
     base = chain.base
-    if _replay(chain._database, base, chain.visible, chain.genesis) != chain.lattice:
+    if _replay(database_of(chain), base, chain.visible, chain.genesis) != chain.lattice:
         raise Corrupt(f"the stored state sum is not the one that follows from the blocks up to {chain.visible}")
     return base
 

@@ -17,7 +17,7 @@ from cairn.store.directory import journal_path
 from cairn.store.journal import Journal, JournalEntry
 from cairn.store.keys import FAMILIES, META, PROBE_KEY
 from tests.support.core_fixtures import signed
-from tests.support.disk import flush
+from tests.support.disk import database_of, flush
 from tests.support.snapshots import grow_signed, network_genesis, open_chain, restore_snapshot, take_snapshot
 
 SEGMENT_BYTES = 4_096
@@ -66,7 +66,7 @@ def start(directory: Path, genesis: Genesis) -> Found:
     try:
         journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
         try:
-            content = {family: list(chain._database.scan(family)) for family in FAMILIES}
+            content = {family: list(database_of(chain).scan(family)) for family in FAMILIES}
             content[META] = [entry for entry in content[META] if entry[0] != PROBE_KEY]
             return Found(content, journal.recovered, DevDirectory(directory).state)
         finally:
@@ -108,7 +108,7 @@ def make_running(directory: Path, image: Path) -> None:
     chain = ChainStore.open(directory, dev_genesis())
     journal = Journal.open(journal_path(directory), chain.journal_bounds, SEGMENT_BYTES)
     make_blocks(chain, 0, 3)
-    flush(chain._database)
+    flush(database_of(chain))
     make_blocks(chain, 3, 3)
     _accept(journal, *range(7, 30))
     shutil.copytree(directory, image)

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cairn.store.reader import ChainReader
+from cairn.store.restore import Restore
 from cairn.store.rocks import Database
+
+
+def database_of(store: ChainReader | Restore) -> Database:
+    """For what no reader of a chain may do: to damage it, to look at its keys, or to make it write."""
+    return store._database
 
 
 def only_file(directory: Path, pattern: str) -> Path:

@@ -12,7 +12,7 @@ from cairn.store.rocks import Batch
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, next_transfers, outcome_on, store_genesis
 from tests.support.core_fixtures import signed
-from tests.support.disk import flush, no_file_beyond
+from tests.support.disk import database_of, flush, no_file_beyond
 from tests.support.transfers import address, transfer
 
 
@@ -22,9 +22,9 @@ def reopened(chain: ChainStore) -> ChainStore:
 
 
 def put(chain: ChainStore, family: str, key: bytes, value: bytes) -> None:
-    batch = Batch(chain._database)
+    batch = Batch(database_of(chain))
     batch.put(family, key, value)
-    chain._database.write(batch)
+    database_of(chain).write(batch)
 
 
 def test_an_empty_directory_becomes_a_chain_with_its_genesis_block(chain: ChainStore) -> None:
@@ -84,7 +84,7 @@ def test_an_account_not_in_the_cache_is_read_from_the_newest_version(chain: Chai
         extend(chain, next_transfers(chain, 3))
         chain._recent = RecentAccounts(1, chain._load)
         assert chain.account(address(1)).nonce == chain.visible
-        flush(chain._database)
+        flush(database_of(chain))
     assert chain.account(address(999)) == Account(6, 0)
     assert chain.history(address(2), None, 9) == [(2, 1), (1, 1)]
 

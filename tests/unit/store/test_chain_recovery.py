@@ -13,7 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.keys import FAMILIES
 from cairn.store.watermark import Watermark
 from tests.support.blocks import extend, grow, next_transfers, store_genesis
-from tests.support.disk import files_of, flip_byte, only_file, overwrite
+from tests.support.disk import database_of, files_of, flip_byte, only_file, overwrite
 
 COMMIT_FOR_EVER = """
 import sys
@@ -115,7 +115,7 @@ def read_everything(chain: ChainStore) -> None:
     again = ChainStore.open(chain.directory, chain.genesis)
     try:
         for family in FAMILIES:
-            list(again._database.scan(family))
+            list(database_of(again).scan(family))
     finally:
         again.close()
 

@@ -12,7 +12,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import CHECKED_BLOCKS, FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
-from tests.support.disk import compact, flip_byte, flush, only_file
+from tests.support.disk import compact, database_of, flip_byte, flush, only_file
 from tests.support.transfers import address
 
 
@@ -64,9 +64,9 @@ def test_flushes_and_compactions_change_nothing_of_what_is_shown(chain: ChainSto
     for number in range(12):
         grow(chain, 1, 20)
         if number % 2:
-            flush(chain._database)
+            flush(database_of(chain))
         if number % 5 == 4:
-            compact(chain._database)
+            compact(database_of(chain))
         if number % 3:
             assert follower.catch_up() == chain.visible
             assert_same(follower, chain)
@@ -78,16 +78,16 @@ def test_a_look_during_which_the_primary_moves_on_counts_for_nothing(
 ) -> None:
     """A log may be gone whose content the MANIFEST, as it was read, did not name yet."""
     grow(chain, 1, 20)
-    real = follower._database.catch_up
+    real = database_of(follower).catch_up
 
     def interrupted() -> None:
         if is_first:
-            flush(chain._database)
+            flush(database_of(chain))
         real()
         if not is_first:
-            flush(chain._database)
+            flush(database_of(chain))
 
-    monkeypatch.setattr(follower._database, "catch_up", interrupted)
+    monkeypatch.setattr(database_of(follower), "catch_up", interrupted)
     assert not follower._take_in()
     monkeypatch.undo()
     assert follower._take_in()
@@ -102,7 +102,7 @@ def test_an_account_that_changed_right_before_a_flush_is_not_shown_as_it_was(
     grow(chain, 1, 5)
     follower.catch_up()
     grow(chain, 1, 5)
-    flush(chain._database)
+    flush(database_of(chain))
     assert follower.catch_up() == 2
     assert_same(follower, chain)
 
@@ -111,10 +111,10 @@ def test_a_block_that_is_not_known_to_be_on_disk_is_not_shown(chain: ChainStore,
     """It is in the log, where a secondary sees it, but the sync that makes it last has not returned."""
     grow(chain, 1, 5)
     outcome = outcome_on(chain, next_transfers(chain, 20))
-    batch = Batch(chain._database)
+    batch = Batch(database_of(chain))
     chain._add_block(batch, outcome)
     chain._add_versions(batch, outcome)
-    chain._database.write(batch)
+    database_of(chain).write(batch)
     assert follower.catch_up() == 1
     assert follower.find_header(2) is None
     assert follower.find_height(outcome.block.hash) is None
@@ -132,9 +132,9 @@ def test_half_a_block_is_never_shown(
 ) -> None:
     monkeypatch.setattr(follower_module, "PAUSE_S", 0)
     outcome = outcome_on(chain, next_transfers(chain, 20))
-    whole = Batch(chain._database)
+    whole = Batch(database_of(chain))
     put, put_sorted = whole.put, whole.put_sorted
-    partial = Batch(chain._database)
+    partial = Batch(database_of(chain))
     monkeypatch.setattr(
         whole, "put", lambda name, key, value: partial.put(name, key, value) if name != family else None
     )
@@ -143,7 +143,7 @@ def test_half_a_block_is_never_shown(
     )
     chain._add_block(whole, outcome)
     chain._add_versions(whole, outcome)
-    chain._database.write(partial)
+    database_of(chain).write(partial)
     chain._watermark.advance(1)
     with pytest.raises(StoreUnavailable, match="block 1 is on disk, but the store at .* does not show it"):
         follower.catch_up()
@@ -152,7 +152,7 @@ def test_half_a_block_is_never_shown(
     monkeypatch.setattr(whole, "put_sorted", put_sorted)
     chain._add_block(whole, outcome)
     chain._add_versions(whole, outcome)
-    chain._database.write(whole)
+    database_of(chain).write(whole)
     assert follower.catch_up() == 1
 
 
@@ -178,9 +178,9 @@ def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, t
     other = ChainStore.open(directory, chain.genesis)
     follower = FollowerStore.open(directory, tmp_path / "scratch")
     lost = outcome_on(other, next_transfers(other, 7))
-    batch = Batch(other._database)
+    batch = Batch(database_of(other))
     other._add_block(batch, lost)
-    other._database.write(batch)
+    database_of(other).write(batch)
     follower.catch_up()
     other.close()
     shutil.rmtree(directory)
@@ -259,15 +259,15 @@ def test_a_catch_up_during_which_files_were_replaced_does_not_count(
 ) -> None:
     """Blocks far below the newest one may have been in a log that vanished meanwhile; only those above are checked."""
     grow(chain, CHECKED_BLOCKS + 10, 1)
-    catch_up, shown = follower._database.catch_up, []
+    catch_up, shown = database_of(follower).catch_up, []
 
     def race() -> None:
         shown.append(follower.visible)
         catch_up()
         if len(shown) == 1:
-            flush(chain._database)
+            flush(database_of(chain))
 
-    monkeypatch.setattr(follower._database, "catch_up", race)
+    monkeypatch.setattr(database_of(follower), "catch_up", race)
     assert follower.catch_up() == chain.visible
     assert shown == [0, 0], "it trusted what it had read while the MANIFEST changed"
     assert_same(follower, chain)
@@ -277,15 +277,15 @@ def test_a_primary_that_was_opened_anew_is_followed_by_a_new_secondary(
     chain: ChainStore, follower: FollowerStore
 ) -> None:
     """RocksDB's own change to another MANIFEST can get stuck, and what was read of the old log may not have lasted."""
-    before = follower._database
+    before = database_of(follower)
     extend(chain, next_transfers(chain, 1))
     assert follower.catch_up() == 1
-    assert follower._database is before
+    assert database_of(follower) is before
     chain.close()
     again = ChainStore.open(chain.directory, chain.genesis)
     extend(again, next_transfers(again, 1))
     assert follower.catch_up() == 2
-    assert follower._database is not before
+    assert database_of(follower) is not before
     assert_same(follower, again)
     again.close()
 

@@ -13,6 +13,7 @@ from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.audit import audit
+from tests.support.disk import database_of
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, prune_until, take_snapshot
 
 
@@ -28,7 +29,7 @@ def rest() -> None:
 
 
 def count(chain: ChainStore, family: str) -> int:
-    return len(list(chain._database.scan(family)))
+    return len(list(database_of(chain).scan(family)))
 
 
 def test_blocks_below_the_base_are_gone_and_the_state_is_not(chain: ChainStore) -> None:
@@ -70,7 +71,7 @@ def test_an_idle_account_keeps_its_last_version_until_it_is_touched_again(chain:
     stranger = Address(b"s" * 20)
 
     def heights() -> list[int]:
-        stored = (keys.decode_version_key(key) for key, _ in chain._database.scan(keys.ACCOUNTS))
+        stored = (keys.decode_version_key(key) for key, _ in database_of(chain).scan(keys.ACCOUNTS))
         return [height for address, height in stored if address == stranger]
 
     add_block(chain, [pay(chain, 0, stranger)])
@@ -164,8 +165,8 @@ def test_an_audit_of_a_pruned_chain_finds_what_is_wrong(chain: ChainStore) -> No
     for address, version in chain.accounts_at(3):
         if version.height == 3:
             wrong = keys.version_key(address, 3)
-    batch = Batch(chain._database)
+    batch = Batch(database_of(chain))
     batch.delete(keys.ACCOUNTS, wrong)
-    chain._database.write(batch)
+    database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="block 3: the stored state root is"):
         audit(chain)

@@ -22,7 +22,7 @@ from cairn.store.snapshot import Manifest, encode_account
 from tests.support.audit import audit
 from tests.support.blocks import head_of
 from tests.support.core_fixtures import signed_of_each_type
-from tests.support.disk import files_of, flush
+from tests.support.disk import database_of, files_of, flush
 from tests.support.snapshots import (
     PEOPLE,
     VALIDATORS,
@@ -63,7 +63,7 @@ def joining(tmp_path: Path) -> Iterator[ChainStore]:
 
 def is_at_genesis(store: ChainStore) -> bool:
     fresh = store.visible == store.base == 0 and store.account(PEOPLE[0]).nonce == 0
-    return fresh and all(keys.decode_version_key(key)[1] == 0 for key, _ in store._database.scan(keys.ACCOUNTS))
+    return fresh and all(keys.decode_version_key(key)[1] == 0 for key, _ in database_of(store).scan(keys.ACCOUNTS))
 
 
 def test_the_chain_goes_on_from_there(chain: ChainStore, joining: ChainStore) -> None:
@@ -97,7 +97,7 @@ def test_blocks_below_are_not_found(chain: ChainStore, joining: ChainStore) -> N
     assert joining.find_location(next(iter(chain.records(7)))[:32]) == (7, 0)  # type: ignore[arg-type]
     # Nothing of genesis is left behind either.
     for family in (keys.HEADERS, keys.BLOCK_INDEX, keys.TX_HASHES, keys.TXS, keys.TX_INDEX):
-        assert len(list(joining._database.scan(family))) == 1
+        assert len(list(database_of(joining).scan(family))) == 1
 
 
 def test_it_opens_anew_and_follows(chain: ChainStore, joining: ChainStore, tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_crash_after_the_end_leaves_nothing_of_genesis(
     shutil.copytree(joining.directory, joining.directory.with_name("copy"))
     crashed = open_chain(joining.directory.with_name("copy"))
     assert (crashed.visible, crashed.base) == (7, 7)
-    assert len(list(crashed._database.scan(keys.HEADERS))) == 1
-    assert {keys.decode_version_key(key)[1] for key, _ in crashed._database.scan(keys.ACCOUNTS)} == {7}
+    assert len(list(database_of(crashed).scan(keys.HEADERS))) == 1
+    assert {keys.decode_version_key(key)[1] for key, _ in database_of(crashed).scan(keys.ACCOUNTS)} == {7}
     crashed.close()
 
 
@@ -169,7 +169,7 @@ def test_a_newer_snapshot_may_replace_one_that_was_never_gone_on_from(chain: Cha
     restore_snapshot(joining, older)
     restore_snapshot(joining, newer)
     assert (joining.base, head_of(joining)) == (7, head_of(chain))
-    assert {keys.decode_version_key(key)[1] for key, _ in joining._database.scan(keys.ACCOUNTS)} == {7}
+    assert {keys.decode_version_key(key)[1] for key, _ in database_of(joining).scan(keys.ACCOUNTS)} == {7}
     with pytest.raises(InvalidSnapshot, match="the snapshot is of block 6; block 7 is here already"):
         restore_snapshot(joining, older)
     add_block(joining)
@@ -343,7 +343,7 @@ def test_the_room_that_is_asked_for_is_what_accounts_take(
     before = sum(map(len, files_of(joining.directory / "chain").values()))
     for index, chunk in enumerate(invented.chunks):
         restore.add_chunk(index, chunk)
-    flush(joining._database)
+    flush(database_of(joining))
     taken = sum(map(len, files_of(joining.directory / "chain").values())) - before
     assert 0 < taken < restore.room_bytes == accounts * ROOM_PER_ACCOUNT
 

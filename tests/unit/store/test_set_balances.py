@@ -15,6 +15,7 @@ from cairn.store.follower import FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.audit import audit
 from tests.support.blocks import store_genesis
+from tests.support.disk import database_of
 
 RICH = DEV_KEYS[0][0]
 NEW = Address(b"\x77" * 20)
@@ -52,9 +53,9 @@ def test_the_audit_replays_them(chain: ChainStore) -> None:
     set_balances(chain, {NEW: 1})
     set_balances(chain, {NEW: 0})
     audit(chain)
-    batch = Batch(chain._database)
+    batch = Batch(database_of(chain))
     batch.put(keys.META, keys.balances_key(1), keys.encode_balances({NEW: 2}))
-    chain._database.write(batch)
+    database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="state_root"):
         audit(chain)
 
@@ -82,10 +83,10 @@ def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: 
     follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
     assert follower.is_whole(1)
     for family, key in ((keys.ACCOUNTS, keys.version_key(NEW, 1)), (keys.META, keys.balances_key(1))):
-        batch = Batch(chain._database)
+        batch = Batch(database_of(chain))
         batch.delete(family, key)
-        chain._database.write(batch)
-        follower._database.catch_up()
+        database_of(chain).write(batch)
+        database_of(follower).catch_up()
         assert not follower.is_whole(1), family
     follower.close()
 
@@ -100,8 +101,8 @@ def test_pruning_removes_what_a_block_set_and_the_balances_before_it(chain: Chai
     for balance in (1, 2, 3):
         set_balances(chain, {RICH: balance, NEW: balance})
     chain.prune(3, lambda: None)
-    assert chain._database.get(keys.META, keys.balances_key(2)) is None
-    assert chain._database.get(keys.META, keys.balances_key(3)) is not None
-    versions = [keys.decode_version_key(key) for key, _ in chain._database.scan(keys.ACCOUNTS)]
+    assert database_of(chain).get(keys.META, keys.balances_key(2)) is None
+    assert database_of(chain).get(keys.META, keys.balances_key(3)) is not None
+    versions = [keys.decode_version_key(key) for key, _ in database_of(chain).scan(keys.ACCOUNTS)]
     assert [height for address, height in versions if address in (RICH, NEW)] == [3, 2, 3, 2]
     assert (chain.account(RICH).balance, chain.account(NEW).balance) == (3, 3)

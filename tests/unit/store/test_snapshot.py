@@ -23,7 +23,7 @@ from cairn.store.snapshot import (
     decode_manifest,
     encode_manifest,
 )
-from tests.support.disk import files_of, flip_byte
+from tests.support.disk import database_of, files_of, flip_byte
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, take_snapshot
 
 
@@ -124,12 +124,12 @@ def test_there_is_none_of_a_block_that_there_is_not(chain: ChainStore) -> None:
 def test_none_is_taken_of_accounts_that_are_not_those_of_the_block(chain: ChainStore, harm: str) -> None:
     grow_signed(chain, 2)
     key = keys.version_key(PEOPLE[5], 0)
-    batch = Batch(chain._database)
+    batch = Batch(database_of(chain))
     if harm == "lost":
         batch.delete(keys.ACCOUNTS, key)
     else:
         batch.put(keys.ACCOUNTS, key, keys.encode_version(Account(1, 0), keys.NEVER))
-    chain._database.write(batch)
+    database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="the accounts in the store have the root 0x[0-9a-f]{64}; block 2 commits to 0x"):
         take_snapshot(chain)
     assert SnapshotDirectory(snapshots_path(chain.directory)).heights() == []

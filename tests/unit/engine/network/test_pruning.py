@@ -13,6 +13,7 @@ from cairn.store.rocks import Batch
 from tests.support.abci_node import FEES, GENESIS, Node, raw
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS
+from tests.support.disk import database_of
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
@@ -65,9 +66,9 @@ def test_a_pruning_node_agrees_with_the_others_where_transactions_are_free(tmp_p
 def test_a_node_that_has_lost_an_account_stops_at_its_next_snapshot(tmp_path: Path) -> None:
     node = PruningNode(tmp_path / "data", interval=2)
     node.decide([raw(0, gas_price=0)])
-    batch = Batch(node.chain._database)
+    batch = Batch(database_of(node.chain))
     batch.delete(keys.ACCOUNTS, keys.version_key(ACCOUNTS[5], 0))
-    node.chain._database.write(batch)
+    database_of(node.chain).write(batch)
     node.decide([raw(1, gas_price=0)])
     # Ends with its thread.
     node.snapshots._thread.join(PATIENCE_S)  # type: ignore[union-attr]
