@@ -44,9 +44,9 @@ class Victims:
             self._pass_time()
 
     def kill_all(self) -> None:
-        """Within a moment, as when a whole site loses its power."""
+        """Within a moment: a whole site loses its power. What was not synced, nobody has."""
         for validator in self._validators:
-            self._kill(validator)
+            self._kill(validator, power=1.0)
         for validator in self._validators:
             self._launch(validator)
 
@@ -86,14 +86,14 @@ class Victims:
     def _pass_time(self) -> None:
         time.sleep(self._dice.uniform(0, LONGEST_S))
 
-    def _kill(self, validator: Validator) -> None:
-        self._end(validator)
+    def _kill(self, validator: Validator, power: float = 0.5) -> None:
+        self._end(validator, power)
         self._run.kills += 1
 
-    def _end(self, validator: Validator) -> None:
-        """Half of the time it is its machine that ends."""
+    def _end(self, validator: Validator, power: float = 0.5) -> None:
+        """So often it is its machine that ends."""
         validator.kill()
-        if validator.shim is not None and self._dice.random() < 0.5:
+        if validator.shim is not None and self._dice.random() < power:
             validator.shim.cache.lose(self._dice)
             self._run.power_losses += 1
 
@@ -110,7 +110,7 @@ class Victims:
 KINDS: dict[str, Callable[[Victims], None]] = {
     "one killed": Victims.kill_one,
     "two killed: no blocks meanwhile": Victims.kill_two,
-    "all killed": Victims.kill_all,
+    "all lost their power": Victims.kill_all,
     "CometBFT of one killed": Victims.kill_engine,
     "one parted from the rest, then killed": Victims.part_and_kill,
     "halves parted: no blocks meanwhile": Victims.part_halves,
