@@ -51,6 +51,17 @@ class ClientError(Exception):
     submission: Mapping[str, Any] | None = None
     """What was to be submitted, if it was signed here: `submit` it again, and it is still paid once."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle`, which else would pass the text to `__init__`; a pool of processes would wait for ever."""
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(cls: type[ClientError], args: tuple[object, ...], fields: Mapping[str, object]) -> ClientError:
+    error = cls.__new__(cls)
+    error.args = args
+    vars(error).update(fields)
+    return error
+
 
 class InvalidProof(ClientError):
     """A proof does not show what it claims."""

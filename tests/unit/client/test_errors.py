@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from cairn.client import errors
@@ -33,6 +35,25 @@ def test_a_problem_keeps_all_that_it_says() -> None:
     assert invalid.field == "to"
     assert error_of(problem("MEMPOOL_FULL", 503, "full"), 7.0).retry_after_s == 7.0
     assert error_of(problem("MEMPOOL_FULL", 503, "full")).retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(error_of(problem(code, 400, "no", field="to", reason="evicted"), 3.0) for code in BY_CODE),
+        errors.InvalidField("to", "is not a string"),
+        errors.NodeUnreachable("away", was_sent=True),
+        errors.OutcomeUnknown("0x01"),
+        errors.UnexpectedAnswer("not a node"),
+        errors.ConfirmationTimeout("0x01", 3),
+        errors.ChainReverted(7),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_passes_between_processes_stays_the_same(error: ClientError) -> None:
+    error.tx_hash = "0x02"
+    received = pickle.loads(pickle.dumps(error))
+    assert (type(received), str(received), vars(received)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
