@@ -13,7 +13,7 @@ MOST_BEGUN = 8
 class _Begun:
     rest: Iterator[bytes]
     pieces: list[bytes] = field(default_factory=list)
-    failure: NodeError | None = None
+    failure: Exception | None = None
 
 
 class CommonWork:
@@ -33,8 +33,9 @@ class CommonWork:
         try:
             async for piece in in_slices(work.rest):
                 work.pieces.append(piece)
-        except NodeError as failure:
-            work.failure = failure.with_traceback(None)
+        except Exception as failure:
+            # A defect is logged with its traceback; of the others nobody needs it.
+            work.failure = failure.with_traceback(None) if isinstance(failure, NodeError) else failure
         self._begun.pop(key, None)
         if work.failure is not None:
             # For the others it has only ended, as if it were complete.
