@@ -29,6 +29,7 @@ from cairn.domain.errors import (
     Starting,
     StoreUnavailable,
     Unavailable,
+    reason_of,
 )
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, Phase, TxHash
@@ -182,7 +183,7 @@ class CoreProcess(Answering):
             self._seen.note_begun()
         except (OSError, StoreUnavailable) as failure:
             # Read-only homes are fine; this only protects from starting without the data directory.
-            log.warning("cannot write down that the chain was begun", reason=str(failure))
+            log.warning("cannot write down that the chain was begun", reason=reason_of(failure))
 
     def _remember(self, core: Core) -> None:
         self._seen.note(core.seen_head())

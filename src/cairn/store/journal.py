@@ -37,7 +37,7 @@ from typing import Final, Protocol, get_args
 
 import msgspec
 
-from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable
+from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable, reason_of
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.store.directory import is_there, make_directory, sync_directory, sync_file, write_at
@@ -153,8 +153,7 @@ class Journal:
             read(journal)
         except (OSError, StoreUnavailable) as failure:
             journal.close()
-            why = failure.detail if isinstance(failure, StoreUnavailable) else failure
-            raise JournalUnavailable(f"cannot open the journal at {path}: {why}") from failure
+            raise JournalUnavailable(f"cannot open the journal at {path}: {reason_of(failure)}") from failure
         except BaseException:
             journal.close()
             raise
@@ -231,7 +230,7 @@ class Journal:
 
     def _failed(self, failure: OSError | StoreUnavailable) -> JournalUnavailable:
         # No retry: after a failed sync the kernel forgets which pages it could not write.
-        self._failure = f"the journal at {self._directory} cannot be written: {failure}"
+        self._failure = f"the journal at {self._directory} cannot be written: {reason_of(failure)}"
         return JournalUnavailable(self._failure)
 
     def _write(self, payload: bytes, added: Collection[TxHash]) -> bytes:

@@ -15,7 +15,7 @@ from cairn.store.directory import sync_file
 from cairn.store.journal import Journal
 from cairn.store.segment import list_segments
 from tests.support.disk import files_of, no_file_beyond, only_file
-from tests.support.journals import open_journal
+from tests.support.journals import Unbounded, open_journal
 from tests.support.transfers import transfer
 
 SEGMENT = 64 << 10
@@ -108,6 +108,19 @@ def test_a_write_that_the_disk_stops_halfway_loses_only_itself(tmp_path: Path, r
     journal.close()
     journal = open_journal(tmp_path, SEGMENT)
     assert [entry.tx for entry in journal.recovered] == accepted
+    journal.close()
+
+
+def test_a_watermark_that_cannot_be_written_is_named_without_an_error_code(tmp_path: Path) -> None:
+    class Full(Unbounded):
+        def raise_journal_end(self, frame: int) -> None:
+            raise StoreUnavailable("cannot write watermark: no space")
+
+    journal = open_journal(tmp_path, SEGMENT, bounds=Full())
+    append(journal, 0, 1)
+    with pytest.raises(StoreUnavailable) as failure:
+        journal.sync()
+    assert failure.value.detail == f"the journal at {tmp_path} cannot be written: cannot write watermark: no space"
     journal.close()
 
 
