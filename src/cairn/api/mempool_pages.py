@@ -18,4 +18,4 @@ async def list_pending(gateway: CoreGateway, limit: int, after: str | None, send
         part = await gateway.list_pending(min(limit - len(found), ASKED_AT_ONCE), cursor, sender)
         found |= {item.tx.hash: item for item in part.items}
         cursor = part.next
-    return PendingPage(list(found.values()), page.total, cursor, page.ready)
+    return PendingPage(list(found.values()), page.total, cursor, page.pending)

@@ -65,7 +65,7 @@ class PendingPage(msgspec.Struct, frozen=True):
     """How many there are on all pages."""
     next: str | None
     """The cursor of the next page. It stays valid when the last item has been mined since."""
-    ready: int = 0
+    pending: int = 0
     """How many in the whole mempool can be mined now."""
 
 

@@ -139,12 +139,13 @@ def is_there(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """As above; False for a file, too."""
+    """Whether there is a directory of this name. Raises `StoreUnavailable` when that cannot be said."""
     found = _stat(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def is_file(path: Path) -> bool:
+    """Whether there is a regular file of this name. Raises `StoreUnavailable` when that cannot be said."""
     found = _stat(path)
     return found is not None and stat.S_ISREG(found.st_mode)
 
@@ -178,7 +179,7 @@ def check_present(directory: Path) -> None:
 
 
 def check_parts(parts: Parts) -> None:
-    """As above, for what is in it."""
+    """For the parts of a chain that was open a moment ago: each must still be there. Raises `StoreUnavailable`."""
     for part in (*parts, parts.chain / "CURRENT"):
         if not is_there(part):
             raise StoreUnavailable(f"{part} is gone: bring it back; no new one is started")

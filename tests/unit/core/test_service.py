@@ -123,7 +123,7 @@ def test_what_other_nodes_answer_for_counts_too(tmp_path: Path) -> None:
         async with opened_core(tmp_path) as core:
             core._pool.note(signed(0), received_at=0)
             core._pool.note(signed(0, sender=1), received_at=0)
-            assert (await core.list_pending(1, None, ACCOUNTS[1])).ready == 2
+            assert (await core.list_pending(1, None, ACCOUNTS[1])).pending == 2
             core._pool.note(signed(0, sender=2), received_at=0)
             assert (await core.status()).pending == 3
 

@@ -104,7 +104,7 @@ class ReadingMethods:
         status = await self._chain.gateway.status()
         page = await list_pending(self._chain.gateway, min(count, PENDING_SHOWN), None, None)
         # Queued ones come after them.
-        return [pending.tx for pending in page.items[: page.ready]], status.now
+        return [pending.tx for pending in page.items[: page.pending]], status.now
 
     async def read_txs(self, height: int) -> AsyncIterator[tuple[int, Tx]]:
         """Position and transaction, in the block's order."""

@@ -77,12 +77,12 @@ class TxpoolMethods:
         # Decoding the last of them was enough for one step.
         await give_way()
         # One sender after the other: sorting all at once would take too long.
-        by_sender: dict[Address, list[Tx]] = {}
+        txs_of: dict[Address, list[Tx]] = {}
         async for item in in_slices(items):
-            by_sender.setdefault(item.tx.sender, []).append(item.tx)
-        async for sender in in_slices(sorted(by_sender)):
+            txs_of.setdefault(item.tx.sender, []).append(item.tx)
+        async for sender in in_slices(sorted(txs_of)):
             next_nonce = self._chain.view.account(sender).nonce
-            async for tx in in_slices(sorted(by_sender[sender], key=attrgetter("nonce"))):
+            async for tx in in_slices(sorted(txs_of[sender], key=attrgetter("nonce"))):
                 is_next = tx.nonce <= next_nonce
                 next_nonce = tx.nonce + 1 if is_next else next_nonce
                 (pending if is_next else queued).setdefault(sender, {})[str(tx.nonce)] = show(tx)
