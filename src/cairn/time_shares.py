@@ -4,7 +4,7 @@ Work is measured, not counted. Whoever has used least goes first, so a client th
 itself, and nobody waits for it. What nobody else wants goes to whoever wants it.
 
 The loop is given back after each round of a few milliseconds. Sockets are read and written in between, and whatever
-takes no turn (the probes) waits for one round at most.
+takes no turn (the probes) waits for one round at most, and for as much again that began without a turn.
 """
 
 import asyncio

@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -180,6 +181,31 @@ def test_a_step_that_lost_the_processor_lets_the_next_begin_at_once_after_a_look
         assert clients.shares.begin("one", "reads") is None
         await turns(1)
         assert clients.shares.begin("one", "reads") is not None
+
+    run(scenario)
+
+
+def test_between_two_looks_at_the_sockets_a_greedy_client_gets_two_rounds_of_each_kind_at_most() -> None:
+    async def scenario(clients: Clients) -> None:
+        step_s, looked_at = SLICE_S, [clients.clock.now]
+
+        async def ask(lane: LaneName) -> None:
+            while len(looked_at) < 50:
+                await clients.shares.run("greedy", answer(), lane)
+                # Its next request comes with a look at the sockets.
+                await turns(1)
+
+        async def answer() -> None:
+            clients.spend("greedy", step_s)
+
+        lanes: tuple[LaneName, ...] = ("submissions", "reads")
+        asking = [asyncio.create_task(ask(lane)) for lane in lanes for _ in range(100)]
+        while len(looked_at) < 50:
+            await turns(1)
+            looked_at.append(clients.clock.now)
+        await asyncio.wait(asking)
+        longest_s = max(after - before for before, after in pairwise(looked_at))
+        assert 2 * ROUND_S < longest_s <= 2 * 2 * (ROUND_S + step_s)
 
     run(scenario)
 
