@@ -119,6 +119,17 @@ def test_an_error_leaves_the_socket_open() -> None:
     run(scenario)
 
 
+def test_a_subscription_from_a_block_that_is_not_kept_is_refused_as_described() -> None:
+    async def scenario(server: EventServer) -> None:
+        server.chain.base = server.commit()
+        async with connect_to(server) as client:
+            error = await ask(client, action="subscribe", event="newBlock", fromHeight=0)
+            assert_described(error)
+            assert (error["event"], error["code"], error["status"]) == ("error", "BLOCK_NOT_KEPT", 404)
+
+    run(scenario)
+
+
 def test_the_id_comes_back_with_an_error_too() -> None:
     async def scenario(server: EventServer) -> None:
         async with connect_to(server) as client:

@@ -9,6 +9,7 @@ from websockets.frames import Frame, Opcode
 from cairn.api.problems import problem_of
 from cairn.domain.answers import NewBlock, Outcome
 from cairn.domain.errors import (
+    BlockNotKept,
     FollowLimit,
     InvalidField,
     InvalidHash,
@@ -65,6 +66,7 @@ ERRORS = (
     MalformedJson,
     InvalidField,
     InvalidHash,
+    BlockNotKept,
     UnsupportedMediaType,
     FollowLimit,
     Starting,
