@@ -4,7 +4,7 @@ Work is measured, not counted. Whoever has used least goes first, so a client th
 itself, and nobody waits for it. What nobody else wants goes to whoever wants it.
 
 The loop is given back after each round of a few milliseconds. Sockets are read and written in between, and whatever
-takes no turn (the probes) waits for one round at most, and for as much again that began without a turn.
+takes no turn (the probes) waits for one round at most.
 """
 
 import asyncio
@@ -96,8 +96,7 @@ class TimeShares:
     def end(self, client: str, lane: LaneName, began: float) -> None:
         # Within a turn the round charges for all of it.
         if self._slice_ends_at is None and self._lanes[lane].charge_at_once(client, self.clock() - began):
-            # Not by the clock: a step may be long because another process had the processor.
-            asyncio.get_running_loop().call_soon(self._lanes[lane].renew)
+            self._schedule_round()
 
     @property
     def is_slice_over(self) -> bool:
@@ -124,7 +123,7 @@ class TimeShares:
         self._is_round_due = False
         for lane in self._lanes.values():
             now = self.clock()
-            ends_at = now + ROUND_S
+            ends_at = now + lane.left_of_round()
             while now < ends_at and lane.has_next():
                 now = self._serve(lane, now)
         # Each of them, and only now: a job of one lane may have put one into the other.
@@ -289,12 +288,14 @@ class _Lane:
         waiting = self._waiting
         return self._spare_s > 0 and (not waiting or (len(waiting) == 1 and client in waiting))
 
-    def renew(self) -> None:
-        """The loop has been given back since the work that began at once."""
-        self._spare_s = ROUND_S
+    def left_of_round(self) -> float:
+        """What the work that began at once has left of the round. More may begin at once from now on."""
+        # Not by the clock: a step may be long because another process had the processor.
+        left_s, self._spare_s = self._spare_s, ROUND_S
+        return left_s
 
     def charge_at_once(self, client: str, took_s: float) -> bool:
-        """Returns whether `renew` must be called once the loop has been given back."""
+        """Returns whether a round must follow, in which the loop is given back."""
         is_first = False
         if took_s > FREE_STEP_S:
             is_first = self._spare_s == ROUND_S
