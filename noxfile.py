@@ -44,7 +44,8 @@ def matrix(session: nox.Session) -> None:
 @nox.session(python=PYTHONS[0])
 def bounds(session: nox.Session) -> None:
     """The tests on the oldest version of each dependency that pyproject.toml allows; all else is pinned."""
-    allowed, pins = (Path(session.create_tmp(), name) for name in ("allowed.txt", "pins.txt"))
+    # Not in a temporary directory of nox, which would be that of the tests too: too long for the paths of sockets.
+    allowed, pins = (Path(session.virtualenv.location, name) for name in ("allowed.txt", "pins.txt"))
     # Only our own bounds count: a tool of the tests that wants a newer one would hide what a user may get.
     allowed.write_text("\n".join(PROJECT["project"]["dependencies"]))
     pins.write_text(pins_of_others(Path("requirements/dev.txt").read_text()))
