@@ -79,12 +79,14 @@ class TimeShares:
         work: Coroutine[Any, Any, _T],
         lane: LaneName = "reads",
         is_gone: Callable[[], bool] = never,
+        used_s: float = 0.0,
     ) -> _T:
         """Await `work`. Each of its steps takes a turn, and `give_way` in it ends a step.
 
-        Once the client `is_gone`, the work is cancelled when it would have its turn.
+        Once the client `is_gone`, the work is cancelled when it would have its turn. `used_s`: so much of the client's
+        time was used before, for what could not wait.
         """
-        return await self._steps(client, work, lane, is_gone)
+        return await self._steps(client, work, lane, is_gone, used_s)
 
     def begin(self, client: str, lane: LaneName) -> float | None:
         """Begin work at once; None if it must wait for its turn. `end` follows, with what this returned."""
@@ -93,10 +95,16 @@ class TimeShares:
             return now if now < self._slice_ends_at else None
         return now if self._lanes[lane].may_begin(client) else None
 
-    def end(self, client: str, lane: LaneName, began: float) -> None:
+    def end(self, client: str, lane: LaneName, began: float, used_s: float = 0.0) -> None:
+        """`used_s`: so much of the client's time was used before, for what could not wait."""
         # Within a turn the round charges for all of it.
-        if self._slice_ends_at is None and self._lanes[lane].charge_at_once(client, self.clock() - began):
+        if self._slice_ends_at is None and self._lanes[lane].charge_at_once(client, self.clock() - began, used_s):
             self._schedule_round()
+
+    def charge(self, client: str, lane: LaneName, used_s: float) -> None:
+        """So much of the client's time was used for what could not wait for a turn."""
+        if self._slice_ends_at is None:
+            self._lanes[lane].charge_at_once(client, 0.0, used_s)
 
     @property
     def is_slice_over(self) -> bool:
@@ -147,7 +155,7 @@ class TimeShares:
 
     @types.coroutine
     def _steps(
-        self, client: str, work: Coroutine[Any, Any, _T], lane: LaneName, is_gone: Callable[[], bool]
+        self, client: str, work: Coroutine[Any, Any, _T], lane: LaneName, is_gone: Callable[[], bool], used_s: float
     ) -> Generator[Any, None, _T]:
         """Pass on what `work` waits for, and take a turn before each of its steps."""
         raised: BaseException | None = None
@@ -172,7 +180,8 @@ class TimeShares:
             finally:
                 # Or this frame and the exception that passes it would keep each other, and all that `work` held.
                 raised = None
-                self.end(client, lane, began)
+                self.end(client, lane, began, used_s)
+                used_s = 0.0
             gives_way = awaited is None
             if not gives_way:
                 try:
@@ -294,12 +303,16 @@ class _Lane:
         left_s, self._spare_s = self._spare_s, ROUND_S
         return left_s
 
-    def charge_at_once(self, client: str, took_s: float) -> bool:
-        """Returns whether a round must follow, in which the loop is given back."""
+    def charge_at_once(self, client: str, took_s: float, besides_s: float = 0.0) -> bool:
+        """Charge for work that began at once, and `besides_s` for what could not have waited.
+
+        Returns whether a round must follow, in which the loop is given back.
+        """
         is_first = False
         if took_s > FREE_STEP_S:
             is_first = self._spare_s == ROUND_S
             self._spare_s -= took_s - FREE_STEP_S
+        took_s += besides_s
         used_s = self._used_s.get(client)
         if used_s is None or used_s < self._now_s:
             self._add(client, took_s)

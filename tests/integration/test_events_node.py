@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server.worker import make_server
+from cairn.api.worker import make_server
 from cairn.core.service import Core
 from cairn.domain.types import Tx
 from tests.support.core_fixtures import CHAIN_ID, GWEI, make_block, opened_core, settings, signed

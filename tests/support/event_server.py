@@ -18,12 +18,13 @@ from starlette.routing import Router, WebSocketRoute
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
+from cairn.api.hot_routes import HotRoutes
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server import websocket_deadlines
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.server import Server
+from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
-from cairn.api.server.worker import Server
 from cairn.api.submitter import Submitter
 from cairn.config import Settings
 from cairn.core.calls import Method
@@ -130,8 +131,9 @@ class EventServer:
         limiter = RateLimiter(settings, lambda: 0.0)
         intake, calls = Submitter(self.core, view), Dispatcher({}, view.fail)
         hosts, origins = HostList(settings), OriginList(settings)
-        lane = FastPath(view, intake, calls, hosts, origins, limiter, settings, router, self.hub.shares)
-        self.server = Server(lane, asyncio.get_running_loop().time)
+        hot = HotRoutes(view, intake, calls, hosts, origins, limiter, self.hub.shares, settings)
+        state = ServerState(view, router, hot, limiter, self.hub.shares, settings)
+        self.server = Server(state, asyncio.get_running_loop().time)
 
     @property
     def authority(self) -> str:

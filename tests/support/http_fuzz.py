@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import h11
-import uvicorn
 
 from cairn.api.chain_view import ChainView
+from cairn.api.hot_routes import HotRoutes
 from cairn.api.rpc.caller import Caller
 from cairn.api.server.access import HostList, OriginList, RateLimiter
-from cairn.api.server.fast_path import FastPath
 from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_session import EXTENSION
 from cairn.config import Settings
 from cairn.core.gateway import Admission
@@ -352,27 +352,27 @@ async def serve(conversation: Conversation, make_protocol: ProtocolClass = HttpP
     recorder = Recorder(conversation.delays)
     view = RecordingView(recorder)
     limiter = RateLimiter(SETTINGS, lambda: 0.0)
-    origins = OriginList(SETTINGS)
-    lane = FastPath(view, recorder, recorder, HOSTS, origins, limiter, SETTINGS, recorder, TimeShares())  # type: ignore[arg-type]
-    config = uvicorn.Config(recorder, ws="none", lifespan="off", log_config=None, access_log=False)
+    origins, shares = OriginList(SETTINGS), TimeShares()
+    hot = HotRoutes(view, recorder, recorder, HOSTS, origins, limiter, shares, SETTINGS)  # type: ignore[arg-type]
+    state = ServerState(view, recorder, hot, limiter, shares, SETTINGS)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_accepted_socket(lambda: make_protocol(lane, config), ours)
+    transport, _ = await loop.connect_accepted_socket(lambda: make_protocol(state), ours)
     reader = Reader(theirs)
     try:
         for segment in conversation.segments:
             if not await reader.send(segment):
                 break
-        await reader.settle(lambda: len(recorder.executed) + len(lane.tasks))
+        await reader.settle(lambda: len(recorder.executed) + len(state.tasks))
         return Served(recorder.executed, *reader.parse(recorder.executed))
     finally:
         transport.abort()
         theirs.close()
-        while lane.tasks:
+        while state.tasks:
             # Each learns that its client is gone.
             await asyncio.sleep(0)
-        assert lane.unanswered_bytes.taken == 0, "bytes are counted for ever"
+        assert state.unanswered_bytes.taken == 0, "bytes are counted for ever"
 
 
 class Reader:
@@ -469,7 +469,7 @@ def judge(conversation: Conversation, served: Served) -> None:
 
 
 def token_in(body: bytes) -> str:
-    """The fast lane answers a submission as a node does."""
+    """The hot route answers a submission as a node does."""
     if body.startswith(b"{"):
         tx_hash: str = json.loads(body)["txHash"]
         return tx_hash.removeprefix("0x")

@@ -18,9 +18,9 @@ import uvloop
 from cairn.api.chain_json import confirmed_json
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.server import worker
+from cairn.api.server import server as server_module
 from cairn.api.server.http_protocol import HttpProtocol
-from cairn.api.server.worker import make_server
+from cairn.api.worker import make_server
 from cairn.config import Settings
 from cairn.domain.types import BlockHash, Tx, TxHash
 from tests.support.core_fixtures import signed
@@ -110,7 +110,7 @@ class ObservedProtocol(HttpProtocol):
         self.heard_bytes += len(data)
         super().data_received(data)
 
-    def eof_received(self) -> bool:  # type: ignore[override]
+    def eof_received(self) -> bool:
         self.has_heard_end = True
         return super().eof_received()
 
@@ -136,7 +136,7 @@ class RestServer:
     @property
     def held_bytes(self) -> int:
         """What is counted of unanswered requests."""
-        return self.server._lane.unanswered_bytes.taken
+        return self.server._state.unanswered_bytes.taken
 
     def pass_time(self, seconds: float) -> None:
         """Time passes as if the server ran meanwhile: it looks at its connections ten times a second."""
@@ -172,7 +172,7 @@ class RestServer:
 
     async def heard_end(self) -> None:
         """Return once the end of all that clients send has come, as far as the server reads it."""
-        await wait_until(lambda: all(each.has_heard_end or each.flow.read_paused for each in self.connections))
+        await wait_until(lambda: all(each.has_heard_end or each.read_paused for each in self.connections))
 
     async def submissions(self, count: int) -> None:
         """Return once so many have come to the core."""
@@ -202,9 +202,9 @@ def run_server(scenario: Callable[[RestServer], Awaitable[None]], settings: Sett
         assert served.held_bytes == 0, "every connection has ended"
 
     with (
-        patch.object(worker, "HttpProtocol", ObservedProtocol),
+        patch.object(server_module, "HttpProtocol", ObservedProtocol),
         # A test that stops the server gives the last answers itself.
-        patch.object(worker, "DRAIN_TIMEOUT_S", PATIENCE_S),
+        patch.object(server_module, "DRAIN_TIMEOUT_S", PATIENCE_S),
     ):
         uvloop.run(main())
 

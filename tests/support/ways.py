@@ -24,7 +24,7 @@ import structlog
 from websockets.asyncio.client import unix_connect
 
 import cairn
-from cairn.api.server.worker import Worker
+from cairn.api.worker import Worker
 from cairn.core.process import CoreProcess
 from cairn.domain.genesis import Genesis, dev_genesis, encode_genesis
 from cairn.domain.transactions import encode_tx

@@ -17,7 +17,7 @@ RUN_WORKER = """
 import socket, sys
 from pathlib import Path
 from cairn.api.rest import probes
-from cairn.api.server.worker import run_worker
+from cairn.api.worker import run_worker
 from cairn.config import Settings
 listener, lifeline, directory = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 sock = socket.socket(fileno=listener)

@@ -23,12 +23,12 @@ def restored_logging() -> Iterator[None]:
 def test_json_has_one_object_a_line_with_everything_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("info", "json")
     structlog.get_logger("cairn.core").warning("block late", height=7)
-    logging.getLogger("uvicorn.error").error("it %s", "broke")
+    logging.getLogger("websockets.server").error("it %s", "broke")
     ours, theirs = map(json.loads, capsys.readouterr().err.splitlines())
     assert ours["event"] == "block late"
     assert (ours["height"], ours["level"], ours["logger"]) == (7, "warning", "cairn.core")
     assert ours["timestamp"].endswith("Z")
-    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("it broke", "error", "uvicorn.error")
+    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("it broke", "error", "websockets.server")
 
 
 def test_text_is_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,10 +50,10 @@ def test_a_library_is_heard_only_when_something_is_wrong_or_when_all_is_asked_fo
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logging("info", "text")
-    logging.getLogger("uvicorn.error").info("started")
+    logging.getLogger("websockets.server").info("started")
     assert capsys.readouterr().err == ""
     configure_logging("debug", "text")
-    logging.getLogger("uvicorn.error").info("started")
+    logging.getLogger("websockets.server").info("started")
     assert "started" in capsys.readouterr().err
 
 
@@ -76,7 +76,7 @@ def test_what_a_client_sends_steers_no_terminal_and_makes_no_line(
 ) -> None:
     configure_logging("info", style)
     structlog.get_logger("cairn.api").error("a request failed", path="/\x1b[2J\x9b1m\n12:00:00 fine")
-    logging.getLogger("uvicorn.error").error("it broke: %s", "\x1b]0;owned\x07\r\nfine")
+    logging.getLogger("websockets.server").error("it broke: %s", "\x1b]0;owned\x07\r\nfine")
     lines = capsys.readouterr().err.split("\n")
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)

@@ -1,10 +1,11 @@
 """The ASGI application: every route of the public interface."""
 
 import time
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from cairn.api.chain_view import ChainView
 from cairn.api.description.explorer_files import Explorer
@@ -12,12 +13,14 @@ from cairn.api.description.openapi import encode_openapi
 from cairn.api.description.pages import Pages
 from cairn.api.events.hub import EventHub
 from cairn.api.events.socket import EventsEndpoint
+from cairn.api.hot_routes import HotRoutes
 from cairn.api.rest.faucet import Faucet
 from cairn.api.rest.lookups import Lookups
 from cairn.api.rest.operation import make_routes
 from cairn.api.rest.probes import Probes
 from cairn.api.rest.submit import Submissions
 from cairn.api.rest.validators import ValidatorRoutes
+from cairn.api.routing import PathRouter
 from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.methods import make_methods
@@ -30,23 +33,27 @@ from cairn.core.gateway import CoreGateway
 from cairn.domain.errors import UpgradeRequired
 
 
-def make_app(
+class Api(NamedTuple):
+    """What serves the requests of a worker."""
+
+    app: Edge
+    hot: HotRoutes
+
+
+def make_api(
     gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings, server_adds_chain_id: bool = False
-) -> Edge:
-    limiter = RateLimiter(settings, time.monotonic)
-    calls = Dispatcher(make_methods(gateway, view), view.fail, hub.shares)
-    # A path with a slash too many names nothing: no redirect to a guess.
-    router = Router(routes(gateway, view, hub, calls, limiter, settings), redirect_slashes=False)
-    return Edge(
-        router,
-        view,
-        calls=calls,
-        hosts=HostList(settings),
-        origins=OriginList(settings),
-        limiter=limiter,
-        shares=hub.shares,
-        server_adds_chain_id=server_adds_chain_id,
-    )
+) -> Api:
+    limiter, shares = RateLimiter(settings, time.monotonic), hub.shares
+    hosts, origins = HostList(settings), OriginList(settings)
+    calls = Dispatcher(make_methods(gateway, view), view.fail, shares)
+    router = PathRouter(routes(gateway, view, hub, calls, limiter, settings))
+    app = Edge(router, view, hosts, origins, limiter, shares, server_adds_chain_id)
+    return Api(app, HotRoutes(view, Submitter(gateway, view), calls, hosts, origins, limiter, shares, settings))
+
+
+def make_app(gateway: CoreGateway, view: ChainView, hub: EventHub, settings: Settings) -> Edge:
+    """The application without a server of ours."""
+    return make_api(gateway, view, hub, settings).app
 
 
 def routes(

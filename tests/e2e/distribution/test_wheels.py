@@ -25,7 +25,7 @@ with Client(sys.argv[1]) as node:
     print(paid.value // COIN)
 """
 UNLOCKS = "from cairn.client import Account; Account.from_keystore('{}', '')"
-NODE_ONLY = {"eth-account", "pydantic", "rich", "rocksdict", "starlette", "typer", "uvicorn", "uvloop"}
+NODE_ONLY = {"eth-account", "pydantic", "rich", "rocksdict", "starlette", "typer", "uvloop"}
 
 
 @pytest.fixture(scope="module")

@@ -332,7 +332,7 @@ HEAVY = ("cairn.client", "eth_account", "eth_keyfile", "eth_utils", "httpx", "py
         ("app(['send', '--help'], standalone_mode=False)", (*HEAVY, "cairn.core")),
         ("app(['keys', 'list', '--json', '--keys', '/nowhere'], standalone_mode=False)", (*HEAVY, "cairn.core")),
         # All that `cairn dev` loads before it starts its processes, and all that those load.
-        ("import cairn.node, cairn.core.process, cairn.api.server.worker", HEAVY),
+        ("import cairn.node, cairn.core.process, cairn.api.worker", HEAVY),
     ],
 )
 def test_a_command_loads_only_what_it_needs(code: str, unwanted: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-FOREIGN = ("cairn.api", "cairn.core", "cairn.engine", "cairn.store", "rocksdict", "starlette", "uvicorn", "eth_account")
+FOREIGN = ("cairn.api", "cairn.core", "cairn.engine", "cairn.store", "rocksdict", "starlette", "uvloop", "eth_account")
 
 
 def test_the_client_brings_no_part_of_the_node_along() -> None:

@@ -13,8 +13,6 @@ from cairn.countdown import Countdown
 from cairn.domain.answers import Checks, Probe, Readiness
 from cairn.domain.errors import NodeError
 
-PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
-"""Answered even to a client that is over its limits."""
 CHECK_TIMEOUT_S = 3.0
 """A core that makes a full block on a busy machine is silent for a second; one that is silent for longer is stuck."""
 CHECK_LIFETIME_S = 1.0

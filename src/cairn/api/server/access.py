@@ -9,6 +9,8 @@ from cairn.api.server.request_framing import Header
 from cairn.config import Settings
 from cairn.domain.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 
+PROBE_PATHS = frozenset({"/health", "/startup", "/ready"})
+"""Answered even to a client that is over its limits."""
 MAX_REMEMBERED = 1_000
 MAX_BUCKETS = 10_000
 IPV6_CLIENT_BITS = 64
@@ -38,7 +40,8 @@ class HostList:
     def __init__(self, settings: Settings) -> None:
         self._takes_all = "*" in settings.allowed_hosts
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
-        self._verdict = lru_cache(MAX_REMEMBERED)(self._is_ours)
+        self.allows = lru_cache(MAX_REMEMBERED)(self._is_ours)
+        """Whether a request may give this node that name."""
 
     def check(self, headers: Iterable[tuple[bytes, bytes]], http_version: str) -> None:
         """`headers` are all of the request's, names in lower case. Raises `MalformedRequest` or `ForbiddenHost`."""
@@ -55,10 +58,9 @@ class HostList:
             shown = host[:80].decode("ascii", "backslashreplace")
             raise ForbiddenHost(f"{shown} is not a name of this node; allowed_hosts can list it")
 
-    def allows(self, host: bytes) -> bool:
-        return self._takes_all or self._verdict(host)
-
     def _is_ours(self, host: bytes) -> bool:
+        if self._takes_all:
+            return True
         match = HOST_PATTERN.fullmatch(host)
         if match is None:
             return False

@@ -1,409 +1,557 @@
-"""One connection: uvicorn's HTTP protocol behind our limits, our refusals and a fast path for the hot routes.
+"""One HTTP connection, from the bytes that a client sends to the answers that it gets.
 
-Requests for POST /tx, POST /rpc and GET /tx/{hash} take the fast path (`fast_path`) while nothing before them on the
-connection waits in the full lane. Everything else goes through the parser (`request_parser`) and the ASGI application,
-as usual with uvicorn. Answers leave in the order of their requests: a request for the full lane is held until the
-answers of the fast path have left.
+Bytes are read in pieces and parsed (`request_reader`). Each request waits in line until it may begin. A hot route
+answers it at once or with a future, else the ASGI application does in a task. Requests for hot routes run beside each
+other; the application's, and JSON-RPC calls, wait for all answers before them, and what follows waits for theirs.
+Answers leave in the order of the requests.
 """
 
 import asyncio
-from typing import Any, cast
+from collections import deque
+from typing import cast
 
-import httptools
-import uvicorn
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from starlette.types import Scope
 
+from cairn.api.server.access import client_of
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import CLOSE, FULL_LANE, INCOMPLETE, NOT_YET, AnswerQueue, FastPath
+from cairn.api.server.exchange import Answering, Client, Exchange, HotRoute
 from cairn.api.server.listener import InPieces
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket
-from cairn.api.server.request_parser import RequestParser, too_many_connections
+from cairn.api.server.request_reader import RequestReader, too_many_connections
+from cairn.api.server.response_head import CLOSE
+from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_protocol import EventsProtocol
 from cairn.domain.errors import MalformedRequest, NodeError, RequestTimeout, TooManyUnansweredBytes
 
-FEED_BYTES = 16 * 1024
+PIECE_BYTES = 16 * 1024
+"""Parsed at once, so that a client cannot queue up thousands of requests; and held while it waits for answers."""
+MAX_DUE = 64
+"""The most requests of a connection that are served beside each other."""
+MAX_BUFFERED_BODY_BYTES = 64 * 1024
+"""Of a body that the application does not read: with more, the client is not read from."""
+JOINED_BYTES = 256 * 1024
+"""What is longer is written for itself, since to join it with others would copy it."""
 LINGER_S = 2.0
 """How long a refused client's bytes are still read, so that it gets the answer."""
 HALF_CLOSED_S = 5.0
 """How long a client that has closed its side is answered, and one that must make room may read its last answer."""
 
 
-class HoldingFlow(FlowControl):
-    """Holds bytes that were read too early, until they are processed."""
-
-    held = b""
-    is_held = False
-
-    def hold(self, data: bytes, reads_on: bool = False) -> None:
-        """Reading is paused meanwhile, unless `reads_on`."""
-        self.held = data
-        self.is_held = True
-        if not reads_on:
-            self.pause_reading()
-
-    def release(self) -> None:
-        self.is_held = False
-        self.resume_reading()
-
-    def resume_reading(self) -> None:
-        if not self.is_held:
-            super().resume_reading()
-
-
-class HttpProtocol(HttpToolsProtocol):
-    """One connection."""
-
-    def __init__(self, lane: FastPath, config: uvicorn.Config, place: Place | None = None) -> None:
+class HttpProtocol(asyncio.Protocol):
+    def __init__(self, state: ServerState, place: Place | None = None) -> None:
         """`place` is that of a connection that has one already."""
-        super().__init__(config=config, server_state=lane.server_state, app_state={})
-        self._lane = lane
-        self._request = RequestParser(self, lane)
-        self._served: RequestResponseCycle | None = None
-        """The request that the full lane answers now; uvicorn's `cycle` is the newest, which may wait for it."""
+        self._state = state
         self._place = place
-        self._is_silent = True
-        """Nothing has come on it yet."""
+        self.waiting: deque[Exchange] = deque()
+        """Requests that have not begun, in their order; of the last one the body may still arrive."""
+        self.due: deque[Exchange] = deque()
+        """Those that have begun, in their order, until they are answered."""
+        self._unparsed = b""
+        self._refusal: bytes | None = None
+        """The last answer, behind all others: what came after them cannot be served."""
+        self.is_refused = False
+        """What the client still sends is discarded."""
         self._is_closing = False
         """The connection ends after the unanswered requests."""
         self._has_ended = False
         """The client sends nothing more."""
-        self._is_refused = False
-        """What the client still sends is discarded."""
-        self._heard_at = lane.now
+        self._is_over = False
+        """Our side is closed, or another protocol serves the connection."""
+        self._waits_for_turn = False
+        """The connection goes on when it is its client's turn."""
+        self._is_scheduled = False
+        """It goes on in the next turn of the event loop."""
+        self._parse_began: float | None = None
+        """Since when the client's time was used for parsing, and it is not charged for yet."""
+        self.read_paused = self.write_paused = False
+        self._paused_at = 0.0
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._is_silent = True
+        """Nothing has come on it yet."""
+        self._heard_at = state.now
         self._ends_at: float | None = None
         """When the connection is cut in any case."""
 
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if transport.get_extra_info("ssl_object") is not None:
-            transport = cast(asyncio.Transport, InPieces(transport))
-        super().connection_made(transport)
-        self.flow = self._flow = HoldingFlow(transport)
-        self._heard_at = self._lane.now
-        peer = transport.get_extra_info("peername")
-        address = peer[0] if isinstance(peer, tuple) else ""
+        is_tls = transport.get_extra_info("ssl_object") is not None
+        self.transport = cast(asyncio.Transport, InPieces(transport)) if is_tls else transport
+        self._state.connections.add(self)
+        self._heard_at = self._state.now
+        peer, name = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        client: Client | None = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
+        server = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+        self.scope: Scope = {"server": server, "scheme": "https" if is_tls else "http"}
+        address = client[0] if client is not None else ""
+        self._payer = client_of(address)
+        """Whose time is used when no request is known."""
         if self._place is None:
-            self._place = self._lane.occupancy.admit(address, self, self._lane.now)
+            self._place = self._state.occupancy.admit(address, self, self._state.now)
         self._place.guest = self
-        self._received = ReceivedBytes(self._lane.unanswered_bytes, address)
-        self._answers = AnswerQueue(self._lane, address, self._place, transport, self._answers_written)
-        self._request.admitted(address, self._place, self._received)
+        self._received = ReceivedBytes(self._state.unanswered_bytes, address)
+        self._reader = RequestReader(self, self._state, client, self._place, self._received, self.waiting)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._served is not None and not self._served.response_complete:
-            self._served.disconnected = True
-            self._served.message_event.set()
+        self._state.connections.discard(self)
         if self._place is not None:
             self._place.give_up()
-        self._answers.due.clear()
-        self._flow.held = b""
-        for request, _ in self.pipeline:
-            # It never has its turn.
-            self._request.let_go(request)
-        self._received.hold(self._request.held_bytes)
+        for request in (*self.due, *self.waiting):
+            request.abandon()
+            if request.route is not None or not request.has_begun:
+                # The application never hears of it.
+                self._reader.let_go(request)
+        self.due.clear()
+        self.waiting.clear()
+        self._unparsed = b""
+        self._received.hold(self._reader.held_bytes)
+        self._reader.close()
+        self._writable.set()
 
-    def eof_received(self) -> bool:  # type: ignore[override]
+    @property
+    def common_lines(self) -> bytes:
+        return self._state.common_lines
+
+    def eof_received(self) -> bool:
         """The client has closed its side. It may still wait for answers, or be gone; both look the same."""
-        is_owed = self._answers.due or self._flow.is_held or self._is_serving()
-        if not self.transport.can_write_eof() or not is_owed:
+        self._has_ended = self._is_closing = True
+        if not self._unparsed:
+            self._drop_unfinished()
+        is_owed = self.due or self.waiting or self._unparsed
+        if not is_owed or not self.transport.can_write_eof():
             return False
-        self._has_ended = True
-        self._is_closing = True
         if self._ends_at is None:
             # It is told again whenever reading is resumed.
-            self._ends_at = self._lane.now + HALF_CLOSED_S
+            self._ends_at = self._state.now + HALF_CLOSED_S
         self.finish()
         return True
 
     def finish(self) -> None:
         """The server stops: what has been asked for is answered, then the connection ends."""
-        if self._answers.due or self._flow.is_held:
-            self._is_closing = True
-        elif self._has_ended and self._request.in_body and self.pipeline:
-            # The rest of its body never comes, and those before it wait for nothing more.
-            self._end_with_those_before()
-        elif self._is_serving() and not (self._has_ended and self._request.in_body):
-            self.cycle.keep_alive = False
-        else:
+        self._is_closing = True
+        if self._is_over:
             self.transport.close()
+        if self.due and not self.waiting and not self._unparsed:
+            # So its answer says that it is the last.
+            self.due[-1].keeps_alive = False
+        self._settle()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self.write_paused = True
+        self._writable.clear()
         # A client that does not read its answers gets no further ones.
-        self._flow.pause_reading()
+        self._update_reading()
 
     def resume_writing(self) -> None:
-        super().resume_writing()
-        self._heard_at = self._lane.now
-        self._continue()
+        self.write_paused = False
+        self._writable.set()
+        self._heard_at = self._state.now
+        self._settle()
+
+    async def drain(self) -> None:
+        await self._writable.wait()
 
     @property
     def is_idle(self) -> bool:
-        is_receiving = self._request.since is not None or bool(self._flow.held)
-        return not self._answers.due and not self._is_serving() and not is_receiving
+        return not (self.due or self.waiting or self._unparsed) and self._reader.since is None
 
     def leave(self) -> None:
         self.transport.close()
         # Its place is given to another connection, and it may never read the rest of its last answer.
-        self._ends_at = self._lane.now + HALF_CLOSED_S
+        self._ends_at = self._state.now + HALF_CLOSED_S
 
     def sweep(self) -> None:
         """Called about once a second: end connections that take too long."""
-        now, lane = self._lane.now, self._lane
+        now, state, since = self._state.now, self._state, self._reader.since
         if self._ends_at is None and self.transport.is_closing():
             # It ends once the client has read what was written, which may be never.
-            self._ends_at = now + lane.idle_timeout_s
+            self._ends_at = now + state.idle_timeout_s
         if self._ends_at is not None:
             if now > self._ends_at:
                 self.transport.abort()
-        elif self._flow.write_paused:
-            if now - self._heard_at > lane.idle_timeout_s:
+        elif self.write_paused:
+            if now - self._heard_at > state.idle_timeout_s:
                 self.transport.abort()
-        elif self._request.since is not None:
-            if now - self._request.since > lane.header_timeout_s:
-                self._time_out()
+        elif since is not None:
+            if now - since > state.header_timeout_s and not self.read_paused:
+                self._refuse(RequestTimeout(f"the request did not arrive within {state.header_timeout_s:g} s"))
+                self._settle()
         elif self.is_idle:
-            timeout_s = lane.first_byte_timeout_s if self._is_silent else lane.idle_timeout_s
+            timeout_s = state.first_byte_timeout_s if self._is_silent else state.idle_timeout_s
             if now - self._heard_at > timeout_s:
                 self.transport.close()
 
-    def _is_serving(self) -> bool:
-        """Whether the full lane is at work."""
-        # uvicorn declares it as always there; it is not before the first request.
-        return bool(self.cycle) and not self.cycle.response_complete
+    # Bytes in.
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._state.now
+        self._is_silent = False
+        if self.is_refused:
+            return
+        self._unparsed = self._unparsed + data if self._unparsed else data
+        if self._waits_for_turn or self._is_scheduled:
+            self._settle()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Parse the next piece, let begin what may begin, and write what is ready."""
+        if self.transport.is_closing() or self._waits_for_turn:
+            return
+        reader, is_first = self._reader, not (self.waiting or self.due)
+        while self._unparsed and (is_first or self._may_parse()) and not self.write_paused and not self.is_refused:
+            self._parse_piece()
+            if not reader.in_body:
+                # Others are served, and the answers written, before the next requests are parsed.
+                break
+            is_first = False
+        if self.waiting:
+            self._begin_waiting()
+        if self._parse_began is not None:
+            payer = reader.newest.payer if reader.newest is not None else self._payer
+            self._state.shares.charge(payer, "reads", self._use_since(self._state.shares.clock()))
+        if self.waiting or self._unparsed or reader.in_body or self.is_refused or self._is_closing:
+            self._settle()
+
+    def _may_parse(self) -> bool:
+        """Not while a request waits: what follows it would only fill the memory."""
+        if not self.waiting:
+            return len(self.due) < MAX_DUE
+        first = self.waiting[0]
+        return first.route is not None and not first.is_whole
+
+    def _parse_piece(self) -> None:
+        piece, self._unparsed = self._unparsed[:PIECE_BYTES], self._unparsed[PIECE_BYTES:]
+        if self._parse_began is None:
+            self._parse_began = self._state.shares.clock()
+        try:
+            rest = self._reader.feed(piece)
+        except NodeError as refused:
+            self._refuse(refused)
+            return
+        if rest is not None:
+            self._upgrade(rest + self._unparsed)
+
+    def _upgrade(self, rest: bytes) -> None:
+        """The newest head asks for another protocol, and `rest` follows it."""
+        request = self._reader.newest
+        assert request is not None
+        self._unparsed = rest
+        if request.method == "CONNECT":
+            self._refuse(MalformedRequest("this node connects to nobody else"))
+        elif not asks_for_websocket(request.version, request.headers):
+            # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
+            kept = [header for header in request.headers if header[0] != b"upgrade"]
+            self._unparsed = head_of(request)._replace(headers=kept).encode() + rest
+        elif self._place is not None and self._place.is_for_probes:
+            self._refuse(too_many_connections())
+        else:
+            self.waiting.append(request)
+            return
+        self._reader.let_go(request)
+
+    # Requests, in their order.
+
+    def _begin_waiting(self) -> None:
+        if self.write_paused:
+            return
+        ready: list[bytes] = []
+        while self.waiting and len(ready) < MAX_DUE:
+            request = self.waiting[0]
+            if request.route is None or not request.is_whole or (self.due and not self._may_begin()):
+                break
+            answer = self._begin_hot(request, request.route)
+            if answer is not None:
+                ready.append(answer)
+            elif self._waits_for_turn:
+                break
+        if len(ready) == 1:
+            self.transport.write(ready[0])
+        elif ready:
+            self.write(*ready)
+        if self.waiting and self.waiting[0].route is None and self._may_begin() and not self.write_paused:
+            self._begin(self.waiting[0])
+
+    def _may_begin(self) -> bool:
+        """Whether the first that waits may begin beside those that are due."""
+        request, due = self.waiting[0], self.due
+        route = request.route
+        if route is None:
+            return not due
+        if not request.is_whole:
+            return False
+        if not due:
+            return True
+        before = due[0].route
+        return before is not None and not before.is_alone and not route.is_alone and len(due) < MAX_DUE
+
+    def _begin(self, request: Exchange) -> None:
+        """Let the application answer, or become a WebSocket."""
+        self.waiting.popleft()
+        if request.is_upgrade:
+            self._become_websocket(request)
+            return
+        request.has_begun = True
+        self.due.append(request)
+        self._state.keep(asyncio.get_running_loop().create_task(request.run(self._state.app)))
+
+    def _begin_hot(self, request: Exchange, route: HotRoute) -> bytes | None:
+        """Returns the answer if it can be written now. Else it is due, or the request waits for its client's turn, or
+        it is the application's.
+        """
+        state, queue = self._state, route.queue
+        began = state.shares.begin(request.payer, queue) if queue is not None else state.shares.clock()
+        if began is None:
+            self._waits_for_turn = True
+            state.shares.call(request.payer, self._have_turn, queue or "reads")
+            return None
+        used_s = self._use_since(began) if self._parse_began is not None else 0.0
+        is_counted = request.is_limited and route.is_limited
+        # The application refuses who has none left, and counts the request.
+        may_ask = not is_counted or state.limiter.has_left(request.address)
+        answer = route.begin(request, used_s) if may_ask else None
+        if queue is not None:
+            state.shares.end(request.payer, queue, began, used_s)
+        if answer is None:
+            request.route = None
+            # A hot route has no query.
+            request.path = request.target
+            return None
+        if is_counted:
+            state.limiter.take(request.address)
+        if request.held_bytes:
+            self._reader.let_go(request)
+        self.waiting.popleft()
+        if isinstance(answer, bytes) and not self.due:
+            return answer
+        request.has_begun, request.body = True, b""
+        self.due.append(request)
+        if isinstance(answer, bytes):
+            request.parts = (answer,)
+            return None
+        if isinstance(answer, asyncio.Task):
+            state.keep(answer)
+        request.answering = answer
+        answer.add_done_callback(self._answer_ready)
+        return None
+
+    def _use_since(self, now: float) -> float:
+        """How long the client's time was used for parsing until now; to be charged by the caller."""
+        began, self._parse_began = self._parse_began, None
+        return now - began if began is not None else 0.0
+
+    def _have_turn(self) -> None:
+        self._waits_for_turn = False
+        self._go_on()
+
+    def _become_websocket(self, request: Exchange) -> None:
+        self._is_over = True
+        self._reader.let_go(request)
+        self._received.hold(0)
+        self._state.connections.discard(self)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        received = ReceivedBytes(self._state.unanswered_bytes, request.address)
+        protocol = EventsProtocol(self._state, self._place, received)
+        rest, self._unparsed = self._unparsed, b""
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        protocol.begin(head_of(request), request.client)
+        if rest:
+            protocol.data_received(rest)
+
+    # Answers out.
+
+    def _answer_ready(self, answering: Answering) -> None:
+        if self._flush():
+            self._settle()
+        elif not answering.cancelled():
+            # Seen, also if its client has gone.
+            answering.exception()
+
+    def _flush(self) -> bool:
+        """Write the hot routes' answers that are ready, in order. Returns whether there were some."""
+        due, ready = self.due, list[bytes]()
+        while due:
+            first = due[0]
+            if first.answering is not None:
+                if not first.answering.done():
+                    break
+                assert first.route is not None
+                ready += first.route.answer(first.answering)
+                # It may know of the request, too, and both should be gone now.
+                first.answering = None
+            elif first.parts:
+                ready += first.parts
+            else:
+                break
+            due.popleft()
+        if not ready:
+            return False
+        self._heard_at = self._state.now
+        self.write(*ready)
+        return True
+
+    def write(self, *parts: bytes) -> None:
+        if len(parts) > 1 and max(map(len, parts)) <= JOINED_BYTES:
+            parts = (b"".join(parts),)
+        for part in parts:
+            # uvloop raises on a transport that an earlier part has found closed.
+            if not self.transport.is_closing():
+                self.transport.write(part)
+
+    def answer_written(self, exchange: Exchange) -> None:
+        """The application has answered."""
+        self._heard_at = self._state.now
+        self.due.popleft()
+        # Nobody will read what has come of the body.
+        exchange.body = b""
+        if exchange.keeps_alive:
+            self._settle()
+        elif self._reader.in_body or self.is_refused:
+            self._linger()
+        else:
+            self.transport.close()
+
+    def fail(self, exchange: Exchange, error: NodeError) -> None:
+        if not exchange.is_answering:
+            self.write(self._state.problem(error, CLOSE))
+        self.transport.close()
+
+    def let_go(self, exchange: Exchange) -> None:
+        # Not before: the application may hold a body, also one that was refused, until it has its turn.
+        self._reader.let_go(exchange)
+        self._received.hold(self._reader.held_bytes + len(self._unparsed))
+
+    def read_on(self) -> None:
+        self._update_reading()
+
+    # What follows from all this.
+
+    def _settle(self) -> None:
+        """After each change: go on, end the connection, or wait."""
+        is_quiet = not (self.waiting or self._unparsed or self._reader.in_body or self.read_paused)
+        if is_quiet and not self.is_refused and not self._is_closing:
+            return
+        if self.transport.is_closing() or self._is_over:
+            return
+        if self._unparsed:
+            self._count_unparsed()
+        elif self._is_closing:
+            self._drop_unfinished()
+        if self.due or self.waiting or self._unparsed:
+            if self._may_go_on() and not self._is_scheduled:
+                self._is_scheduled = True
+                asyncio.get_running_loop().call_soon(self._go_on_scheduled)
+        elif self.is_refused:
+            if self._refusal is not None:
+                self.write(self._refusal)
+            self._linger()
+        elif self._is_closing:
+            if self._reader.in_body:
+                self._linger()
+            else:
+                self.transport.close()
+        self._update_reading()
+
+    def _may_go_on(self) -> bool:
+        if self.write_paused or self._waits_for_turn:
+            return False
+        if self.waiting and self._may_begin():
+            return True
+        return bool(self._unparsed) and not self.is_refused and self._may_parse()
+
+    def _go_on_scheduled(self) -> None:
+        self._is_scheduled = False
+        self._go_on()
+
+    def _count_unparsed(self) -> None:
+        try:
+            self._received.hold(self._reader.held_bytes + len(self._unparsed))
+        except TooManyUnansweredBytes as refused:
+            # Whatever has not begun is refused with it.
+            self._drop_waiting()
+            self._refuse(refused)
+
+    def _update_reading(self) -> None:
+        newest = self._reader.newest
+        is_body_full = newest is not None and len(newest.body) > MAX_BUFFERED_BODY_BYTES
+        # What a refused client sends is discarded: unread bytes would reset the connection.
+        pauses = not self.is_refused and (self.write_paused or is_body_full or len(self._unparsed) > PIECE_BYTES)
+        if pauses == self.read_paused or self.transport.is_closing():
+            return
+        self.read_paused = pauses
+        if pauses:
+            self._paused_at = self._state.now
+            self.transport.pause_reading()
+        else:
+            if self._reader.since is not None:
+                # The client is not late for having to wait for us.
+                self._reader.since += self._state.now - self._paused_at
+            self.transport.resume_reading()
 
     # Refusals.
 
-    def _time_out(self) -> None:
-        if self._request.in_body and self.cycle.response_started:
-            # It was refused before its body had arrived, and the rest never came.
-            self.transport.close()
-        else:
-            self._refuse(RequestTimeout(f"the request did not arrive within {self._lane.header_timeout_s:g} s"))
-
     def _refuse(self, error: NodeError) -> None:
-        """Answer in the application's place, and close: what follows on this connection cannot be understood."""
-        if self._answers.due:
-            # Those must be answered first; this one is refused.
-            self._is_closing = self._is_refused = True
-            self._request.since = None
-            self._flow.held = b""
-            return
-        if self.pipeline:
-            self._end_with_those_before()
-            return
-        if self._request.in_body:
-            if self.cycle.response_started:
-                # Answered before its body had arrived; the client would match a second answer with its next request.
-                self._end_answered()
-                return
-            # The application is still waiting for the rest of the body.
-            self.cycle.disconnected = True
-            # It counts no more from now on.
-            self.cycle.body = bytearray()
-            self.cycle.waiting_for_100_continue = False
-            self.cycle.message_event.set()
-        elif self._is_serving():
-            # Earlier requests are still being answered; only this one is refused.
-            self.cycle.keep_alive = False
-            self._flow.pause_reading()
-            return
-        if not self._is_refused and not self.transport.is_closing():
-            self.transport.write(self._lane.problem(error, CLOSE))
-            self._linger()
+        """Answer the newest request in the application's place, behind all before it, and end the connection.
 
-    def _end_with_those_before(self) -> None:
-        """Several requests are unanswered; the connection ends after the last."""
-        if self._request.in_body:
-            # It waits for its turn, and must not be served.
-            self._request.let_go(self.pipeline.popleft()[0])
-            self._request.in_body = False
-        last = self.pipeline[0][0] if self.pipeline else self._served
-        assert last is not None
-        last.keep_alive = False
-        self.cycle = last
-        self._is_refused = True
-        self._request.since = None
+        What follows on it cannot be understood. `_settle` must be called then.
+        """
+        self.is_refused = True
+        self._unparsed = b""
+        self._reader.since = None
+        newest = self._unfinished()
+        if newest is not None and newest.is_answering:
+            # The client would match a second answer with its next request.
+            newest.keeps_alive = False
+            return
+        self._drop_unfinished()
+        self._received.hold(self._reader.held_bytes)
+        self._refusal = self._state.problem(error, CLOSE)
 
-    def _end_answered(self) -> None:
-        """End with the answer that has begun, if only that."""
-        if self.cycle.response_complete:
-            self._linger()
+    def _unfinished(self) -> Exchange | None:
+        """The request whose body has not arrived in full."""
+        return self._reader.newest if self._reader.in_body else None
+
+    def _drop_unfinished(self) -> None:
+        """The request that has not arrived in full is neither begun nor answered, unless its answer has begun."""
+        newest = self._unfinished()
+        self._reader.since = None
+        if newest is None or newest.is_answering:
+            return
+        if not newest.has_begun:
+            self.waiting.pop()
+            self._reader.let_go(newest)
+        elif self.is_refused or self._has_ended:
+            newest.abandon()
+            self.due.clear()
         else:
-            self._is_refused = True
-            self.cycle.keep_alive = False
+            # The server stops, and the client may still send the rest.
+            return
+        self._reader.in_body = False
+
+    def _drop_waiting(self) -> None:
+        for request in self.waiting:
+            self._reader.let_go(request)
+            if not request.is_whole:
+                self._reader.in_body = False
+        self.waiting.clear()
 
     def _linger(self) -> None:
         """Close our side, and discard what the client still sends: unread bytes would reset the connection."""
-        self._is_refused = True
-        self._ends_at = self._lane.now + LINGER_S
-        self._flow.held = b""
-        self._received.hold(self._request.held_bytes)
-        self._flow.release()
-        if self.transport.can_write_eof():
+        self.is_refused = self._is_over = True
+        self._ends_at = self._state.now + LINGER_S
+        self._unparsed = b""
+        self._reader.since = None
+        self._drop_waiting()
+        self._received.hold(self._reader.held_bytes)
+        self._update_reading()
+        if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
 
-    # Reading.
 
-    def data_received(self, data: bytes) -> None:
-        self._heard_at = self._lane.now
-        self._is_silent = False
-        if self._is_refused:
-            return
-        flow, request = self._flow, self._request
-        if flow.held:
-            data = flow.held + data
-            flow.held = b""
-        if not (request.in_head or request.in_body or self._is_serving() or request.serves_probes_only):
-            data = self._take_fast(data)
-        if data:
-            self._feed(data)
-
-    def _take_fast(self, data: bytes) -> bytes:
-        """Serve what the fast path can; returns what is for the full lane now, and holds what must wait."""
-        at, taken = self._answers.take(data)
-        if at:
-            self._request.since = None
-            self._request.unsaid_bytes = 0
-        if at == len(data):
-            return b""
-        rest = data[at:]
-        if taken == FULL_LANE and not self._answers.due:
-            return rest
-        if taken == INCOMPLETE:
-            # Reading goes on: the rest of it must come.
-            self._flow.held = rest
-            self._request.since = self._request.since or self._lane.now
-            return b""
-        self._request.since = None
-        # A call may take a minute: a client that leaves meanwhile must be noticed.
-        self._hold(rest, reads_on=self._answers.is_calling and len(rest) <= FEED_BYTES)
-        if self._is_refused:
-            return b""
-        if taken == NOT_YET:
-            self._answers.call_in_turn(self._continue, rest)
-        elif not self._answers.due:
-            # Serve other connections, and write the answers, before the next ones are made.
-            asyncio.get_running_loop().call_soon(self._continue)
-        return b""
-
-    def _hold(self, data: bytes, reads_on: bool = False) -> None:
-        """Keep what must wait for the answers before it, if that is not too much."""
-        self._flow.hold(data, reads_on)
-        try:
-            self._received.hold(self._request.held_bytes + len(data))
-        except TooManyUnansweredBytes as refused:
-            self._flow.held = b""
-            self._refuse(refused)
-            if self._is_refused:
-                # What still comes is discarded: unread bytes would reset the connection.
-                self._flow.release()
-
-    def _answers_written(self) -> None:
-        """Continue with what waited for the answers of the fast path."""
-        self._heard_at = self._lane.now
-        if self._answers.due:
-            return
-        if self._is_refused:
-            self._linger()
-        elif self._is_closing and not self._flow.is_held:
-            self.transport.close()
-        elif self._flow.is_held or self._flow.read_paused:
-            self._continue()
-
-    def _continue(self) -> None:
-        """Continue with held bytes once nothing is before them, unless the client does not read its answers."""
-        flow = self._flow
-        if self._answers.due or self.pipeline or flow.write_paused or self.transport.is_closing():
-            return
-        if flow.is_held:
-            flow.release()
-            self.data_received(b"")
-            if self._is_closing:
-                self.finish()
-        elif flow.read_paused:
-            flow.resume_reading()
-
-    # The full lane.
-
-    def _feed(self, data: bytes) -> None:
-        """In pieces, so that a client cannot queue up thousands of requests at once."""
-        at = 0
-        while at < len(data):
-            if self.pipeline:
-                self._hold(data[at:])
-                return
-            piece = data[at : at + FEED_BYTES]
-            try:
-                self._request.feed(piece)
-            except NodeError as refused:
-                self._refuse(refused)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                data, at = self._upgrade(data[at + upgrade.args[0] :]), 0
-            else:
-                at += len(piece)
-
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        if not self.pipeline:
-            self._served = self.cycle
-
-    def on_response_complete(self) -> None:
-        """As in uvicorn, but without a timer for each request: the periodic sweep closes idle connections."""
-        self._heard_at = self._lane.now
-        if self.transport.is_closing():
-            return
-        if self.pipeline:
-            self._served, app = self.pipeline.pop()
-            self._start_asgi_task(self._served, app)
-        if self._flow.read_paused:
-            self._continue()
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        async def run(scope: Scope, receive: Receive, send: Send) -> None:
-            try:
-                await app(scope, receive, send)
-            finally:
-                # Not before: the application may hold a body, also one that was refused, until it has its turn.
-                self._request.let_go(cycle)
-                self._received.hold(self._request.held_bytes + len(self._flow.held))
-
-        super()._start_asgi_task(cycle, run)  # type: ignore[arg-type]
-
-    def _upgrade(self, rest: bytes) -> bytes:
-        """The parser has stopped behind a head that asks for another protocol. Returns what is to be parsed next."""
-        method, version = self.parser.get_method().decode(), self.parser.get_http_version()
-        head = RequestHead(method, self.url, version, self.headers)
-        self._request.renew()
-        if method == "CONNECT":
-            self._refuse(MalformedRequest("this node connects to nobody else"))
-            return b""
-        if not asks_for_websocket(version, self.headers):
-            # Parse it again without the upgrade: after an upgrade the parser would read the body as a request.
-            kept = [header for header in self.headers if header[0] != b"upgrade"]
-            return head._replace(headers=kept).encode() + rest
-        if self._request.serves_probes_only:
-            self._refuse(too_many_connections())
-        elif self._is_serving() or self._flow.write_paused:
-            # Earlier answers must be written first, and the client has to read them.
-            self._hold(head.encode() + rest)
-        else:
-            self._become_websocket(head, rest)
-        return b""
-
-    def _become_websocket(self, head: RequestHead, rest: bytes) -> None:
-        self._lane.connections.discard(self)
-        client = self.scope["client"]
-        received = ReceivedBytes(self._lane.unanswered_bytes, client[0] if client else "")
-        protocol = EventsProtocol(self._lane, self._place, received)
-        self.transport.set_protocol(protocol)
-        protocol.connection_made(self.transport)
-        protocol.begin(head, client)
-        if rest:
-            protocol.data_received(rest)
+def head_of(request: Exchange) -> RequestHead:
+    return RequestHead(request.method, request.target, request.version, request.headers)

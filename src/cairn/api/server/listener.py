@@ -14,7 +14,7 @@ from typing import Any
 
 from cairn.api.server.certificates import Certificates
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import FastPath
+from cairn.api.server.server_state import ServerState
 
 ACCEPTED_AT_ONCE = 64
 PIECE_BYTES = 256 * 1024
@@ -52,9 +52,9 @@ class Listener:
     """Accepts connections on a socket until it is closed."""
 
     def __init__(
-        self, lane: FastPath, certificates: Certificates | None, sock: socket.socket, make_protocol: MakeProtocol
+        self, state: ServerState, certificates: Certificates | None, sock: socket.socket, make_protocol: MakeProtocol
     ) -> None:
-        self._lane = lane
+        self._state = state
         self._certificates = certificates
         self._sock = sock
         self._make_protocol = make_protocol
@@ -84,7 +84,7 @@ class Listener:
                 return
             accepted.setblocking(False)
             tls = None if self._certificates is None else self._certificates.context
-            _Arrival(self._lane, tls, accepted, address_of(peer), self._make_protocol)
+            _Arrival(self._state, tls, accepted, address_of(peer), self._make_protocol)
 
 
 class _Arrival:
@@ -95,16 +95,16 @@ class _Arrival:
 
     def __init__(
         self,
-        lane: FastPath,
+        state: ServerState,
         tls: ssl.SSLContext | None,
         accepted: socket.socket,
         client: str,
         make_protocol: MakeProtocol,
     ) -> None:
         self._tls = tls
-        self._timeout_s = None if tls is None else lane.header_timeout_s
+        self._timeout_s = None if tls is None else state.header_timeout_s
         self._socket = accepted
-        self._place = lane.occupancy.admit(client, self, lane.now)
+        self._place = state.occupancy.admit(client, self, state.now)
         self._task = asyncio.get_running_loop().create_task(self._run(partial(make_protocol, self._place)))
 
     def leave(self) -> None:

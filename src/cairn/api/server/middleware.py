@@ -3,18 +3,15 @@
 import asyncio
 
 import structlog
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cairn.api.chain_view import ChainView
 from cairn.api.problems import encode_problem
-from cairn.api.rest.probes import PROBE_PATHS
-from cairn.api.rpc.dispatch import Dispatcher
-from cairn.api.server.access import HostList, OriginList, RateLimiter, client_of, find_origin
+from cairn.api.server.access import PROBE_PATHS, HostList, OriginList, RateLimiter, client_of, find_origin
 from cairn.api.server.request_framing import Header, absence_in
 from cairn.api.server.websocket_session import EXTENSION
-from cairn.domain.errors import Fatal, Internal, MethodNotAllowed, NodeError, PathNotFound, RateLimited
+from cairn.domain.errors import Fatal, Internal, NodeError, PathNotFound, RateLimited
 from cairn.time_shares import LaneName, TimeShares
 
 EVENTS_PATH = "/events"
@@ -30,13 +27,12 @@ class Edge:
     """The outermost ASGI application."""
 
     def __init__(
-        self, app: ASGIApp, view: ChainView, calls: Dispatcher, hosts: HostList, origins: OriginList,
-        limiter: RateLimiter, shares: TimeShares, server_adds_chain_id: bool,
+        self, app: ASGIApp, view: ChainView, hosts: HostList, origins: OriginList, limiter: RateLimiter,
+        shares: TimeShares, server_adds_chain_id: bool,
     ) -> None:  # fmt: skip
         """`server_adds_chain_id`: our own server puts the header on every answer, also those that never come here."""
         self._app = app
         self._view = view
-        self.calls = calls
         self.hosts = hosts
         self.origins = origins
         self.limiter = limiter
@@ -50,32 +46,22 @@ class Edge:
             await self._serve_websocket(scope, receive, send)
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        began = self.shares.clock()
         answer = _Answer(send, self._chain_id_header() if self._adds_chain_id else [])
         try:
             try:
-                self.hosts.check(scope["headers"], scope["http_version"])
-                # Before the rate limit, so that its refusal has these headers, too.
-                origin, host = find_origin(scope["headers"]), headers.get(b"host", b"").decode("latin-1")
-                answer.extra += self.origins.headers_for(origin, host, for_wallets=scope["path"] == RPC_PATH)
-            finally:
-                self._count(scope)
-            if scope["method"] == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers:
-                await answer.send_whole(204, _preflight_headers(headers), b"")
-                return
-            if scope["path"].endswith("\n"):
-                # The router's patterns would not notice it.
-                raise PathNotFound("there is no such path; see /docs")
-            # With this, Starlette's routes raise errors instead of sending their own text.
-            scope["app"] = self._app
-            if scope["path"] in PROBE_PATHS:
+                preflight = self._admit(scope, answer)
+            except NodeError:
+                self.shares.charge(client_in(scope), "reads", self.shares.clock() - began)
+                raise
+            if preflight is not None:
+                await answer.send_whole(204, preflight, b"")
+            elif scope["path"] in PROBE_PATHS:
                 await self._app(scope, receive, answer)
             else:
-                await self._take_turns(scope, receive, answer)
+                await self._take_turns(scope, receive, answer, self.shares.clock() - began)
         except ClientDisconnect:
             pass
-        except HTTPException as refused:
-            await answer.send_problem(_refusal(refused, scope["method"]))
         except NodeError as error:
             if isinstance(error, Fatal):
                 self._view.fail(error)
@@ -84,10 +70,28 @@ class Edge:
             log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=failure)
             await answer.send_problem(Internal(str(failure)))
 
-    async def _take_turns(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        is_gone = absence_in(receive)
+    def _admit(self, scope: Scope, answer: "_Answer") -> list[Header] | None:
+        """Raises the refusal of a client or a web page. Returns the headers for a page that only asks what it may."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        origin = None
         try:
-            await self.shares.run(client_in(scope), self._serve(scope, receive, answer), lane_of(scope), is_gone)
+            has_doubles = len(headers) != len(scope["headers"])
+            if has_doubles or b"host" not in headers or not self.hosts.allows(headers[b"host"]):
+                self.hosts.check(scope["headers"], scope["http_version"])
+            if b"origin" in headers:
+                origin = find_origin(scope["headers"])
+            # Before the rate limit, so that its refusal has these headers, too.
+            host = headers.get(b"host", b"").decode("latin-1")
+            answer.extra += self.origins.headers_for(origin, host, for_wallets=scope["path"] == RPC_PATH)
+        finally:
+            self._count(scope)
+        is_preflight = scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
+        return _preflight_headers(headers) if is_preflight and origin is not None else None
+
+    async def _take_turns(self, scope: Scope, receive: Receive, answer: "_Answer", used_s: float) -> None:
+        is_gone, serving = absence_in(receive), self._serve(scope, receive, answer)
+        try:
+            await self.shares.run(client_in(scope), serving, lane_of(scope), is_gone, used_s)
         except asyncio.CancelledError:
             if not is_gone():
                 raise
@@ -158,14 +162,6 @@ def client_in(scope: Scope) -> str:
 
 def lane_of(scope: Scope) -> LaneName:
     return "submissions" if scope["method"] == "POST" and scope["path"] in SUBMISSION_PATHS else "reads"
-
-
-def _refusal(refused: HTTPException, method: str) -> NodeError:
-    """Errors of the router: an unknown path, or a method that the path does not accept."""
-    allowed = (refused.headers or {}).get("Allow")
-    if allowed is None:
-        return PathNotFound("there is no such path; see /docs")
-    return MethodNotAllowed(method, ", ".join(sorted(allowed.split(", "))))
 
 
 def _preflight_headers(headers: dict[bytes, bytes]) -> list[Header]:

@@ -7,6 +7,7 @@ could be read as a request (smuggling). So everything ambiguous is refused.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import httptools
 from starlette.types import Receive
 
 from cairn.domain.errors import MalformedRequest
@@ -42,10 +43,24 @@ def check_framing(version: str, headers: Iterable[Header]) -> None:
         raise MalformedRequest("a body is sent with Content-Length, or in chunks without any other encoding")
 
 
-def check_target(url: bytes) -> None:
-    """Raises `MalformedRequest` for a fragment: clients never send one, and some servers end the path at it."""
-    if b"#" in url:
+def split_target(target: bytes) -> tuple[bytes, bytes]:
+    """Path and query. Raises `MalformedRequest`.
+
+    A fragment is refused: clients never send one, and some servers end the path at it.
+    """
+    if b"#" in target:
         raise MalformedRequest("the request's target has a #")
+    if target.startswith(b"/"):
+        path, _, query = target.partition(b"?")
+    else:
+        try:
+            url = httptools.parse_url(target)
+        except httptools.HttpParserError:
+            raise MalformedRequest("the request's target is not a path or a URL") from None
+        path, query = url.path, url.query or b""
+    if not path or not path.isascii():
+        raise MalformedRequest("the request's target has no path in ASCII")
+    return path, query
 
 
 def asks_for_websocket(version: str, headers: Iterable[Header]) -> bool:

@@ -16,9 +16,10 @@ from websockets.server import ServerProtocol
 
 from cairn.api.problems import encode_problem
 from cairn.api.server.connection_slots import Place
-from cairn.api.server.fast_path import CLOSE, FastPath
 from cairn.api.server.received_bytes import ReceivedBytes
 from cairn.api.server.request_framing import RequestHead
+from cairn.api.server.response_head import CLOSE
+from cairn.api.server.server_state import ServerState
 from cairn.api.server.websocket_deadlines import Deadlines
 from cairn.api.server.websocket_messages import BrokenProtocol, MessageReader
 from cairn.api.server.websocket_session import Session, scope_of
@@ -48,14 +49,14 @@ RECEIVE_BUFFER_BYTES = 32 * 1024
 class EventsProtocol(asyncio.Protocol):
     """One socket. The event hub writes whole frames to it and never waits; see `subscriber.Connection`."""
 
-    def __init__(self, lane: FastPath, place: Place | None, received: ReceivedBytes) -> None:
+    def __init__(self, state: ServerState, place: Place | None, received: ReceivedBytes) -> None:
         """`place` is that of the HTTP connection that was upgraded."""
-        self._lane = lane
+        self._state = state
         self._place = place
         self._received = received
         if place is not None:
             place.guest = None
-        self._frames = ServerProtocol(max_size=lane.max_message_bytes)
+        self._frames = ServerProtocol(max_size=state.max_message_bytes)
         self._messages = MessageReader()
         self._session = Session(self)
         self._deadlines = Deadlines(self._frames, self)
@@ -130,10 +131,10 @@ class EventsProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
-        self._lane.connections.add(self)
+        self._state.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lane.connections.discard(self)
+        self._state.connections.discard(self)
         if self._place is not None:
             self._place.give_up()
         self._unread = b""
@@ -265,10 +266,8 @@ class EventsProtocol(asyncio.Protocol):
         else:
             # The library's own answer is not sent: the endpoint refuses, with a problem and all our headers.
             self.refusal = _refusal_of(self._frames.handshake_exc, head.method)
-        running = self._session.run(self._lane.app, scope_of(head, client, self.transport, self))
-        task = asyncio.get_running_loop().create_task(running)
-        self._lane.tasks.add(task)
-        task.add_done_callback(self._lane.tasks.discard)
+        running = self._session.run(self._state.app, scope_of(head, client, self.transport, self))
+        self._state.keep(asyncio.get_running_loop().create_task(running))
 
     def accept(self) -> None:
         assert self._response is not None
@@ -276,7 +275,7 @@ class EventsProtocol(asyncio.Protocol):
             return
         headers = self._response.headers
         del headers["Date"]
-        headers.update((name.decode(), value.decode()) for name, value in self._lane.common_headers)
+        headers.update((name.decode(), value.decode()) for name, value in self._state.common_headers)
         self._frames.send_response(self._response)
         self.write(b"".join(self._frames.data_to_send()))
         self._is_open = True
@@ -289,7 +288,7 @@ class EventsProtocol(asyncio.Protocol):
             return
         if not self.close_sent and not self.transport.is_closing():
             status, headers, body = encode_problem(error)
-            self.transport.write(self._lane.response(status, [*headers, CLOSE], body))
+            self.transport.write(self._state.response(status, [*headers, CLOSE], body))
             self.transport.close()
             self._deadlines.linger(LINGER_S)
         self._end_session()
@@ -298,7 +297,7 @@ class EventsProtocol(asyncio.Protocol):
         if not self.close_sent:
             self.transport.close()
         # However it ended, a peer that takes nothing any more must not keep the connection.
-        if self in self._lane.connections and not self._deadlines.is_lingering:
+        if self in self._state.connections and not self._deadlines.is_lingering:
             self._deadlines.linger(LINGER_S)
 
 

@@ -10,15 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.api import app
+from cairn.api import app, hot_routes
+from cairn.api.hot_routes import SubmitRoute
 from cairn.api.rpc.dispatch import handler_of
-from cairn.api.server import access, fast_path
-from cairn.api.server.fast_path import Answering, FastPath
+from cairn.api.server import access
+from cairn.api.server.exchange import Answering, Exchange
+from cairn.api.server.request_reader import RequestReader
 from cairn.config import Settings
-from cairn.time_shares import SLICE_S, in_slices
+from cairn.time_shares import SLICE_S, _Lane, in_slices
 from tests.support.core_fixtures import signed
 from tests.support.rest_node import body_of
-from tests.support.rest_server import RestServer, get, post, post_tx, run_server, wait_until
+from tests.support.rest_server import CONFIRMED, RestServer, get, post, post_tx, run_server, wait_until
 
 OTHER = "127.0.0.2"
 CONNECTIONS = 60
@@ -48,13 +50,13 @@ class Work:
 
     def slow_submissions(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each takes a step."""
-        submit = FastPath.submit
+        begin = SubmitRoute.begin
 
-        def slow(lane: FastPath, body: bytes) -> Answering | bytes | None:
+        def slow(route: SubmitRoute, request: Exchange, used_s: float) -> Answering | bytes | None:
             self.spend()
-            return submit(lane, body)
+            return begin(route, request, used_s)
 
-        monkeypatch.setattr(FastPath, "submit", slow)
+        monkeypatch.setattr(SubmitRoute, "begin", slow)
 
 
 def rpc(*methods: str) -> bytes:
@@ -199,12 +201,48 @@ def test_a_batch_of_more_than_the_limit_allows_at_once_takes_all_of_it(monkeypat
 
 
 def test_the_longest_answers_are_not_copied_together_with_their_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_path, "LARGE_BYTES", 10)
+    monkeypatch.setattr(hot_routes, "LARGE_BYTES", 10)
     Work(monkeypatch)
 
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             client.write(rpc("short") * 3)
             assert [(await client.answer()).json()["result"] for _ in range(3)] == ["done"] * 3
+
+    run_server(scenario)
+
+
+@pytest.mark.parametrize("asked", ["application", "lookup", "submission", "call", "refused"])
+def test_a_client_is_charged_for_parsing_what_it_sends(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    Work(monkeypatch)
+    forged = post(json.dumps(body_of(signed(0)) | {"value": 99}).encode())
+    known = get(f"/tx/0x{CONFIRMED.hash.hex()}")
+    requests = {
+        "application": get("/asyncapi.json"), "lookup": known, "submission": forged, "call": rpc("short"),
+        "refused": b"nonsense\r\n\r\n",
+    }  # fmt: skip
+    parsed_s, charged = list[float](), list[tuple[str, float]]()
+    feed, charge = RequestReader.feed, _Lane.charge_at_once
+
+    def noted_feed(reader: RequestReader, data: bytes) -> bytes | None:
+        began = time.perf_counter()
+        try:
+            return feed(reader, data)
+        finally:
+            parsed_s.append(time.perf_counter() - began)
+
+    def noted_charge(lane: _Lane, client: str, took_s: float, besides_s: float = 0.0) -> bool:
+        charged.append((client, besides_s))
+        return charge(lane, client, took_s, besides_s)
+
+    monkeypatch.setattr(RequestReader, "feed", noted_feed)
+    monkeypatch.setattr(_Lane, "charge_at_once", noted_charge)
+
+    async def scenario(server: RestServer) -> None:
+        async with server.client(address=OTHER) as client:
+            await client.ask(requests[asked])
+        client_charged, besides_s = charged[0]
+        assert client_charged == OTHER
+        assert besides_s >= sum(parsed_s) > 0
 
     run_server(scenario)

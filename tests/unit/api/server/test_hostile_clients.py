@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.api.server import access, http_protocol, websocket_protocol, worker
+from cairn.api.server import access, http_protocol, websocket_protocol
+from cairn.api.server import server as server_module
 from cairn.config import Settings
 from tests.support.certificates import make_certificate
 from tests.support.core_fixtures import signed
@@ -82,7 +83,7 @@ def test_who_must_make_room_goes_whether_it_reads_or_not() -> None:
             [connection] = server.connections
             connection.transport.set_write_buffer_limits(high=1_024)
             client.write(get("/openapi.json"))
-            await wait_until(lambda: connection.flow.write_paused and connection.is_idle)
+            await wait_until(lambda: connection.write_paused and connection.is_idle)
             async with server.client() as other:
                 assert (await other.ask(KNOWN)).status == 200, "it has the place"
                 server.pass_time(http_protocol.HALF_CLOSED_S + 1)
@@ -98,7 +99,7 @@ def test_a_socket_behind_answers_that_are_not_read() -> None:
             [connection] = server.connections
             connection.transport.set_write_buffer_limits(high=1_024)
             client.write(KNOWN * 40 + get("/events", *UPGRADE))
-            await wait_until(lambda: connection.flow.write_paused)
+            await wait_until(lambda: connection.write_paused)
             await asyncio.sleep(0)
             assert server.connections == [connection], "no socket yet"
             assert [(await client.answer()).status for _ in range(41)] == [200] * 40 + [101]
@@ -177,7 +178,7 @@ def test_who_leaves_most_unread_goes_first_when_it_is_too_much(monkeypatch: pyte
             server.stand_still(0.1)
             assert (await reading.ask(get("/health"))).status == 200
             await server.accepted(3)
-            monkeypatch.setattr(worker, "MAX_UNREAD_BYTES", some_bytes)
+            monkeypatch.setattr(server_module, "MAX_UNREAD_BYTES", some_bytes)
             server.stand_still(0.1)
             await server.accepted(2)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

@@ -1,4 +1,4 @@
-"""The connection: both lanes, the order of answers, and every limit, on real sockets."""
+"""The connection: hot routes and the application, the order of answers, and every limit, on real sockets."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from cairn.api.rest import lookups as reads
 from cairn.api.rest import probes
-from cairn.api.server import access, fast_path
+from cairn.api.server import access
 from cairn.api.server import http_protocol as protocol
 from cairn.config import Settings
 from cairn.core.gateway import Admission, PendingTx
@@ -20,8 +20,8 @@ from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import body_of, hash_of, without
 from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
 
-FULL_LANE = "Origin: http://localhost"
-"""A header that changes nothing but the lane."""
+APPLICATION = "Origin: http://localhost"
+"""A header that leaves a request to the application, and changes nothing else."""
 KNOWN = f"/tx/{hash_of(CONFIRMED)}"
 HEADER_TIMEOUT_S = Settings().header_timeout_s
 IDLE_TIMEOUT_S = Settings().idle_timeout_s
@@ -42,16 +42,17 @@ async def submitted(server: RestServer, client: Client, request: bytes) -> Answe
     return await client.answer()
 
 
-def test_both_lanes_answer_alike() -> None:
+def test_hot_route_and_application_answer_alike() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             fast = await submitted(server, client, post_tx(signed(0)))
-            full = await submitted(server, client, post_tx(signed(0), FULL_LANE))
+            full = await submitted(server, client, post_tx(signed(0), APPLICATION))
             assert fast.json() == {"status": "pending", "txHash": hash_of(signed(0))}
             assert fast == full
-            assert await client.ask(get(KNOWN)) == await client.ask(get(KNOWN, FULL_LANE))
+            for path in (KNOWN, "/health"):
+                assert await client.ask(get(path)) == await client.ask(get(path, APPLICATION))
             for body in (b"{", b'{"from":1}', json.dumps(body_of(signed(0)) | {"value": 2}).encode()):
-                assert await client.ask(post(body)) == await client.ask(post(body, FULL_LANE))
+                assert await client.ask(post(body)) == await client.ask(post(body, APPLICATION))
 
     run_server(scenario)
 
@@ -73,7 +74,7 @@ def test_confirmed_before_and_refused() -> None:
     run_server(scenario)
 
 
-def test_what_the_fast_lane_leaves_to_the_full_one() -> None:
+def test_what_hot_routes_leave_to_the_application() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             unknown = "0x" + "ab" * 32
@@ -93,16 +94,18 @@ def test_what_the_fast_lane_leaves_to_the_full_one() -> None:
     run_server(scenario)
 
 
-def test_no_host_at_all() -> None:
+@pytest.mark.parametrize("allowed", [(), ("*",)])
+@pytest.mark.parametrize("path", [KNOWN, "/health", "/openapi.json"])
+def test_no_host_at_all(allowed: tuple[str, ...], path: str) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            answer = await client.ask(f"GET {KNOWN} HTTP/1.1\r\n\r\n".encode())
+            answer = await client.ask(f"GET {path} HTTP/1.1\r\n\r\n".encode())
             assert_problem(answer, 400, "MALFORMED_REQUEST")
 
-    run_server(scenario)
+    run_server(scenario, replace(Settings(), allowed_hosts=allowed))
 
 
-@pytest.mark.parametrize("headers", [(), (FULL_LANE,)])
+@pytest.mark.parametrize("headers", [(), (APPLICATION,)])
 def test_bytes_may_come_in_any_pieces(headers: tuple[str, ...]) -> None:
     async def scenario(server: RestServer) -> None:
         request = post_tx(signed(0), *headers)
@@ -128,14 +131,14 @@ def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
                 post_tx(signed(0))
                 + get(KNOWN)
                 + post_tx(signed(1))
-                + get("/health")
+                + get("/startup")
                 + post_tx(signed(2))
                 + get("/nothing")
                 + get(KNOWN)
             )
             client.write(requests)
             await server.heard(len(requests))
-            assert len(server.core.submitted) == 2, "what is behind /health waits"
+            assert len(server.core.submitted) == 2, "what is behind /startup waits"
             server.core.submitted[1][1].set_result(Admission(signed(1).hash))
             await asyncio.sleep(0)
             server.core.submitted[0][1].set_result(Admission(signed(0).hash))
@@ -153,7 +156,7 @@ def test_pipelined_answers_come_in_the_order_of_the_requests() -> None:
 
 def test_more_in_flight_than_a_client_may_have() -> None:
     async def scenario(server: RestServer) -> None:
-        count = 3 * fast_path.MAX_ANSWERS_DUE + 5
+        count = 3 * protocol.MAX_DUE + 5
         txs = [signed(nonce) for nonce in range(count)]
         async with server.client() as client:
             client.write(b"".join(post_tx(tx) for tx in txs))
@@ -161,7 +164,7 @@ def test_more_in_flight_than_a_client_may_have() -> None:
             while len(hashes) < count:
                 await server.submissions(len(hashes) + 1)
                 waiting = sum(not future.done() for _, future in server.core.submitted)
-                assert waiting <= fast_path.MAX_ANSWERS_DUE
+                assert waiting <= protocol.MAX_DUE
                 server.core.admit_all()
                 hashes += [(await client.answer()).json()["txHash"] for _ in range(waiting)]
             assert hashes == [hash_of(tx) for tx in txs]
@@ -174,10 +177,10 @@ def test_a_client_that_does_not_read_is_not_read_from() -> None:
         count = 15_000
         async with server.client(buffer_bytes=1024) as client:
             client.write(get(KNOWN) * count + get("/health"))
-            await wait_until(lambda: any(connection.flow.write_paused for connection in server.connections))
+            await wait_until(lambda: any(connection.write_paused for connection in server.connections))
             [connection] = server.connections
             assert connection.transport.get_write_buffer_size() < 512 * 1024
-            assert connection.flow.read_paused
+            assert connection.read_paused
             assert [(await client.answer()).status for _ in range(count + 1)] == [200] * (count + 1)
 
     run_server(scenario)
@@ -187,21 +190,21 @@ def test_a_client_that_never_reads_is_cut_off() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client(buffer_bytes=1024) as client:
             client.write(get(KNOWN) * 15_000)
-            await wait_until(lambda: any(connection.flow.write_paused for connection in server.connections))
+            await wait_until(lambda: any(connection.write_paused for connection in server.connections))
             server.pass_time(IDLE_TIMEOUT_S + 1)
             await server.no_connections()
 
     run_server(scenario)
 
 
-def test_thousands_of_requests_at_once_in_the_full_lane() -> None:
+def test_thousands_of_requests_at_once_for_the_application() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            client.write(get("/health") * 3_000 + get("/nothing"))
+            client.write(get("/startup") * 3_000 + get("/nothing"))
             most = 0
             for _ in range(3_000):
                 assert (await client.answer()).status == 200
-                most = max(most, *(len(connection.pipeline) for connection in server.connections))
+                most = max(most, *(len(connection.waiting) for connection in server.connections))
             assert (await client.answer()).status == 404
             assert most < 1_000
 
@@ -220,7 +223,8 @@ def test_junk_behind_many_requests() -> None:
             server.core.check_delay_s = 0.05
             client.write(get("/ready") * 3 + b"nonsense\r\n\r\n")
             assert b"nonsense" not in await client.rest()
-            assert not server.connections
+            server.pass_time(protocol.LINGER_S + 1)
+            await server.no_connections()
             await wait_until(lambda: not server.server.tasks)
 
     with capture_logs() as logged:
@@ -362,6 +366,7 @@ def test_junk_behind_good_requests_takes_nothing_from_them() -> None:
             server.core.check_delay_s = 0.05
             client.write(get("/ready") + b"nonsense\r\n\r\n")
             assert (await client.answer()).status == 200
+            assert_problem(await client.answer(), 400, "MALFORMED_REQUEST")
             assert await client.rest() == b""
 
     run_server(scenario)
@@ -411,7 +416,7 @@ def test_a_head_that_is_too_large(lines: bytes) -> None:
     [
         b"GET /hea",
         post_tx(signed(0))[:-5],
-        post_tx(signed(0), FULL_LANE)[:-5],
+        post_tx(signed(0), APPLICATION)[:-5],
         post_tx(signed(0))[:40],
     ],
 )
@@ -505,7 +510,7 @@ def test_a_submission_with_a_query_parameter_is_refused_and_not_done(path: str, 
     run_server(scenario)
 
 
-def test_rate_limit_in_both_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_limit_of_hot_routes_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
 
     async def scenario(server: RestServer) -> None:
@@ -532,14 +537,14 @@ def test_a_client_is_who_connects_whatever_it_says(monkeypatch: pytest.MonkeyPat
     run_server(scenario, replace(Settings(), rate_limit_per_s=0.001, rate_limit_burst=3))
 
 
-def test_a_request_that_changes_lanes_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_a_hot_route_leaves_to_the_application_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "is_loopback", lambda client: False)
 
     async def scenario(server: RestServer) -> None:
         unknown = get("/tx/0x" + "ab" * 32)
         async with server.client() as client:
-            # The middle ones begin in the fast lane, where they first wait for the answer before them.
-            client.write(post_tx(signed(0)) + unknown * 2 + get(KNOWN, FULL_LANE) + get(KNOWN))
+            # The middle ones are for a hot route first, and wait for the answer before them.
+            client.write(post_tx(signed(0)) + unknown * 2 + get(KNOWN, APPLICATION) + get(KNOWN))
             await server.submissions(1)
             server.core.admit_all()
             assert [(await client.answer()).status for _ in range(5)] == [200, 404, 404, 200, 429]
@@ -549,7 +554,7 @@ def test_a_request_that_changes_lanes_counts_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_client_that_goes_away_in_the_middle() -> None:
     async def scenario(server: RestServer) -> None:
-        for request in (post_tx(signed(0)), post_tx(signed(0), FULL_LANE), post_tx(signed(0)) + get("/health")):
+        for request in (post_tx(signed(0)), post_tx(signed(0), APPLICATION), post_tx(signed(0)) + get("/health")):
             server.core.submitted.clear()
             async with server.client() as client:
                 client.write(request)
@@ -564,7 +569,7 @@ def test_a_client_that_goes_away_in_the_middle() -> None:
     run_server(scenario)
 
 
-@pytest.mark.parametrize("headers", [(), (FULL_LANE,)])
+@pytest.mark.parametrize("headers", [(), (APPLICATION,)])
 def test_a_stop_finishes_what_is_being_answered(headers: tuple[str, ...]) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as busy, server.client() as idle, server.client() as late:
@@ -584,7 +589,7 @@ def test_a_stop_finishes_what_is_being_answered(headers: tuple[str, ...]) -> Non
     run_server(scenario)
 
 
-@pytest.mark.parametrize("headers", [(), (FULL_LANE,)])
+@pytest.mark.parametrize("headers", [(), (APPLICATION,)])
 def test_a_client_that_only_stops_sending_gets_its_answers(headers: tuple[str, ...]) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cairn.api.app import make_app
 from cairn.api.chain_view import ChainView
 from cairn.api.events.hub import EventHub
-from cairn.api.rpc.dispatch import Dispatcher
 from cairn.api.server.access import HostList, OriginList, RateLimiter
 from cairn.api.server.middleware import Edge
 from cairn.api.server.websocket_session import EXTENSION
@@ -250,7 +249,6 @@ def edge_around(app: ASGIApp, on_fatal: Callable[[Fatal], None] | None = None) -
     return Edge(
         app,
         view,
-        Dispatcher({}, view.fail),
         HostList(LISTED),
         OriginList(LISTED),
         RateLimiter(LISTED, lambda: 0.0),

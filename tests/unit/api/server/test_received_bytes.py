@@ -11,7 +11,7 @@ import pytest
 
 from cairn import memory
 from cairn.api.rest import lookups
-from cairn.api.server import worker
+from cairn.api.server import server as server_module
 from cairn.api.server.client_shares import Shares
 from cairn.api.server.received_bytes import UNCOUNTED_BYTES, ReceivedBytes
 from cairn.api.server.websocket_protocol import EventsProtocol
@@ -178,10 +178,11 @@ def test_what_waits_behind_an_answer_is_counted_and_too_much_ends_the_connection
             client.write(post_tx(signed(0)))
             await server.submissions(1)
             client.write(get("/") * 2_000)
-            await wait_until(lambda: all(each._is_refused for each in server.connections))
+            await wait_until(lambda: all(each.is_refused for each in server.connections))
             assert server.held_bytes == 0, "it is not kept"
             server.core.admit_all()
             assert (await client.answer()).status == 200
+            assert_refused(await client.answer())
             assert await client.rest() == b"", "the first was answered, and what was too much was not"
 
     run_server(scenario, replace(SMALL, max_unanswered_bytes=32 * KIB))
@@ -344,5 +345,5 @@ def test_memory_is_given_back_after_much_was_held_and_only_then(monkeypatch: pyt
             server.pass_time(1)
         assert trimmed == [0], "once"
 
-    monkeypatch.setattr(worker, "WORTH_TRIMMING_BYTES", 1_000 * KIB)
+    monkeypatch.setattr(server_module, "WORTH_TRIMMING_BYTES", 1_000 * KIB)
     run_server(scenario)

@@ -9,7 +9,8 @@ import pytest
 from cairn.api.server.request_framing import RequestHead, asks_for_websocket, check_framing
 from cairn.config import Settings
 from cairn.domain.errors import MalformedRequest
-from tests.support.core_fixtures import signed
+from cairn.domain.transactions import encode_tx
+from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import body_of, hash_of
 from tests.support.rest_server import Client, RestServer, get, post, post_tx, run_server, wait_until
 
@@ -241,11 +242,13 @@ def test_a_request_that_never_arrives_takes_nothing_from_those_before_it() -> No
             await server.heard(len(requests))
             server.pass_time(1)
             [connection] = server.connections
-            assert connection._is_refused
+            assert connection.is_refused
             client.write(get("/health") * 10_000)
             await server.heard(len(requests) + 100_000)
             server.core.admit_all()
             assert (await client.answer()).json()["txHash"] == hash_of(signed(0))
+            late = await client.answer()
+            assert (late.status, code_of(late.body)) == (408, "REQUEST_TIMEOUT")
             assert await client.rest() == b"", "what came since is read and discarded, and resets nothing"
 
     run_server(scenario, replace(Settings(), header_timeout_s=0.2, idle_timeout_s=60))
@@ -257,7 +260,43 @@ def test_what_goes_wrong_behind_several_requests_takes_nothing_from_them(last: b
         server.core.check_delay_s = 0.05
         async with server.client() as client:
             client.write(get("/ready") + get("/nothing") + get("/ready") + last.replace(b"0\r\nzz", b"zz"))
-            assert [(await client.answer()).status for _ in range(3)] == [200, 404, 200]
+            assert [(await client.answer()).status for _ in range(4)] == [200, 404, 200, 400]
+            assert await client.rest() == b""
+
+    run_server(scenario)
+
+
+REFUSED = {
+    "no request": (b"nonsense\r\n\r\n", 400),
+    "a large head": (get("/health", "X: " + "a" * 70_000), 431),
+    "no chunk": (chunked().removesuffix(b"0\r\n") + b"zz", 400),
+    "many trailers": (chunked() + b"X: %b\r\n" % (b"y" * 1_000) * 100, 431),
+    "another version": (b"GET /health HTTP/2.0\r\n\r\n", 400),
+    "a tunnel": (b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("before", ["/ready", "/tx", "/rpc"])
+@pytest.mark.parametrize("refused", REFUSED)
+def test_a_refused_request_behind_one_that_takes_long_gets_its_own_answer_after_it(before: str, refused: str) -> None:
+    last, status = REFUSED[refused]
+
+    async def scenario(server: RestServer) -> None:
+        server.core.check_delay_s = 0.05
+        raw = "0x" + encode_tx(signed(0), CHAIN_ID).hex()
+        call = {"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw]}
+        requests = {
+            "/ready": get("/ready"), "/tx": post_tx(signed(0)), "/rpc": post(json.dumps(call).encode(), path="/rpc"),
+        }  # fmt: skip
+        async with server.client() as client:
+            client.write(requests[before] + last)
+            if before != "/ready":
+                await server.submissions(1)
+                await asyncio.sleep(0.01)
+                server.core.admit_all()
+            assert (await client.answer()).status == 200
+            answer = await client.answer()
+            assert (answer.status, answer.headers["connection"]) == (status, "close")
             assert await client.rest() == b""
 
     run_server(scenario)

@@ -16,8 +16,8 @@ from tests.support.rest_server import CONFIRMED, Answer, RestServer, get, post, 
 
 PROXIES = TrustedProxies(replace(Settings(), trusted_proxies=("127.0.0.1", "10.0.0.0/8", "2001:db8:aa::/48")))
 KNOWN = f"/tx/0x{CONFIRMED.hash.hex()}"
-FULL_LANE = "Origin: http://localhost"
-"""The fast path leaves such a request to the full lane."""
+APPLICATION = "Origin: http://localhost"
+"""Leaves a request to the application."""
 BEHIND_PROXY = replace(
     Settings(), workers=1, trusted_proxies=("127.0.0.1",), rate_limit_per_s=0.001, rate_limit_burst=3
 )
@@ -191,9 +191,11 @@ def assert_malformed(answer: Answer) -> None:
     assert (answer.status, answer.json()["code"]) == (400, "MALFORMED_REQUEST")
 
 
-@pytest.mark.parametrize("further", [(), (FULL_LANE,)])
+@pytest.mark.parametrize("further", [(), (APPLICATION,)])
 @pytest.mark.parametrize("form", ["X-Forwarded-For: {}", "Forwarded: for={}"])
-def test_clients_of_a_proxy_have_a_rate_limit_each_in_both_lanes(further: tuple[str, ...], form: str) -> None:
+def test_clients_of_a_proxy_have_a_rate_limit_each_on_hot_routes_and_application(
+    further: tuple[str, ...], form: str
+) -> None:
     async def scenario(server: RestServer) -> None:
         # As a proxy with connections that it keeps: requests of both arrive on one.
         requests = [get(KNOWN, form.format(client), *further) for client in ("192.0.2.1", "192.0.2.2") * 4]
@@ -203,7 +205,7 @@ def test_clients_of_a_proxy_have_a_rate_limit_each_in_both_lanes(further: tuple[
     run_server(scenario, BEHIND_PROXY)
 
 
-@pytest.mark.parametrize("further", [(), (FULL_LANE,)])
+@pytest.mark.parametrize("further", [(), (APPLICATION,)])
 def test_proxies_that_are_trusted_or_not_any_more_count_so_for_new_connections(further: tuple[str, ...]) -> None:
     async def scenario(server: RestServer) -> None:
         requests = [get(KNOWN, f"X-Forwarded-For: {client}", *further) for client in ("192.0.2.1", "192.0.2.2") * 4]

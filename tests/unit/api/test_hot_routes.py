@@ -1,4 +1,4 @@
-"""JSON-RPC calls on the fast path: answered as the full lane answers them, one at a time and in order."""
+"""JSON-RPC calls on the hot route: answered as the application answers them, one at a time and in order."""
 
 import asyncio
 import json
@@ -25,8 +25,8 @@ from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.rest_node import hash_of
 from tests.support.rest_server import CONFIRMED, Client, RestServer, get, post, post_tx, run_server, wait_until
 
-FULL_LANE = "Content-Encoding: identity"
-"""A header that changes nothing but the lane."""
+APPLICATION = "Content-Encoding: identity"
+"""A header that leaves a request to the application, and changes nothing else."""
 SYSTEM_KEEPS_ANSWERS = 20
 """Of a megabyte each: more than a system keeps for a client that does not read."""
 
@@ -70,11 +70,11 @@ NOTIFICATION = b'{"jsonrpc":"2.0","method":"eth_chainId"}'
         CHAIN + b" " * 5_000,
     ],
 )
-def test_both_lanes_answer_alike(body: bytes) -> None:
+def test_hot_route_and_application_answer_alike(body: bytes) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             fast = await client.ask(call(body))
-            assert fast == await client.ask(call(body, FULL_LANE))
+            assert fast == await client.ask(call(body, APPLICATION))
             assert fast.headers["vary"] == "Origin"
             assert fast.status == (204 if fast.body == b"" else 200)
 
@@ -82,13 +82,13 @@ def test_both_lanes_answer_alike(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("origins", [(), ("*",), ("https://app.example",)])
-def test_both_lanes_tell_browsers_the_same(origins: tuple[str, ...]) -> None:
+def test_hot_route_and_application_tell_browsers_the_same(origins: tuple[str, ...]) -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             for request in (call(CHAIN), call(NOTIFICATION), post(b"{}"), get("/tx/0x" + CONFIRMED.hash.hex())):
                 end = request.index(b"\r\n\r\n")
                 fast = await client.ask(request)
-                full = await client.ask(request[:end] + f"\r\n{FULL_LANE}".encode() + request[end:])
+                full = await client.ask(request[:end] + f"\r\n{APPLICATION}".encode() + request[end:])
                 assert (fast.headers, fast.body) == (full.headers, full.body)
                 assert ("access-control-allow-origin" in fast.headers) == ("*" in origins)
 
@@ -104,7 +104,7 @@ def test_the_application_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
-            for headers, expected in ([], []), ([FULL_LANE], ["/rpc"]):
+            for headers, expected in ([], []), ([APPLICATION], ["/rpc"]):
                 assert (await client.ask(call(CHAIN, *headers))).json()["result"] == hex(CHAIN_ID)
                 assert asked == expected
 
@@ -130,7 +130,7 @@ def test_only_that_path_is_meant() -> None:
     async def scenario(server: RestServer) -> None:
         async with server.client() as client:
             for path in ("/rpcs", "/rpc/", "/rpc?x=1", "/RPC"):
-                request = post(CHAIN, path=path), post(CHAIN, FULL_LANE, path=path)
+                request = post(CHAIN, path=path), post(CHAIN, APPLICATION, path=path)
                 fast, full = await client.ask(request[0]), await client.ask(request[1])
                 assert (fast.status, fast.body) == (full.status, full.body)
 
@@ -162,22 +162,23 @@ def test_answers_keep_their_order_and_a_call_waits_for_those_before_it() -> None
     run_server(scenario)
 
 
-HEALTH, FOUND, INVALID = get("/health"), get(f"/tx/0x{CONFIRMED.hash.hex()}"), post(b"{}")
+HEALTH, STARTUP, FOUND, INVALID = get("/health"), get("/startup"), get(f"/tx/0x{CONFIRMED.hash.hex()}"), post(b"{}")
 OTHER_PROTOCOL = get("/health", "Connection: upgrade", "Upgrade: other")
 
 
 @pytest.mark.parametrize(
     "further",
     [
-        [call(CHAIN), HEALTH],
-        [HEALTH, call(CHAIN), HEALTH],
-        [FOUND, HEALTH],
+        [call(CHAIN), STARTUP],
+        [STARTUP, call(CHAIN), STARTUP],
+        [FOUND, STARTUP],
         [INVALID, call(CHAIN)],
-        [FOUND, INVALID, FOUND, call(CHAIN), call(CHAIN, FULL_LANE), FOUND],
+        [FOUND, INVALID, FOUND, call(CHAIN), call(CHAIN, APPLICATION), FOUND],
         [FOUND] * 70,
-        [HEALTH] * 20,
-        [HEALTH, HEALTH, OTHER_PROTOCOL, HEALTH],
-        [call(NOTIFICATION), call(b" " * 3_000), call(b" " * 5_000), HEALTH],
+        [HEALTH, STARTUP, HEALTH, call(CHAIN), HEALTH],
+        [STARTUP] * 20,
+        [STARTUP, STARTUP, OTHER_PROTOCOL, STARTUP],
+        [call(NOTIFICATION), call(b" " * 3_000), call(b" " * 5_000), STARTUP],
     ],
 )
 @pytest.mark.parametrize("begins", [send_raw, post_tx])
@@ -208,8 +209,8 @@ def test_whatever_was_asked_for_is_answered_at_the_end(
     run_server(scenario)
 
 
-def post_tx_in_full_lane(tx: Tx) -> bytes:
-    return post_tx(tx, FULL_LANE)
+def post_tx_to_application(tx: Tx) -> bytes:
+    return post_tx(tx, APPLICATION)
 
 
 def slow_lookup(tx: Tx) -> bytes:
@@ -217,14 +218,14 @@ def slow_lookup(tx: Tx) -> bytes:
     return get(f"/tx/{hash_of(tx)}?wait=1")
 
 
-UNFINISHED = post(b"{}", FULL_LANE)[:-1]
+UNFINISHED = post(b"{}", APPLICATION)[:-1]
 UNFINISHED_CHUNKS = UNFINISHED.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked").replace(
     b"\r\n{", b"\r\n2\r\n{"
 )
 
 
-@pytest.mark.parametrize("begins", [send_raw, post_tx, post_tx_in_full_lane, slow_lookup])
-@pytest.mark.parametrize("further", [[], [FOUND], [HEALTH, call(CHAIN)], [HEALTH] * 20])
+@pytest.mark.parametrize("begins", [send_raw, post_tx, post_tx_to_application, slow_lookup])
+@pytest.mark.parametrize("further", [[], [FOUND], [STARTUP, call(CHAIN)], [STARTUP] * 20])
 @pytest.mark.parametrize(
     "unfinished", [post(b"{}")[:-1], UNFINISHED, UNFINISHED_CHUNKS, post(b"{}", "Expect: 100-continue")[:-2]]
 )
@@ -324,7 +325,7 @@ def test_whoever_reads_no_answer_gets_no_further_one(monkeypatch: pytest.MonkeyP
     async def scenario(server: RestServer) -> None:
         async with server.client(buffer_bytes=1_024) as client:
             await sent(server, client, *[call(message("long"))] * calls)
-            await wait_until(lambda: server.connections[0].flow.write_paused)
+            await wait_until(lambda: server.connections[0].write_paused)
             for _ in range(20):
                 await asyncio.sleep(0)
             assert len(made) < calls
@@ -341,7 +342,7 @@ def test_the_limit_of_a_body_holds() -> None:
         async with server.client() as client:
             for body in (CHAIN, CHAIN + b" " * 100):
                 fast = await client.ask(call(body))
-                assert fast == await client.ask(call(body, FULL_LANE))
+                assert fast == await client.ask(call(body, APPLICATION))
                 assert fast.status == (200 if body == CHAIN else 413)
 
     run_server(scenario, replace(Settings(), max_body_bytes=len(CHAIN)))

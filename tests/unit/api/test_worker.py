@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cairn.api.server.worker import import_in_background
+from cairn.api.worker import import_in_background
 
 MORE_THAN_THERE_IS = 1 << 47
 """Bytes: all of the addresses that a process has."""

@@ -1,0 +1,246 @@
+"""Requests that are answered without the application: POST /tx, POST /rpc, GET /tx/{hash} and GET /health.
+
+A route takes a request that it can finish: a complete submission, a JSON-RPC message, a transaction that this worker
+shows as confirmed, the probe. Everything else, and each request with a header that needs more work, is for the
+application.
+"""
+
+import asyncio
+from binascii import Error as HexError
+from binascii import unhexlify
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+import structlog
+
+from cairn.api.chain_view import ChainView
+from cairn.api.problems import encode_problem
+from cairn.api.rest.bodies import is_json
+from cairn.api.rpc.caller import Caller
+from cairn.api.rpc.dispatch import LARGE_BYTES, SUBMITTING, Dispatcher
+from cairn.api.server.access import HostList, OriginList, RateLimiter
+from cairn.api.server.exchange import Answering, Exchange, HotRoute
+from cairn.api.server.request_framing import Header
+from cairn.api.server.response_head import NO_STORE, STATUS_LINES, encode_lines, whole_response
+from cairn.api.submitter import Submitter
+from cairn.config import Settings
+from cairn.core.gateway import Admission
+from cairn.domain.answers import Probe
+from cairn.domain.errors import Internal, NodeError, ShuttingDown
+from cairn.domain.types import TxHash
+from cairn.time_shares import LaneName, TimeShares
+
+MAX_HOT_BODY_BYTES = 4_096
+"""A transaction has some 450 bytes, and most calls have fewer."""
+GET_TX = b"/tx/0x"
+HASH_DIGITS = 64
+TARGET_BYTES = len(GET_TX) + HASH_DIGITS
+# Each needs something that only the application does.
+UNUSUAL = frozenset({b"origin", b"expect", b"transfer-encoding", b"content-encoding", b"if-none-match"})
+JSON: Header = (b"content-type", b"application/json")
+
+ALIVE = msgspec.json.encode(Probe("alive"))
+_PENDING = b'{"status":"pending","txHash":"0x'
+_CONFIRMED = b'{"status":"confirmed","txHash":"0x'
+_END = b'"}'
+
+log = structlog.get_logger("cairn.api")
+
+
+class Heads:
+    """The heads of a route's answers, made anew whenever the common headers change."""
+
+    def __init__(self, origins: OriginList, for_wallets: bool) -> None:
+        # The application answers whoever names an origin.
+        self._headers = origins.headers_for(None, "", for_wallets)
+        self._common_lines = b""
+        self.ok = b""
+        """Of a 200, up to the value of its content-length."""
+        self.no_content = b""
+
+    def refresh(self, common_lines: bytes) -> None:
+        self._common_lines = common_lines
+        self.ok = (
+            STATUS_LINES[200] + common_lines + encode_lines([JSON, *self._headers, NO_STORE]) + b"content-length: "
+        )
+        self.no_content = STATUS_LINES[204] + common_lines + encode_lines([*self._headers, NO_STORE]) + b"\r\n"
+
+    def problem(self, error: NodeError) -> bytes:
+        """The whole answer."""
+        status, headers, body = encode_problem(error)
+        return whole_response(self._common_lines, status, [*headers, NO_STORE, *self._headers], body)
+
+    def failure_of(self, answering: Answering) -> bytes:
+        """The whole answer, where there is no result."""
+        if answering.cancelled():
+            return self.problem(ShuttingDown("the node is shutting down"))
+        failure = answering.exception()
+        if not isinstance(failure, NodeError):
+            log.error("a request failed", exc_info=failure)
+            failure = Internal(str(failure))
+        return self.problem(failure)
+
+
+class HealthRoute:
+    """GET /health: the process is alive if it answers. As a probe it waits for nobody and is never refused."""
+
+    queue: LaneName | None = None
+    is_alone = False
+    is_limited = False
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+        self._answer = b""
+
+    def refresh(self) -> None:
+        self._answer = self._heads.ok + b"%d\r\n\r\n" % len(ALIVE) + ALIVE
+
+    def begin(self, request: Exchange, used_s: float) -> bytes:
+        return self._answer
+
+    def answer(self, answering: Answering) -> Sequence[bytes]:
+        raise AssertionError("it answers at once")
+
+
+class SubmitRoute:
+    """POST /tx."""
+
+    queue: LaneName | None = "submissions"
+    is_alone = False
+    is_limited = True
+
+    def __init__(self, intake: Submitter, heads: Heads) -> None:
+        self._intake = intake
+        self._heads = heads
+        self._pending = self._confirmed = b""
+
+    def refresh(self) -> None:
+        self._pending, self._confirmed = self._start(_PENDING), self._start(_CONFIRMED)
+
+    def _start(self, start: bytes) -> bytes:
+        return self._heads.ok + b"%d\r\n\r\n" % (len(start) + HASH_DIGITS + len(_END)) + start
+
+    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+        try:
+            return self._intake.admit_complete(request.body)
+        except NodeError as refused:
+            return self._heads.problem(refused)
+
+    def answer(self, answering: Answering) -> Sequence[bytes]:
+        if answering.cancelled() or answering.exception() is not None:
+            return (self._heads.failure_of(answering),)
+        admission: Admission = answering.result()
+        start = self._confirmed if admission.confirmed else self._pending
+        return (start + admission.tx_hash.hex().encode() + _END,)
+
+
+class CallRoute:
+    """POST /rpc. A call's answer may have megabytes, and what a client submits keeps its order: so it is alone."""
+
+    queue: LaneName | None = None
+    is_alone = True
+    is_limited = True
+
+    def __init__(self, calls: Dispatcher, limiter: RateLimiter, shares: TimeShares, heads: Heads) -> None:
+        self._calls = calls
+        self._limiter = limiter
+        self._shares = shares
+        self._heads = heads
+
+    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+        body = request.body
+        caller = Caller(request.address, self._limiter, request.is_gone, already_counted=1)
+        answering = self._calls.answer(body, caller)
+        if SUBMITTING.encode() in body:
+            answering = self._shares.run(request.payer, answering, "submissions", used_s=used_s)
+        else:
+            answering = self._shares.run(request.payer, answering, "reads", request.is_gone, used_s)
+        return asyncio.get_running_loop().create_task(answering)
+
+    def answer(self, answering: Answering) -> Sequence[bytes]:
+        if answering.cancelled() or answering.exception() is not None:
+            return (self._heads.failure_of(answering),)
+        answer: bytes | None = answering.result()
+        if answer is None:
+            return (self._heads.no_content,)
+        head = self._heads.ok + b"%d\r\n\r\n" % len(answer)
+        return (head, answer) if len(answer) > LARGE_BYTES else (head + answer,)
+
+
+class ConfirmedRoute:
+    """GET /tx/{hash} of a transaction that is confirmed here; for any other the application asks further."""
+
+    queue: LaneName | None = "reads"
+    is_alone = False
+    is_limited = True
+
+    def __init__(self, view: ChainView, heads: Heads) -> None:
+        self._view = view
+        self._heads = heads
+
+    def begin(self, request: Exchange, used_s: float) -> Answering | bytes | None:
+        try:
+            body = self._view.find_confirmed(TxHash(unhexlify(request.target[len(GET_TX) :])))
+        except (HexError, NodeError):
+            return None
+        return None if body is None else self._heads.ok + b"%d\r\n\r\n" % len(body) + body
+
+    def answer(self, answering: Answering) -> Sequence[bytes]:
+        raise AssertionError("it answers at once")
+
+
+class HotRoutes:
+    def __init__(
+        self, view: ChainView, intake: Submitter, calls: Dispatcher, hosts: HostList, origins: OriginList,
+        limiter: RateLimiter, shares: TimeShares, settings: Settings,
+    ) -> None:  # fmt: skip
+        self._hosts = hosts
+        self._max_body_bytes = min(settings.max_body_bytes, MAX_HOT_BODY_BYTES)
+        self._rest_heads, self._rpc_heads = Heads(origins, for_wallets=False), Heads(origins, for_wallets=True)
+        self._submit = SubmitRoute(intake, self._rest_heads)
+        self._posts: dict[bytes, HotRoute] = {
+            b"/tx": self._submit,
+            b"/rpc": CallRoute(calls, limiter, shares, self._rpc_heads),
+        }
+        self._health = HealthRoute(self._rest_heads)
+        self._gets: dict[bytes, HotRoute] = {b"/health": self._health}
+        self._confirmed = ConfirmedRoute(view, self._rest_heads)
+
+    def refresh(self, common_lines: bytes) -> None:
+        self._rest_heads.refresh(common_lines)
+        self._rpc_heads.refresh(common_lines)
+        self._submit.refresh()
+        self._health.refresh()
+
+    def find(self, request: Exchange) -> HotRoute | None:
+        """The route, unless something in the head needs more work."""
+        target, fields = request.target, request.fields
+        if request.method == "POST":
+            route = self._posts.get(target)
+            # The parser has made sure that the length is digits.
+            length = fields.get(b"content-length", b"")
+            if route is None or not 0 < len(length) <= 5 or int(length) > self._max_body_bytes:
+                return None
+            if not _is_json(fields.get(b"content-type", b"")):
+                return None
+        elif request.method == "GET":
+            route = self._gets.get(target)
+            if route is None and len(target) == TARGET_BYTES and target.startswith(GET_TX):
+                # With anything else, it may not all be a part of the path.
+                route = self._confirmed if target[len(GET_TX) :].isalnum() else None
+            if route is None or b"content-length" in fields:
+                return None
+        else:
+            return None
+        if request.version != "1.1" or not request.keeps_alive or request.is_upgrade:
+            return None
+        if len(fields) != len(request.headers) or not UNUSUAL.isdisjoint(fields):
+            return None
+        host = fields.get(b"host")
+        return route if host is not None and self._hosts.allows(host) else None
+
+
+@lru_cache(maxsize=100)
+def _is_json(content_type: bytes) -> bool:
+    return is_json(content_type.decode("latin-1"))

@@ -1,0 +1,234 @@
+"""One request and its answer.
+
+The head is complete when an exchange is made; the body may still arrive. A hot route answers it with bytes that are
+written whole. Otherwise the application does, by ASGI: `receive` gives it the body, `send` takes its answer.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import structlog
+from starlette.types import ASGIApp, Message, Scope
+
+from cairn.api.server.request_framing import Header
+from cairn.api.server.response_head import encode_head
+from cairn.domain.errors import Internal, NodeError
+from cairn.time_shares import LaneName
+
+Answering = asyncio.Future[Any]
+"""What a hot route's answer is made from, once it is there."""
+Client = tuple[str, int]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+ASGI_VERSION = {"version": "3.0", "spec_version": "2.3"}
+DISCONNECT: Message = {"type": "http.disconnect"}
+
+log = structlog.get_logger("cairn.api")
+
+
+class HotRoute(Protocol):
+    """Answers requests without the application and, unless it waits for something, at once."""
+
+    @property
+    def queue(self) -> LaneName | None:
+        """In which queue its requests wait for their client's turn; None if the route does all that itself."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Nothing else of the connection is served meanwhile."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Its requests count against the rate limit."""
+
+    def begin(self, request: "Exchange", used_s: float) -> Answering | bytes | None:
+        """The whole answer, or what it is made from once it is there; None when only the application can tell.
+
+        A route without a queue charges the client for `used_s` of its time, too, which was used before.
+        """
+
+    def answer(self, answering: Answering) -> Sequence[bytes]:
+        """The whole answer, in parts that need no copy of a long body."""
+
+
+class RouteTable(Protocol):
+    def find(self, request: "Exchange") -> HotRoute | None:
+        """The route of a request, by its head."""
+
+    def refresh(self, common_lines: bytes) -> None:
+        """These headers are on every answer from now on."""
+
+
+class HttpConnection(Protocol):
+    """What an exchange asks of its connection."""
+
+    transport: asyncio.Transport
+    scope: Scope
+    """What is the same for all its requests."""
+    write_paused: bool
+
+    @property
+    def common_lines(self) -> bytes: ...
+
+    def write(self, *parts: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        """Return once the client reads its answers, or is gone."""
+
+    def read_on(self) -> None:
+        """The application waits for what the client sends."""
+
+    def answer_written(self, exchange: "Exchange") -> None: ...
+
+    def fail(self, exchange: "Exchange", error: NodeError) -> None:
+        """The application gave no answer, or only a part of one."""
+
+    def let_go(self, exchange: "Exchange") -> None:
+        """The application has ended."""
+
+
+class Exchange:
+    """Set by the reader. What most requests leave as it is stands in the class."""
+
+    connection: HttpConnection
+    method: str
+    target: bytes
+    headers: list[Header]
+    """With names in lower case."""
+    fields: dict[bytes, bytes]
+    """The same by name; of those that are given more than once, the last."""
+    client: Client | None = None
+    address = payer = ""
+    """The address of the client, and whose time and bytes it uses."""
+    is_limited = False
+    """The client has a rate limit."""
+    path, query = b"", b""
+    version = "1.1"
+    keeps_alive = True
+    expects_continue = False
+    is_upgrade = False
+    route: HotRoute | None = None
+    """None once the application has to answer."""
+    held_bytes = 0
+    """Counted for its client until it is let go."""
+
+    # The request's body.
+    body = b""
+    """What has come of it, and the application has not received."""
+    is_whole = False
+    _is_received = False
+    """The application has received all of it."""
+    _waiter: "asyncio.Future[None] | None" = None
+
+    # The answer.
+    has_begun = False
+    disconnected = False
+    """Nobody waits for the answer any more."""
+    is_answering = is_answered = False
+    answering: Answering | None = None
+    """What a hot route's answer is made from."""
+    parts: Sequence[bytes] = ()
+    """The whole answer of a hot route, while others before it are due."""
+    _head = b""
+    """Written together with the beginning of the body."""
+    _left_bytes: int | None = None
+    """Of the body that the head has announced, if it has announced one."""
+
+    def is_gone(self) -> bool:
+        """Whether no answer can reach the client any more, as far as it was noticed."""
+        return self.disconnected or self.connection.transport.is_closing()
+
+    def scope(self) -> Scope:
+        path = self.path.decode()
+        return {
+            **self.connection.scope,
+            "type": "http",
+            "asgi": ASGI_VERSION,
+            "http_version": self.version,
+            "method": self.method,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": self.path,
+            "query_string": self.query,
+            "root_path": "",
+            "headers": self.headers,
+            "client": self.client,
+            "state": {},
+        }
+
+    # The request's body, as it arrives.
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer, and the rest of the body never comes."""
+        self.disconnected = True
+        self.expects_continue = False
+        self.body = b""
+        self.wake()
+
+    def wake(self) -> None:
+        """Tell the application that something has changed."""
+        if self._waiter is not None:
+            if not self._waiter.done():
+                self._waiter.set_result(None)
+            self._waiter = None
+
+    # The application's side.
+
+    async def run(self, app: ASGIApp) -> None:
+        try:
+            await app(self.scope(), self.receive, self.send)
+        except Exception:
+            log.exception("a request failed", method=self.method, path=self.path)
+        finally:
+            self.connection.let_go(self)
+        if not self.is_answered and not self.disconnected:
+            self.connection.fail(self, Internal("the application gave no whole answer"))
+
+    async def receive(self) -> Message:
+        if self.expects_continue:
+            self.expects_continue = False
+            self.connection.write(CONTINUE)
+        has_news = self.body or (self.is_whole and not self._is_received)
+        if not (has_news or self.disconnected or self.is_answered):
+            self.connection.read_on()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self.disconnected or self.is_answered:
+            return DISCONNECT
+        body, self.body = self.body, b""
+        self._is_received = self.is_whole
+        return {"type": "http.request", "body": body, "more_body": not self.is_whole}
+
+    async def send(self, message: Message) -> None:
+        if self.connection.write_paused and not self.disconnected:
+            await self.connection.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start" and not self.is_answering:
+            self._begin_answer(message["status"], message.get("headers", []))
+        elif message["type"] == "http.response.body" and self.is_answering and not self.is_answered:
+            self._write_body(message.get("body", b""), message.get("more_body", False))
+        else:
+            raise RuntimeError(f"{message['type']} does not fit here")
+
+    def _begin_answer(self, status: int, headers: list[Header]) -> None:
+        lines, has_body = self.connection.common_lines, self.method != "HEAD"
+        head = encode_head(lines, status, headers, has_body, self.keeps_alive)
+        self._head, self._left_bytes, self.keeps_alive = head
+        self.is_answering = True
+        self.expects_continue = False
+
+    def _write_body(self, body: bytes, has_more: bool) -> None:
+        head, self._head = self._head, b""
+        if self.method == "HEAD":
+            body = b""
+        elif self._left_bytes is not None:
+            self._left_bytes -= len(body)
+            if self._left_bytes < 0 or (self._left_bytes and not has_more):
+                raise RuntimeError("the body is not as long as its head says")
+        self.connection.write(head, body)
+        if not has_more:
+            self.is_answered = True
+            self.wake()
+            self.connection.answer_written(self)

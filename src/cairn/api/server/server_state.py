@@ -1,0 +1,101 @@
+"""What all connections of a worker share: limits, the clock, what serves requests, and the headers of every answer."""
+
+import asyncio
+from email.utils import formatdate
+from typing import Protocol
+
+from starlette.types import ASGIApp
+
+from cairn.api.chain_view import ChainView
+from cairn.api.problems import encode_problem
+from cairn.api.server.access import RateLimiter
+from cairn.api.server.client_shares import Shares
+from cairn.api.server.connection_slots import Occupancy
+from cairn.api.server.exchange import RouteTable
+from cairn.api.server.request_framing import Header
+from cairn.api.server.response_head import NO_STORE, encode_lines, whole_response
+from cairn.api.server.trusted_proxies import TrustedProxies
+from cairn.config import Settings
+from cairn.domain.errors import NodeError
+from cairn.time_shares import TimeShares
+
+MAX_SWEEP_INTERVAL_S = 1.0
+
+
+class OpenConnection(Protocol):
+    """An open connection, HTTP or WebSocket."""
+
+    transport: asyncio.Transport
+
+    def finish(self) -> None:
+        """The worker stops: finish the current answers, then end."""
+
+
+class ServerState:
+    """One per worker. `refresh` is called about once a second."""
+
+    def __init__(
+        self,
+        view: ChainView,
+        app: ASGIApp,
+        hot: RouteTable,
+        limiter: RateLimiter,
+        shares: TimeShares,
+        settings: Settings,
+    ) -> None:
+        self._view = view
+        self.app = app
+        self.hot = hot
+        self.limiter = limiter
+        self.shares = shares
+        self.proxies = TrustedProxies(settings)
+        self.occupancy = Occupancy(settings)
+        self.unanswered_bytes = Shares(settings.max_unanswered_bytes)
+        self.max_message_bytes = settings.ws_max_message_bytes
+        self.adjust(settings)
+        self.connections: set[OpenConnection] = set()
+        self.tasks: set[asyncio.Task[object]] = set()
+        """What the application is at."""
+        self.common_headers: list[Header] = []
+        self.common_lines = b""
+        """The same, as they are written."""
+        self.now = 0.0
+        """As of the last refresh: exact enough for time-outs, and free to read."""
+        self._refreshed_at = 0.0
+        self.refresh(0.0)
+
+    def adjust(self, settings: Settings) -> None:
+        """Apply the limits and time-outs of these settings from now on."""
+        self.header_timeout_s = settings.header_timeout_s
+        self.idle_timeout_s = settings.idle_timeout_s
+        self.first_byte_timeout_s = settings.first_byte_timeout_s
+        shortest_s = min(self.header_timeout_s, self.idle_timeout_s, self.first_byte_timeout_s)
+        self.sweep_interval_s = min(MAX_SWEEP_INTERVAL_S, shortest_s / 2)
+        self.unanswered_bytes.resize(settings.max_unanswered_bytes)
+        self.proxies.adjust(settings)
+        self.limiter.adjust(settings)
+        self.occupancy.adjust(settings)
+
+    def refresh(self, time: float) -> None:
+        # While this worker is paused, its clients' time-outs are, too: it has not read what they sent meanwhile.
+        self.now += min(time - self._refreshed_at, 2 * self.sweep_interval_s)
+        self._refreshed_at = time
+        self.common_headers = [(b"date", formatdate(usegmt=True).encode())]
+        if self._view.chain_id is not None:
+            self.common_headers.append((b"x-chain-id", str(self._view.chain_id).encode()))
+        self.common_lines = encode_lines(self.common_headers)
+        self.hot.refresh(self.common_lines)
+
+    def keep(self, task: "asyncio.Task[object]") -> None:
+        """Until it ends: the event loop itself would not."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def response(self, status: int, headers: list[Header], body: bytes) -> bytes:
+        """The whole response."""
+        return whole_response(self.common_lines, status, headers, body)
+
+    def problem(self, error: NodeError, *extra: Header) -> bytes:
+        """The whole response."""
+        status, headers, body = encode_problem(error)
+        return self.response(status, [*headers, NO_STORE, *extra], body)
