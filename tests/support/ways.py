@@ -33,6 +33,7 @@ from tests.support.abci_node import GENESIS, VALIDATOR
 from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, settings, signed
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import body_of, hash_of
+from tests.support.ticking_clock import TickingClock
 from tests.support.virtual_time import run_virtual
 
 SOURCE = Path(cairn.__file__).parent
@@ -215,7 +216,10 @@ async def traced_node(genesis: Genesis, **changes: object) -> AsyncIterator[Trac
         scratch, core_socket = directory / "scratch", directory / "core.sock"
         scratch.mkdir()
         (worker_lifeline, worker_keep), (core_lifeline, core_keep) = os.pipe(), os.pipe()
-        worker = Worker(chosen, scratch, CHAIN_ID).run(listener, core_socket, worker_lifeline)
+        serving = Worker(chosen, scratch, CHAIN_ID)
+        # A step that takes long on a busy machine would be followed by a round of its own.
+        serving._hub.shares.clock = TickingClock()
+        worker = serving.run(listener, core_socket, worker_lifeline)
         core = CoreProcess(genesis, directory / "data", chosen, KEYS, node.abci).run(core_socket, core_lifeline)
         parts = [asyncio.create_task(worker), asyncio.create_task(core)]
         await node.ready()
