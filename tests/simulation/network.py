@@ -404,9 +404,7 @@ class NetworkWorld(World):
         if answer is not m.OfferSnapshotResult.ACCEPT:
             raise Violation("snapshot", f"{comet.node.name} refuses the snapshot of block {snapshot.height}: {answer}")
         for request in snapshot_requests(snapshot):
-            chunk: bytes = await peer.call("load_snapshot_chunk", request)
-            if not chunk:
-                raise Violation("snapshot", f"{peer.node.name} does not have part {request.chunk} of its snapshot")
+            chunk = await self._load_part(peer, request)
             if rng.random() < 0.3 and not is_here:
                 spoiled = bytearray(chunk)
                 spoiled[rng.randrange(len(spoiled))] ^= 1
@@ -417,6 +415,17 @@ class NetworkWorld(World):
             raise Violation("snapshot", f"{comet.node.name} is at block {info.last_block_height} after a snapshot")
         comet.synced(snapshot.height)
         return True
+
+    async def _load_part(self, peer: Comet, request: m.LoadSnapshotChunkRequest) -> bytes:
+        """A part that cannot be read is as one that is not there; CometBFT asks again."""
+        met = peer.node.disk.met
+        while True:
+            failed = met["reads that failed"]
+            chunk: bytes = await peer.call("load_snapshot_chunk", request)
+            if chunk:
+                return chunk
+            if met["reads that failed"] == failed:
+                raise Violation("snapshot", f"{peer.node.name} does not have part {request.chunk} of its snapshot")
 
     async def _expect(self, comet: Comet, index: int, chunk: bytes, expected: m.ApplySnapshotChunkResult) -> None:
         request = m.ApplySnapshotChunkRequest(index, chunk, "peer")
