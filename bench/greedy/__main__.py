@@ -48,14 +48,16 @@ class Row:
     """How much longer things took on this machine meanwhile than on one of its own."""
     unexpected: Sequence[str]
 
-    def failures(self, hold_ms: float, most_ms: float = HOLD_MS) -> list[str]:
+    def failures(self, hold_ms: float, leeway: float = 1.0) -> list[str]:
+        """What missed its bound, each of which is `leeway` times as long."""
         missed = list(self.unexpected)
         for what, waits, bound_ms in (("/health", self.health, HEALTH_MS), ("POST /tx", self.submit, SUBMIT_MS)):
             p99_ms, node_ms = percentile_ms(waits.wall_s, 99), percentile_ms(waits.node_s, 99)
             # Wall time counts where the machine is ours. Where it is not, the node's own work is what others wait for.
-            if node_ms > bound_ms or (self.slowness == 1.0 and p99_ms > bound_ms):
+            most_ms = bound_ms * leeway
+            if node_ms > most_ms or (self.slowness == 1.0 and p99_ms > most_ms):
                 missed.append(f"{what}: {p99_ms:.0f} ms, after {node_ms:.0f} ms of work")
-        if hold_ms > most_ms:
+        if hold_ms > HOLD_MS * leeway:
             missed.append(f"the loop was held for {hold_ms:.1f} ms")
         return missed
 
@@ -186,8 +188,8 @@ def main() -> int:
     if not options.quick and not options.only:
         REPORT.write_text(text)
     # Beside other tests, caches are cold, and the same work takes longer.
-    most_ms = 3 * HOLD_MS if options.quick else HOLD_MS
-    return 1 if any(row.failures(holds.get(row.name, 0.0), most_ms) for row in rows) else 0
+    leeway = 3.0 if options.quick else 1.0
+    return 1 if any(row.failures(holds.get(row.name, 0.0), leeway) for row in rows) else 0
 
 
 if __name__ == "__main__":
