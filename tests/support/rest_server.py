@@ -221,3 +221,18 @@ def post(body: bytes, *headers: str, path: str = "/tx") -> bytes:
 
 def post_tx(tx: Tx, *headers: str) -> bytes:
     return post(json.dumps(body_of(tx)).encode(), *headers)
+
+
+def assert_problem(answer: Answer, status: int, code: str) -> dict[str, Any]:
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json"), answer
+    assert answer.headers["x-chain-id"] == "1337"
+    problem: dict[str, Any] = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    return problem
+
+
+async def submitted(server: RestServer, client: Client, request: bytes) -> Answer:
+    client.write(request)
+    await server.submissions(len(server.core.submitted) + 1)
+    server.core.admit_all()
+    return await client.answer()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,28 +17,22 @@ from cairn.domain.errors import NonceTooLow
 from tests.support.core_fixtures import signed
 from tests.support.pace import PATIENCE_S
 from tests.support.rest_node import body_of, hash_of, without
-from tests.support.rest_server import CONFIRMED, Answer, Client, RestServer, get, post, post_tx, run_server, wait_until
+from tests.support.rest_server import (
+    CONFIRMED,
+    RestServer,
+    assert_problem,
+    get,
+    post,
+    post_tx,
+    run_server,
+    submitted,
+    wait_until,
+)
 
 APPLICATION = "Origin: http://localhost"
 """A header that leaves a request to the application, and changes nothing else."""
 KNOWN = f"/tx/{hash_of(CONFIRMED)}"
-HEADER_TIMEOUT_S = Settings().header_timeout_s
 IDLE_TIMEOUT_S = Settings().idle_timeout_s
-
-
-def assert_problem(answer: Answer, status: int, code: str) -> dict[str, Any]:
-    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json"), answer
-    assert answer.headers["x-chain-id"] == "1337"
-    problem: dict[str, Any] = answer.json()
-    assert (problem["status"], problem["code"]) == (status, code)
-    return problem
-
-
-async def submitted(server: RestServer, client: Client, request: bytes) -> Answer:
-    client.write(request)
-    await server.submissions(len(server.core.submitted) + 1)
-    server.core.admit_all()
-    return await client.answer()
 
 
 def test_hot_route_and_application_answer_alike() -> None:
@@ -407,84 +400,6 @@ def test_a_head_that_is_too_large(lines: bytes) -> None:
         async with server.client() as client:
             answer = await client.ask(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines)
             assert_problem(answer, 431, "HEADERS_TOO_LARGE")
-
-    run_server(scenario)
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        b"GET /hea",
-        post_tx(signed(0))[:-5],
-        post_tx(signed(0), APPLICATION)[:-5],
-        post_tx(signed(0))[:40],
-    ],
-)
-def test_a_request_that_never_arrives_in_full(part: bytes) -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            client.write(part)
-            await server.heard(len(part))
-            server.pass_time(HEADER_TIMEOUT_S + 1)
-            assert_problem(await client.answer(), 408, "REQUEST_TIMEOUT")
-            assert await client.rest() == b""
-
-    run_server(scenario)
-
-
-def test_a_machine_that_stood_still_makes_no_client_late() -> None:
-    async def scenario(server: RestServer) -> None:
-        request = post_tx(signed(0))
-        async with server.client() as sending, server.client() as idle:
-            sending.write(request[:-5])
-            await server.accepted(2)
-            await server.heard(len(request) - 5)
-            server.stand_still(3_600)
-            assert (await idle.ask(get("/health"))).status == 200
-            assert (await submitted(server, sending, request[-5:])).status == 200
-
-    run_server(scenario)
-
-
-def test_a_refused_body_that_never_ends() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            client.write(b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
-            assert_problem(await client.answer(), 404, "NOT_FOUND")
-            server.pass_time(HEADER_TIMEOUT_S + 1)
-            assert await client.rest() == b""
-
-    run_server(scenario)
-
-
-def test_idle_connections_end_and_busy_ones_do_not() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as fresh, server.client() as used, server.client() as busy:
-            assert (await used.ask(get("/health"))).status == 200
-            busy.write(post_tx(signed(0)))
-            await server.submissions(1)
-            await server.accepted(3)
-            server.pass_time(IDLE_TIMEOUT_S + 1)
-            assert await fresh.rest() == b""
-            assert await used.rest() == b""
-            server.core.admit_all()
-            assert (await busy.answer()).status == 200
-
-    run_server(scenario)
-
-
-def test_a_refused_client_that_goes_on_sending_is_cut_off() -> None:
-    async def scenario(server: RestServer) -> None:
-        async with server.client() as client:
-            assert_problem(await client.ask(b"nonsense\r\n\r\n"), 400, "MALFORMED_REQUEST")
-            for _ in range(4):
-                [connection] = server.connections
-                heard_bytes = connection.heard_bytes
-                client.write(b"more nonsense\r\n")
-                await server.heard(heard_bytes + 1)
-                server.pass_time(protocol.LINGER_S / 4)
-            server.pass_time(1)
-            await server.no_connections()
 
     run_server(scenario)
 
