@@ -27,6 +27,7 @@ SUBMIT_MS = 250.0
 HOLD_MS = 5.0
 REST_S = 0.2
 REPORT = Path(__file__).parents[2] / "reports" / "greedy.md"
+QUICK_LEEWAY = 3.0
 QUICK = (
     "GET /blocks",
     "GET /tx/{hash}/proof",
@@ -39,6 +40,14 @@ QUICK = (
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """How long a worker's loop was held at most, and how slow the machine was meanwhile."""
+
+    longest_ms: float
+    slowness: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     name: str
     per_s: float
@@ -48,17 +57,28 @@ class Row:
     """How much longer things took on this machine meanwhile than on one of its own."""
     unexpected: Sequence[str]
 
-    def failures(self, hold_ms: float, leeway: float = 1.0) -> list[str]:
-        """What missed its bound, each of which is `leeway` times as long."""
+    def failures(self, hold: Hold) -> list[str]:
+        """What missed its bound."""
+        # Wall time counts where the machine is ours. Where it is not, the node's own work is what others wait for.
+        return self._failures(hold, HOLD_MS, 1.0, is_wall_time_ours=self.slowness == 1.0)
+
+    def gross_failures(self, hold: Hold) -> list[str]:
+        """What missed its bound by so much that no busy machine explains it.
+
+        There even processor time grows: the same work finds its caches cold.
+        """
+        hold_ms = HOLD_MS * QUICK_LEEWAY * hold.slowness
+        return self._failures(hold, hold_ms, QUICK_LEEWAY * self.slowness, is_wall_time_ours=False)
+
+    def _failures(self, hold: Hold, most_hold_ms: float, leeway: float, is_wall_time_ours: bool) -> list[str]:
         missed = list(self.unexpected)
         for what, waits, bound_ms in (("/health", self.health, HEALTH_MS), ("POST /tx", self.submit, SUBMIT_MS)):
             p99_ms, node_ms = percentile_ms(waits.wall_s, 99), percentile_ms(waits.node_s, 99)
-            # Wall time counts where the machine is ours. Where it is not, the node's own work is what others wait for.
             most_ms = bound_ms * leeway
-            if node_ms > most_ms or (self.slowness == 1.0 and p99_ms > most_ms):
+            if node_ms > most_ms or (is_wall_time_ours and p99_ms > most_ms):
                 missed.append(f"{what}: {p99_ms:.0f} ms, after {node_ms:.0f} ms of work")
-        if hold_ms > HOLD_MS * leeway:
-            missed.append(f"the loop was held for {hold_ms:.1f} ms")
+        if hold.longest_ms > most_hold_ms:
+            missed.append(f"the loop was held for {hold.longest_ms:.1f} ms")
         return missed
 
 
@@ -66,8 +86,8 @@ def tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float) -> Iterator[tuple[str, float]]:
-    """The longest time, in milliseconds, that a worker's loop was held by each."""
+def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float) -> Iterator[tuple[str, Hold]]:
+    """How long a worker's loop was held by each."""
     with tempfile.TemporaryDirectory(prefix="cairn-greedy-") as notes:
         os.environ[NOTES] = notes
         with running_node(data_dir, [sys.executable, "-m", "bench.greedy.watched_node"]) as node:
@@ -78,14 +98,15 @@ def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float) -> Iter
                     time.sleep(seconds / 4)
                 await_quiet(node.pids())
                 take_notes(Path(notes))
-                with greedy_client(case, port, HOLD_CONNECTIONS):
+                with Pace() as pace, greedy_client(case, port, HOLD_CONNECTIONS):
                     time.sleep(seconds)
+                    slowness = pace.slowness
                 held = take_notes(Path(notes))
                 workers = [note for pid, note in held.items() if pid != core]
                 hold_ms, what = max(workers, default=(0.0, ""))
                 core_ms, core_what = held.get(core, (0.0, ""))
                 tell(f"{case.name:45} {hold_ms:.1f} ms: {what[:120]}; core {core_ms:.1f} ms: {core_what[:120]}")
-                yield case.name, hold_ms
+                yield case.name, Hold(hold_ms, slowness)
 
 
 def await_quiet(pids: Sequence[int]) -> None:
@@ -122,7 +143,7 @@ def check_complete(url: str, cases: Sequence[Case]) -> None:
         raise SystemExit(f"bench/greedy/cases.py has no case for {', '.join(sorted(missing))}")
 
 
-def report(rows: Sequence[Row], holds: dict[str, float]) -> str:
+def report(rows: Sequence[Row], holds: dict[str, Hold]) -> str:
     lines = [
         "# One greedy client, and what another sees",
         "",
@@ -143,11 +164,11 @@ def report(rows: Sequence[Row], holds: dict[str, float]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        hold_ms = holds.get(row.name, 0.0)
+        hold = holds[row.name]
         # An unexpected answer is quoted, and may have several lines.
-        missed = " ".join("; ".join(row.failures(hold_ms)).replace("|", "/").split())
+        missed = " ".join("; ".join(row.failures(hold)).replace("|", "/").split())
         lines.append(
-            f"| {row.name} | {row.per_s:.0f} | {hold_ms:.1f} | {shown(row.health)} | {shown(row.submit)} "
+            f"| {row.name} | {row.per_s:.0f} | {hold.longest_ms:.1f} | {shown(row.health)} | {shown(row.submit)} "
             f"| {row.slowness:.1f} | {missed} |"
         )
     return "\n".join(lines) + "\n"
@@ -161,7 +182,7 @@ def chosen(cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make greedy", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few of them, on a smaller chain, without a report")
+    parser.add_argument("--quick", action="store_true", help="a few of them, on a smaller chain, beside other work")
     parser.add_argument("--only", help="those whose name contains this, without a report")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each")
     options = parser.parse_args()
@@ -187,9 +208,8 @@ def main() -> int:
     print(text)
     if not options.quick and not options.only:
         REPORT.write_text(text)
-    # Beside other tests, caches are cold, and the same work takes longer.
-    leeway = 3.0 if options.quick else 1.0
-    return 1 if any(row.failures(holds.get(row.name, 0.0), leeway) for row in rows) else 0
+    missed = [row.gross_failures(holds[row.name]) if options.quick else row.failures(holds[row.name]) for row in rows]
+    return 1 if any(missed) else 0
 
 
 if __name__ == "__main__":

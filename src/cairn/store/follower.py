@@ -78,17 +78,16 @@ class FollowerStore(ChainReader):
 
         Files that the primary has deleted are released, too: until then they take up space on the disk.
         """
-        target = self.watermark.height()
-        if target == self.visible and self._taken_in == self._manifest_stamp():
-            return target
         failure: NodeError | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_S)
-                # Read it again: the block that was the latest a moment ago may be pruned by now.
-                target = self.watermark.height()
+            # Read each time: the block that was the latest a moment ago may be pruned by now.
+            target = self.watermark.height()
             failure = None
             try:
+                if target == self.visible and self._taken_in == self._manifest_stamp():
+                    return target
                 if attempt and attempt % REOPEN_AFTER == 0:
                     self._reopen()
                 if self._take_in() and self._shows(target):

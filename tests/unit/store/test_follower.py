@@ -9,6 +9,7 @@ from cairn.domain.types import TxHash
 from cairn.store import follower as follower_module
 from cairn.store import keys
 from cairn.store.chain import ChainStore
+from cairn.store.directory import chain_path
 from cairn.store.follower import CHECKED_BLOCKS, FollowerStore
 from cairn.store.rocks import Batch
 from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
@@ -70,6 +71,17 @@ def test_flushes_and_compactions_change_nothing_of_what_is_shown(chain: ChainSto
         if number % 3:
             assert follower.catch_up() == chain.visible
             assert_same(follower, chain)
+
+
+def test_a_manifest_that_is_replaced_while_it_is_looked_at_is_looked_for_again(
+    chain: ChainStore, follower: FollowerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = chain_path(chain.directory) / "CURRENT"
+    named = current.read_bytes()
+    current.write_bytes(b"MANIFEST-999999\n")
+    monkeypatch.setattr("cairn.store.follower.time.sleep", lambda _: current.write_bytes(named))
+    assert follower.catch_up() == chain.visible
+    assert_same(follower, chain)
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["before the logs are read", "after they were read"])
