@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
@@ -29,6 +30,7 @@ _importing = Lock()
 class SigningMethods:
     def __init__(self, chain: RpcChain) -> None:
         self._chain = chain
+        self._thread = ThreadPoolExecutor(1, "typed-data")
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -52,9 +54,10 @@ class SigningMethods:
         return await self._sign(account, message_digest(parse_data(message, "data")))
 
     async def sign_typed_data(self, account: object, typed_data: object) -> str:
-        # The first import takes seconds on a busy core. In a thread, so that other requests are served meanwhile.
-        # So does the digest of the largest data that is allowed.
-        return await self._sign(account, await asyncio.to_thread(typed_data_digest, typed_data))
+        # The digest of the largest data that is allowed takes a quarter of a second, the first import seconds on a
+        # busy core. In a thread, so that other requests are served meanwhile; in one, so that they wait for one.
+        loop = asyncio.get_running_loop()
+        return await self._sign(account, await loop.run_in_executor(self._thread, typed_data_digest, typed_data))
 
     async def sign_transaction(self, transfer: object) -> Json:
         """Fields that are left out get the same values as in `eth_sendTransaction`."""
