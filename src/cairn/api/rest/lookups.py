@@ -96,12 +96,14 @@ class Lookups:
         tx_hash = TxHash(parse_hash(request.path_params["hash"], "transaction"))
         # Watch first, then look: nothing can be missed in between.
         with self._view.watching(tx_hash) as ended:
-            known: bytes | TxNotFound
+            known: bytes | None
             try:
                 known, is_pending = await self._look_up(tx_hash)
-            except TxNotFound as unknown:
-                # With `wait`, an unknown one is waited for, too: another node may have accepted it a moment ago.
-                known, is_pending = unknown, True
+            except TxNotFound:
+                if not wait_s:
+                    raise
+                # It is waited for, too: another node may have accepted it a moment ago.
+                known, is_pending = None, True
             if is_pending and wait_s:
                 await wait_until(ended, wait_s, absence_in(request.receive))
                 if self._view.phase == "draining":
@@ -109,8 +111,8 @@ class Lookups:
                     known = self._view.find_confirmed(tx_hash) or known
                 else:
                     known, _ = await self._look_up(tx_hash)
-        if isinstance(known, TxNotFound):
-            raise known
+        if known is None:
+            raise self._unknown(tx_hash)
         return json_response(form(known))
 
     async def _look_up(self, tx_hash: TxHash) -> tuple[bytes, bool]:

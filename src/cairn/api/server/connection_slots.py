@@ -37,7 +37,7 @@ class Place:
         self, guest: Guest | None, holder: str, give_up: "Callable[[Place], None]", is_for_probes: bool = False
     ) -> None:
         self.guest = guest
-        """None once it is a WebSocket: only its own limits end it."""
+        """None once it has gone, or is a WebSocket: only its own limits end it."""
         self.holder = holder
         """The client that it counts for."""
         self.is_for_probes = is_for_probes
@@ -45,6 +45,7 @@ class Place:
 
     def give_up(self) -> None:
         self._give_up(self)
+        self.guest = None
 
 
 class Occupancy:

@@ -349,6 +349,7 @@ class HttpProtocol(asyncio.Protocol):
     def _become_websocket(self, request: Exchange) -> None:
         self._is_over = True
         self._reader.let_go(request)
+        self._reader.close()
         self._received.hold(0)
         self._state.connections.discard(self)
         if self.read_paused:

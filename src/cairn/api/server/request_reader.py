@@ -80,10 +80,10 @@ class RequestReader:
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def close(self) -> None:
-        """Keep nothing of what was read, nor the parser, which holds on to this reader."""
+        """Keep nothing of what was read, nor the parser and the connection, which hold on to this reader."""
         self.newest = None
         self._headers = []
-        del self._parser
+        del self._parser, self._connection
 
     def let_go(self, request: Exchange) -> None:
         """Its bytes count no more."""

@@ -1,4 +1,4 @@
-"""Whatever is refused is freed at once. What waits for the garbage collector instead makes everybody wait for that."""
+"""What is refused or has ended is freed at once. What waits for the garbage collector makes everybody wait for that."""
 
 import asyncio
 import gc
@@ -8,6 +8,9 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from cairn.api.server.connection_slots import Place
+from cairn.api.server.http_protocol import HttpProtocol
+from cairn.api.server.request_reader import RequestReader
 from cairn.core.calls import Method
 from cairn.core.gateway import Admission
 from cairn.domain.errors import NonceTooLow, StoreUnavailable
@@ -53,6 +56,7 @@ REQUESTS = {
     "a batch of transactions": post(json.dumps([body_of(signed(0)), WITHOUT_NONCE]).encode(), path="/txs"),
     "a malformed body": post(b"{"),
     "an unknown path": get("/unknown"),
+    "an unknown transaction": get("/tx/0x" + "11" * 32),
     "an account": get(f"/account/{ADDRESS}"),
     "the mempool of nobody": get("/mempool?from=nobody"),
     "the validators": get("/validators"),
@@ -88,5 +92,37 @@ def test_the_error_for_a_refused_request_is_freed_without_the_garbage_collector(
                 gc.set_debug(0)
                 gc.garbage.clear()
                 gc.enable()
+
+    run_server(scenario)
+
+
+ANSWERED = {
+    "a probe": get("/health"),
+    "a page of blocks": get("/blocks"),
+    "a call": post(json.dumps(call("eth_chainId")).encode(), path="/rpc"),
+    "an unknown path": get("/unknown"),
+    "half a request": b"GET /health HTTP/1.1\r\nHost:",
+}
+
+
+@pytest.mark.parametrize("request_bytes", ANSWERED.values(), ids=ANSWERED.keys())
+def test_a_connection_that_has_ended_is_freed_without_the_garbage_collector(request_bytes: bytes) -> None:
+    async def connect(server: RestServer) -> None:
+        async with server.client() as client:
+            client.write(request_bytes)
+            client.finish()
+            await client.rest()
+        await server.no_connections()
+
+    async def scenario(server: RestServer) -> None:
+        await connect(server)
+        gc.collect()
+        gc.disable()
+        try:
+            await connect(server)
+            left = [repr(each) for each in gc.get_objects() if isinstance(each, HttpProtocol | RequestReader | Place)]
+            assert left == []
+        finally:
+            gc.enable()
 
     run_server(scenario)
