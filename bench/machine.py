@@ -1,6 +1,7 @@
 """What the node's processes cost, as the kernel counts it (Linux)."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,25 @@ def cpu_seconds(pids: Sequence[int]) -> float:
 def run_time_s(pids: Sequence[int]) -> float:
     """Time that the main threads of these processes ran, to the nanosecond."""
     return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids) / 1e9
+
+
+class Stolen:
+    """How much of the machine's processor time its host gave to others since this was made.
+
+    Such time counts as processor time of whoever was running, so no clock leaves it out.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._stolen_s = _stolen_s()
+
+    def percent(self) -> float:
+        there_s = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        return 100 * (_stolen_s() - self._stolen_s) / there_s
+
+
+def _stolen_s() -> float:
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / _TICKS_PER_S
 
 
 def _cpu_ticks(pid: int) -> int:

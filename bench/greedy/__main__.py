@@ -17,7 +17,8 @@ from bench.greedy.cases import Case, every_case, missing_cases
 from bench.greedy.chain import LARGE, SMALL, Filled, fill_chain, fill_mempool, running_node
 from bench.greedy.clients import PATIENCE_S, OtherClient, Waits, greedy_client, percentile_ms
 from bench.greedy.watched_node import NOTES, take_notes
-from bench.machine import run_time_s
+from bench.machine import Stolen, run_time_s
+from tests.support.node_process import NodeProcess
 from tests.support.pace import Pace
 
 CONNECTIONS = 100
@@ -28,6 +29,11 @@ HOLD_MS = 5.0
 REST_S = 0.2
 REPORT = Path(__file__).parents[2] / "reports" / "greedy.md"
 QUICK_LEEWAY = 3.0
+HOLD_PARTS = 8
+"""In so many parts of a measurement the longest callback is noted."""
+MOST_STOLEN_PERCENT = 1.0
+TRIES = 3
+"""A case that misses a bound while the machine's host took more than that is measured again."""
 QUICK = (
     "GET /blocks",
     "GET /tx/{hash}/proof",
@@ -41,10 +47,11 @@ QUICK = (
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """How long a worker's loop was held at most, and how slow the machine was meanwhile."""
+    """How long a worker's loop was held at most, in each part of the measurement."""
 
-    longest_ms: float
+    longest_ms: Sequence[float]
     slowness: float
+    stolen_percent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,38 +62,45 @@ class Row:
     submit: Waits
     slowness: float
     """How much longer things took on this machine meanwhile than on one of its own."""
+    stolen_percent: float
     unexpected: Sequence[str]
 
     def failures(self, hold: Hold) -> list[str]:
         """What missed its bound."""
-        # Wall time counts where the machine is ours. Where it is not, the node's own work is what others wait for.
-        return self._failures(hold, HOLD_MS, 1.0, is_wall_time_ours=self.slowness == 1.0)
-
-    def gross_failures(self, hold: Hold) -> list[str]:
-        """What missed its bound by so much that no busy machine explains it.
-
-        There even processor time grows: the same work finds its caches cold.
-        """
-        hold_ms = HOLD_MS * QUICK_LEEWAY * hold.slowness
-        return self._failures(hold, hold_ms, QUICK_LEEWAY * self.slowness, is_wall_time_ours=False)
-
-    def _failures(self, hold: Hold, most_hold_ms: float, leeway: float, is_wall_time_ours: bool) -> list[str]:
         missed = list(self.unexpected)
         for what, waits, bound_ms in (("/health", self.health, HEALTH_MS), ("POST /tx", self.submit, SUBMIT_MS)):
             p99_ms, node_ms = percentile_ms(waits.wall_s, 99), percentile_ms(waits.node_s, 99)
-            most_ms = bound_ms * leeway
-            if node_ms > most_ms or (is_wall_time_ours and p99_ms > most_ms):
+            # Wall time counts where the machine is ours. Where it is not, the node's own work is what others wait for.
+            if node_ms > bound_ms or (self.slowness == 1.0 and p99_ms > bound_ms):
                 missed.append(f"{what}: {p99_ms:.0f} ms, after {node_ms:.0f} ms of work")
-        if hold.longest_ms > most_hold_ms:
-            missed.append(f"the loop was held for {hold.longest_ms:.1f} ms")
+        if max(hold.longest_ms) > HOLD_MS:
+            missed.append(f"the loop was held for {max(hold.longest_ms):.1f} ms")
         return missed
+
+    def gross_failures(self, hold: Hold) -> list[str]:
+        """What missed its bound so often and by so much that no busy machine explains it.
+
+        There even processor time grows: caches are cold, and what the host gives to others is counted.
+        """
+        missed = list(self.unexpected)
+        for what, waits, bound_ms in (("/health", self.health, HEALTH_MS), ("POST /tx", self.submit, SUBMIT_MS)):
+            node_ms = percentile_ms(waits.node_s, 50)
+            if node_ms > bound_ms * QUICK_LEEWAY * self.slowness:
+                missed.append(f"{what}: after {node_ms:.0f} ms of work in half of all cases")
+        # What a request does to the loop, it does in every part.
+        if min(hold.longest_ms) > HOLD_MS * QUICK_LEEWAY * hold.slowness:
+            missed.append(f"the loop was held for {min(hold.longest_ms):.1f} ms again and again")
+        return missed
+
+
+NO_HOLD = Hold([0.0], 1.0, 0.0)
 
 
 def tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float) -> Iterator[tuple[str, Hold]]:
+def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float, tries: int) -> Iterator[tuple[str, Hold]]:
     """How long a worker's loop was held by each."""
     with tempfile.TemporaryDirectory(prefix="cairn-greedy-") as notes:
         os.environ[NOTES] = notes
@@ -96,17 +110,27 @@ def measure_holds(data_dir: Path, cases: Sequence[Case], seconds: float) -> Iter
                 # The first request may have to read from disk, and the case before has to end.
                 with greedy_client(case, port, 1):
                     time.sleep(seconds / 4)
-                await_quiet(node.pids())
-                take_notes(Path(notes))
-                with Pace() as pace, greedy_client(case, port, HOLD_CONNECTIONS):
-                    time.sleep(seconds)
-                    slowness = pace.slowness
-                held = take_notes(Path(notes))
-                workers = [note for pid, note in held.items() if pid != core]
-                hold_ms, what = max(workers, default=(0.0, ""))
-                core_ms, core_what = held.get(core, (0.0, ""))
-                tell(f"{case.name:45} {hold_ms:.1f} ms: {what[:120]}; core {core_ms:.1f} ms: {core_what[:120]}")
-                yield case.name, Hold(hold_ms, slowness)
+                for _ in range(tries):
+                    await_quiet(node.pids())
+                    hold = measure_hold(case, port, core, Path(notes), seconds)
+                    if max(hold.longest_ms) <= HOLD_MS or hold.stolen_percent <= MOST_STOLEN_PERCENT:
+                        break
+                yield case.name, hold
+
+
+def measure_hold(case: Case, port: int, core: int, notes: Path, seconds: float) -> Hold:
+    longest = []
+    take_notes(notes)
+    with Pace() as pace, greedy_client(case, port, HOLD_CONNECTIONS):
+        stolen = Stolen()
+        for _ in range(HOLD_PARTS):
+            time.sleep(seconds / HOLD_PARTS)
+            workers = [note for pid, note in take_notes(notes).items() if pid != core]
+            longest.append(max(workers, default=(0.0, "")))
+        hold = Hold([held_ms for held_ms, _ in longest], pace.slowness, stolen.percent())
+    held_ms, what = max(longest)
+    tell(f"{case.name:45} {held_ms:.1f} ms: {what[:120]}")
+    return hold
 
 
 def await_quiet(pids: Sequence[int]) -> None:
@@ -121,10 +145,21 @@ def await_quiet(pids: Sequence[int]) -> None:
 
 def measure_case(case: Case, other: OtherClient, port: int, seconds: float) -> Row:
     with Pace() as pace, greedy_client(case, port, CONNECTIONS) as run:
+        stolen = Stolen()
         found = other.measure(seconds)
-        slowness = pace.slowness
-    row = Row(case.name, run.per_s, found.health, found.submit, slowness, [*run.unexpected, *found.unexpected])
+        slowness, stolen_percent = pace.slowness, stolen.percent()
+    unexpected = [*run.unexpected, *found.unexpected]
+    row = Row(case.name, run.per_s, found.health, found.submit, slowness, stolen_percent, unexpected)
     tell(f"{case.name:45} {run.per_s:8.0f}/s  {shown(found.health)}  {shown(found.submit)}  x{slowness:.1f}")
+    return row
+
+
+def measure_patiently(case: Case, other: OtherClient, node: NodeProcess, seconds: float, tries: int) -> Row:
+    for _ in range(tries):
+        await_quiet(node.pids())
+        row = measure_case(case, other, urlsplit(node.url).port or 0, seconds)
+        if not row.failures(NO_HOLD) or row.stolen_percent <= MOST_STOLEN_PERCENT:
+            break
     return row
 
 
@@ -155,21 +190,23 @@ def report(rows: Sequence[Row], holds: dict[str, Hold]) -> str:
         f"{HOLD_MS:.0f} ms of processor time for a worker's longest callback. Times are in milliseconds: median, 99th",
         "percentile, longest, and in brackets the processor time of the whole node until the answer, at the 99th",
         "percentile. *Slow* says how much longer things took on the machine meanwhile than on one without other work.",
-        "Where it is above 1, the bounds are for the figures in brackets, which hardly depend on that.",
+        "Where it is above 1, the bounds are for the figures in brackets, which hardly depend on that. *Stolen* is",
+        "the share of processor time that the machine's host gave to others; every time holds what fell into it. What",
+        f"missed a bound with more than {MOST_STOLEN_PERCENT:.0f} % stolen was measured again, {TRIES} times at most.",
         "",
         "Controls of a dev chain (`evm_mine`, `anvil_setBalance` and the like) are left out: whoever may call them may",
         "revert the chain.",
         "",
-        "| asked for | answers a second | longest callback | `/health` | `POST /tx` | slow | missed |",
-        "|---|---|---|---|---|---|---|",
+        "| asked for | answers a second | longest callback | `/health` | `POST /tx` | slow | stolen | missed |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         hold = holds[row.name]
         # An unexpected answer is quoted, and may have several lines.
         missed = " ".join("; ".join(row.failures(hold)).replace("|", "/").split())
         lines.append(
-            f"| {row.name} | {row.per_s:.0f} | {hold.longest_ms:.1f} | {shown(row.health)} | {shown(row.submit)} "
-            f"| {row.slowness:.1f} | {missed} |"
+            f"| {row.name} | {row.per_s:.0f} | {max(hold.longest_ms):.1f} | {shown(row.health)} | {shown(row.submit)} "
+            f"| {row.slowness:.1f} | {max(row.stolen_percent, hold.stolen_percent):.0f} % | {missed} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -194,16 +231,12 @@ def main() -> int:
             fill_mempool(node.url, size.pending)
         shutil.copytree(data_dir, copy)
         cases = every_case(filled)
-        selected = chosen(cases, options)
+        selected, tries = chosen(cases, options), 1 if options.quick else TRIES
         with running_node(data_dir) as node:
             check_complete(node.url, cases)
-            port = urlsplit(node.url).port or 0
-            other = OtherClient(port, node.pids())
-            rows = []
-            for case in selected:
-                await_quiet(node.pids())
-                rows.append(measure_case(case, other, port, options.seconds))
-        holds = dict(measure_holds(copy, selected, options.seconds / 2))
+            other = OtherClient(urlsplit(node.url).port or 0, node.pids())
+            rows = [measure_patiently(case, other, node, options.seconds, tries) for case in selected]
+        holds = dict(measure_holds(copy, selected, options.seconds / 2, tries))
     text = report(rows, holds)
     print(text)
     if not options.quick and not options.only:
