@@ -30,7 +30,7 @@ from cairn.live_settings import LiveSettings
 from cairn.log import configure_logging, print_fatal
 from cairn.memory import map_large_blocks
 from cairn.observer import UNWATCHED, Watch
-from cairn.store.known_chain import SeenChain
+from cairn.store.directory import SeenChain
 from cairn.supervisor import EXIT_OK, EngineChild, Supervisor
 from cairn.temporary import temporary_directory
 

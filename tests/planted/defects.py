@@ -111,7 +111,7 @@ DEFECTS = (
     ),
     Defect(
         "the memory of the head is switched before it is written",
-        "src/cairn/store/known_chain.py",
+        "src/cairn/store/directory.py",
         """        _SLOT.pack_into(self._memory, _offset(slot), head.height, head.reverts, head.hash)
         self._memory[_NEWEST_AT] = slot
 """,

@@ -13,7 +13,7 @@ from cairn.domain.errors import Fatal
 from cairn.domain.genesis import Genesis
 from cairn.domain.types import Address, DropReason, Tx, TxHash
 from cairn.engine.network.engine import NetworkEngine
-from cairn.store.known_chain import SeenChain
+from cairn.store.directory import SeenChain
 from tests.simulation.disk import Crash, Disk
 from tests.simulation.link import Server
 from tests.simulation.threads import Executor, Turns

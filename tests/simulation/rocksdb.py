@@ -14,7 +14,7 @@ from rocksdict import AccessType, Options
 
 import cairn.store.rocks
 from cairn.store.directory import chain_path
-from cairn.store.rocks import Batch, Database, RocksCursor
+from cairn.store.rocks import Database, RocksCursor, WriteBatch
 from tests.simulation import threads
 from tests.simulation.disk import Disk, Machines, aside
 from tests.support.disk import compact, flush
@@ -103,14 +103,14 @@ class _Refusing:
 def _writing(machines: Machines) -> Replacements:
     real_write, real_checkpoint = Database.write, Database.checkpoint
 
-    def refuse(self: Database, batch: Batch, failure: OSError) -> None:
+    def refuse(self: Database, batch: WriteBatch, failure: OSError) -> None:
         real, self._rocks = self._rocks, _Refusing(failure)  # type: ignore[assignment]
         try:
             real_write(self, batch)
         finally:
             self._rocks = real
 
-    def write(self: Database, batch: Batch, *, sync: bool = True) -> None:
+    def write(self: Database, batch: WriteBatch, *, sync: bool = True) -> None:
         disk = machines.find(self._path)
         if disk is None:
             real_write(self, batch, sync=sync)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cairn.store.reader import ChainReader
-from cairn.store.restore import Restore
 from cairn.store.rocks import Database
+from cairn.store.snapshot import Restore
 
 
 def database_of(store: ChainReader | Restore) -> Database:

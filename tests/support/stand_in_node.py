@@ -19,7 +19,7 @@ from cairn.domain.genesis import Genesis, dev_genesis
 from cairn.domain.types import Address
 from cairn.node import Node, Reread
 from cairn.observer import Watch
-from cairn.store.known_chain import SeenChain
+from cairn.store.directory import SeenChain
 from tests.support.pace import PATIENCE_S
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from cairn.config import Settings
 from cairn.core.process import run_core
 from cairn.domain.genesis import DEV_KEYS, dev_genesis
-from cairn.store.known_chain import SeenChain
+from cairn.store.directory import SeenChain
 lifeline, directory = int(sys.argv[2]), Path(sys.argv[3])
 settings = Settings(block_time_s=float(sys.argv[4]))
 core_socket = directory / "core.sock"

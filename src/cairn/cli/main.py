@@ -37,7 +37,7 @@ from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address
 from cairn.early_stop import note_stops
 from cairn.observer import UNWATCHED, Watch
 from cairn.store.directory import holds_chain, is_there
-from cairn.store.discard import discard_journal
+from cairn.store.journal import discard_journal
 from cairn.store.state_file import check_place, hold_state_file, load_state, save_state
 from cairn.temporary import keep, temporary_directory
 

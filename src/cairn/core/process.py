@@ -37,7 +37,7 @@ from cairn.engine.embedded import Pace
 from cairn.heartbeat import Work, doing, keep_beating
 from cairn.log import print_fatal
 from cairn.observer import UNWATCHED, ChainObserver, Watch
-from cairn.store.known_chain import SeenChain
+from cairn.store.directory import SeenChain
 
 REOPEN_INTERVAL_S = 1.0
 

@@ -55,9 +55,8 @@ from cairn.mempool.unheld import UnheldTx
 from cairn.observer import ChainObserver
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory, DevState
-from cairn.store.directory import journal_path
+from cairn.store.directory import SeenHead, journal_path
 from cairn.store.journal import Journal, JournalEntry
-from cairn.store.known_chain import SeenHead
 
 HOUSEKEEPING_INTERVAL_S = 5.0
 

@@ -1,5 +1,6 @@
 """The chain's store for the one process that writes it."""
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -7,17 +8,17 @@ import msgspec
 
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
-from cairn.domain.governance import Governance
+from cairn.domain.governance import VOTED_BLOCKS, Governance
 from cairn.domain.governance_codec import encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
 from cairn.store import keys
-from cairn.store.attendance import Attendance
 from cairn.store.dev_snapshots import finish_revert, parts_to_open
 from cairn.store.directory import (
     DirectoryLock,
+    SeenHead,
     chain_path,
     check_parts,
     check_present,
@@ -33,12 +34,10 @@ from cairn.store.directory import (
 from cairn.store.inspection import Found, FoundChain, find_chain, inspect
 from cairn.store.journal import Bounds
 from cairn.store.keys import NEVER, StoredHead
-from cairn.store.known_chain import SeenHead
 from cairn.store.prune import Compaction, keep_only, remove_blocks
 from cairn.store.reader import ChainReader
-from cairn.store.restore import Restore
-from cairn.store.rocks import Batch, Database
-from cairn.store.snapshot import Manifest, Pause
+from cairn.store.rocks import Database, WriteBatch
+from cairn.store.snapshot import Manifest, Pause, Restore
 from cairn.store.watermark import Watermark
 
 CACHED_ACCOUNTS = 32_768
@@ -76,6 +75,51 @@ class RecentAccounts(dict[Address, Known]):
         if len(self) > self._capacity:
             self._old = dict(self)
             self.clear()
+
+
+class Attendance:
+    """Which validators were absent from the latest blocks. Not part of the state: it changes with every block.
+
+    A block holds the signatures of the block before it. So each record is of the block below its height. Records exist
+    from where this node began to apply blocks: after a snapshot was restored, there are none at first.
+    """
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[bytes, ...]] = deque(maxlen=VOTED_BLOCKS)
+        """The absent of each block, the newest block last."""
+
+    @classmethod
+    def load(cls, database: Database, head: int) -> "Attendance":
+        """As it was left. Raises `Corrupt`."""
+        loaded = cls()
+        for height in range(head, max(0, head - VOTED_BLOCKS), -1):
+            record = database.get(keys.META, keys.absent_key(height))
+            if record is None:
+                break
+            if len(record) % keys.ADDRESS_SIZE:
+                raise Corrupt(f"the absent validators of block {height} have {len(record)} bytes")
+            loaded._latest.appendleft(
+                tuple(record[at : at + keys.ADDRESS_SIZE] for at in range(0, len(record), keys.ADDRESS_SIZE))
+            )
+        return loaded
+
+    def put(self, batch: WriteBatch, height: int, absent: Sequence[bytes]) -> None:
+        """Add the record of a block to its batch, and remove the oldest; `add` follows once the batch is written."""
+        batch.put(keys.META, keys.absent_key(height), b"".join(absent))
+        if height > VOTED_BLOCKS:
+            batch.delete(keys.META, keys.absent_key(height - VOTED_BLOCKS))
+
+    def add(self, absent: Sequence[bytes]) -> None:
+        self._latest.append(tuple(absent))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks are counted."""
+        return len(self._latest)
+
+    def missed(self) -> Counter[bytes]:
+        """By address in CometBFT: in how many of them a validator was absent."""
+        return Counter(address for absent in self._latest for address in absent)
 
 
 class ChainStore(ChainReader):
@@ -171,7 +215,7 @@ class ChainStore(ChainReader):
         """
         header = outcome.block.header
         assert header.previous_hash == self.head_hash, f"block {header.height} does not follow the head"
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         if absent is not None:
             self.attendance.put(batch, header.height, absent)
         self._write(batch, outcome)
@@ -183,7 +227,7 @@ class ChainStore(ChainReader):
         self.check_room()
         self._probes += 1
         written = keys.encode_height(self._probes)
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         batch.put(keys.META, keys.PROBE_KEY, written)
         self._database.write(batch)
         if self._database.get(keys.META, keys.PROBE_KEY) != written:
@@ -233,7 +277,7 @@ class ChainStore(ChainReader):
     def _raise_base(self, height: int) -> None:
         """Show nothing below `height` any more."""
         assert height <= self.visible, f"the base cannot be {height} when the head is {self.visible}"
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
         # Not synced: the removals come later in the same log, so they cannot survive without this.
         self._database.write(batch, sync=False)
@@ -257,7 +301,7 @@ class ChainStore(ChainReader):
         except StoreUnavailable as failure:
             raise InvalidSnapshot(f"the snapshot does not fit: {failure.detail}") from failure
         self.clear_restore()
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         batch.put(keys.META, keys.RESTORE_KEY, keys.encode_height(restore.height))
         self._database.write(batch)
         return restore
@@ -277,7 +321,7 @@ class ChainStore(ChainReader):
         """
         outcome = restore.outcome()
         height = outcome.block.header.height
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         batch.put(keys.META, keys.BASE_KEY, keys.encode_height(height))
         batch.put(keys.META, keys.CLEARED_KEY, keys.encode_height(height))
         self._add_block(batch, outcome)
@@ -294,7 +338,7 @@ class ChainStore(ChainReader):
         self._watermark.close()
         self._lock.release()
 
-    def _write(self, batch: Batch, outcome: BlockOutcome) -> None:
+    def _write(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
         self._add_block(batch, outcome)
         known = self._add_versions(batch, outcome)
         self._database.write(batch)
@@ -314,7 +358,7 @@ class ChainStore(ChainReader):
         if outcome.changes_state:
             self.state_block_hash = block.hash
 
-    def _add_block(self, batch: Batch, outcome: BlockOutcome) -> None:
+    def _add_block(self, batch: WriteBatch, outcome: BlockOutcome) -> None:
         block = outcome.block
         height = block.header.height
         key = keys.encode_height(height)
@@ -342,7 +386,7 @@ class ChainStore(ChainReader):
         ]
         batch.put_sorted(keys.TX_INDEX, locations)
 
-    def _add_versions(self, batch: Batch, outcome: BlockOutcome) -> dict[Address, Known]:
+    def _add_versions(self, batch: WriteBatch, outcome: BlockOutcome) -> dict[Address, Known]:
         """Add a version of every account that the block changes or names; returns what is then known of them."""
         height = outcome.block.header.height
         changed = outcome.accounts
@@ -369,7 +413,7 @@ class ChainStore(ChainReader):
 
     def _start_chain(self) -> None:
         outcome = genesis_outcome(self.genesis)
-        batch = Batch(self._database)
+        batch = WriteBatch(self._database)
         batch.put(keys.META, keys.GENESIS_KEY, self.identity.genesis)
         batch.put(keys.META, keys.STATE_BLOCK_KEY, outcome.block.hash)
         self.state_block_hash = outcome.block.hash

@@ -40,7 +40,17 @@ import msgspec
 from cairn.domain.errors import Corrupt, JournalUnavailable, StoreUnavailable, reason_of
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record
 from cairn.domain.types import DropReason, Tx, TxHash
-from cairn.store.directory import is_there, make_directory, sync_directory, sync_file, write_at
+from cairn.store.directory import (
+    DirectoryLock,
+    check_format,
+    is_there,
+    journal_path,
+    make_directory,
+    sync_directory,
+    sync_file,
+    watermark_path,
+    write_at,
+)
 from cairn.store.segment import (
     SEGMENT_HEADER_SIZE,
     Frame,
@@ -52,6 +62,7 @@ from cairn.store.segment import (
     scan_segment,
     segment_path,
 )
+from cairn.store.watermark import Watermark
 
 SEGMENT_BYTES: Final = 4 << 20
 MAX_SEGMENTS: Final = 8
@@ -402,6 +413,39 @@ class Journal:
             raise Corrupt(f"{last}: ends before frame {self._sequence}, though all before frame {end} were on disk")
         found = "holds no segment" if is_there(self._directory) else "is missing"
         raise Corrupt(f"{self._directory} {found}, though all frames of the journal before {end} were on disk")
+
+
+def discard_journal(directory: Path) -> Path | None:
+    """Begin an empty journal, for the operator of a damaged one; returns the new path of the old one, if there was one.
+
+    The chain is kept, and accepted but unconfirmed transactions are lost.
+    Raises `DirectoryInUse`, `WrongFormat`, `StoreUnavailable`, or `Corrupt` when the watermark is damaged too.
+    """
+    check_format(directory)
+    lock = DirectoryLock.acquire(directory)
+    try:
+        watermark = Watermark.open(watermark_path(directory))
+        height = watermark.height()
+        watermark.close()
+        # In this order: after a crash in between the directory is still refused, and the same command completes it.
+        aside = _put_aside(journal_path(directory))
+        Watermark.create(watermark_path(directory), height)
+    except OSError as failure:
+        raise StoreUnavailable(f"cannot put the journal in {directory} aside: {failure}") from failure
+    finally:
+        lock.release()
+    return aside
+
+
+def _put_aside(journal: Path) -> Path | None:
+    if not is_there(journal):
+        return None
+    number = 1
+    while is_there(aside := journal.with_name(f"{journal.name}.discarded-{number}")):
+        number += 1
+    journal.rename(aside)
+    sync_directory(journal.parent)
+    return aside
 
 
 def _adds(path: Path, scan: Scan) -> Iterator[bytes]:

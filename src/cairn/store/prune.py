@@ -21,7 +21,7 @@ from cairn.store import keys
 from cairn.store.directory import check_room
 from cairn.store.keys import FAMILIES
 from cairn.store.reader import ChainReader
-from cairn.store.rocks import Batch, Database, Entries
+from cairn.store.rocks import Database, Entries, WriteBatch
 from cairn.store.snapshot import Pause
 
 # Gives the disk space of removed entries back.
@@ -103,7 +103,7 @@ def remove_blocks(database: Database, base: int, pause: Pause) -> Iterator[int]:
 
 def keep_only(database: Database, height: int, pause: Pause) -> None:
     """Remove everything but one block and the state after it, and the mark of the restore."""
-    batch = Batch(database)
+    batch = WriteBatch(database)
     for number, (key, _) in enumerate(database.scan(keys.ACCOUNTS)):
         if number % SWEEP_KEYS == 0:
             pause()
@@ -111,7 +111,7 @@ def keep_only(database: Database, height: int, pause: Pause) -> None:
             batch.delete(keys.ACCOUNTS, key)
             if len(batch) >= SWEEP_KEYS:
                 database.write(batch, sync=False)
-                batch = Batch(database)
+                batch = WriteBatch(database)
     for key, stored in database.scan(keys.HEADERS):
         other = keys.decode_height(key)
         if other != height:
@@ -125,7 +125,7 @@ def keep_only(database: Database, height: int, pause: Pause) -> None:
 def _remove_block(database: Database, height: int, pause: Pause) -> None:
     reader = ChainReader(database, height)
     found = reader.find_header(height)
-    batch = Batch(database)
+    batch = WriteBatch(database)
     if found is not None:
         hashes = reader.tx_hashes(height)
         touched: set[Address] = {found[1].proposer} if hashes else set()
@@ -138,7 +138,7 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
         for start in range(0, len(txs), SLICE_TXS):
             if start:
                 database.write(batch, sync=False)
-                batch = Batch(database)
+                batch = WriteBatch(database)
                 pause()
             part = txs[start : start + SLICE_TXS]
             touched.update(address for tx in part for address in (tx.sender, tx.to))
@@ -151,7 +151,7 @@ def _remove_block(database: Database, height: int, pause: Pause) -> None:
     database.write(batch, sync=False)
 
 
-def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Address], height: int) -> None:
+def _remove_replaced(database: Database, batch: WriteBatch, addresses: Iterable[Address], height: int) -> None:
     """Of these accounts, remove the version before the newest one up to `height`; older ones are gone already."""
     cursor = database.cursor(keys.ACCOUNTS)
     for address in sorted(addresses):
@@ -163,12 +163,12 @@ def _remove_replaced(database: Database, batch: Batch, addresses: Iterable[Addre
             batch.delete(keys.ACCOUNTS, older[0])
 
 
-def _remove_index(batch: Batch, hashes: bytes) -> None:
+def _remove_index(batch: WriteBatch, hashes: bytes) -> None:
     for tx_hash in keys.split_hashes(hashes):
         batch.delete(keys.TX_INDEX, tx_hash)
 
 
-def _remove_bodies(batch: Batch, height: int, block_hash: BlockHash, hashes: bytes) -> None:
+def _remove_bodies(batch: WriteBatch, height: int, block_hash: BlockHash, hashes: bytes) -> None:
     key = keys.encode_height(height)
     for chunk in range(keys.chunk_count(len(hashes) // keys.HASH_SIZE)):
         batch.delete(keys.TXS, keys.encode_location(height, chunk))

@@ -22,8 +22,10 @@ from rocksdict import (
     RdictIter,
     ReadOptions,
     SliceTransform,
-    WriteBatch,
     WriteOptions,
+)
+from rocksdict import (
+    WriteBatch as RawBatch,
 )
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, Fatal, StoreUnavailable, WrongFormat
@@ -39,11 +41,11 @@ BLOCK_CACHE_BYTES = 8 << 20
 """Small: the kernel's page cache is behind it, shared by all processes."""
 
 
-class Batch:
+class WriteBatch:
     """Writes that become visible and durable together, or not at all."""
 
     def __init__(self, database: "Database") -> None:
-        self.raw = WriteBatch(raw_mode=True)
+        self.raw = RawBatch(raw_mode=True)
         self._handles = database.handles
 
     def put(self, family: str, key: bytes, value: bytes) -> None:
@@ -192,7 +194,7 @@ class Database:
         return cursor
 
     @doing(Work.DISK)
-    def write(self, batch: Batch, *, sync: bool = True) -> None:
+    def write(self, batch: WriteBatch, *, sync: bool = True) -> None:
         """Write and sync; unsynced, a crash may undo it, though never without all that was written later.
 
         Raises `StoreUnavailable`, or `Corrupt` when a background job found damage.

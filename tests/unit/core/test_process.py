@@ -21,8 +21,8 @@ from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import Address, Draft
 from cairn.store import directory
 from cairn.store.chain import ChainStore
+from cairn.store.directory import SeenChain
 from cairn.store.journal import Journal
-from cairn.store.known_chain import SeenChain
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, opened_core, settings, signed
 from tests.support.linked_core import linked
 from tests.support.pace import PATIENCE_S

@@ -8,7 +8,7 @@ from cairn.domain.transactions import decode_record, encode_record
 from cairn.domain.types import EMPTY_ACCOUNT, ZERO_HASH, Account, BlockHash, TxHash
 from cairn.store import keys
 from cairn.store.chain import ChainStore, RecentAccounts
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import BALANCE, extend, grow, head_of, next_transfers, outcome_on, store_genesis
 from tests.support.core_fixtures import signed
@@ -22,7 +22,7 @@ def reopened(chain: ChainStore) -> ChainStore:
 
 
 def put(chain: ChainStore, family: str, key: bytes, value: bytes) -> None:
-    batch = Batch(database_of(chain))
+    batch = WriteBatch(database_of(chain))
     batch.put(family, key, value)
     database_of(chain).write(batch)
 

@@ -11,7 +11,7 @@ from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path
 from cairn.store.follower import CHECKED_BLOCKS, FollowerStore
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from tests.support.blocks import extend, grow, head_of, next_transfers, outcome_on
 from tests.support.disk import compact, database_of, flip_byte, flush, only_file
 from tests.support.transfers import address
@@ -123,7 +123,7 @@ def test_a_block_that_is_not_known_to_be_on_disk_is_not_shown(chain: ChainStore,
     """It is in the log, where a secondary sees it, but the sync that makes it last has not returned."""
     grow(chain, 1, 5)
     outcome = outcome_on(chain, next_transfers(chain, 20))
-    batch = Batch(database_of(chain))
+    batch = WriteBatch(database_of(chain))
     chain._add_block(batch, outcome)
     chain._add_versions(batch, outcome)
     database_of(chain).write(batch)
@@ -144,9 +144,9 @@ def test_half_a_block_is_never_shown(
 ) -> None:
     monkeypatch.setattr(follower_module, "PAUSE_S", 0)
     outcome = outcome_on(chain, next_transfers(chain, 20))
-    whole = Batch(database_of(chain))
+    whole = WriteBatch(database_of(chain))
     put, put_sorted = whole.put, whole.put_sorted
-    partial = Batch(database_of(chain))
+    partial = WriteBatch(database_of(chain))
     monkeypatch.setattr(
         whole, "put", lambda name, key, value: partial.put(name, key, value) if name != family else None
     )
@@ -190,7 +190,7 @@ def test_what_the_primary_lost_in_a_crash_is_not_remembered(chain: ChainStore, t
     other = ChainStore.open(directory, chain.genesis)
     follower = FollowerStore.open(directory, tmp_path / "scratch")
     lost = outcome_on(other, next_transfers(other, 7))
-    batch = Batch(database_of(other))
+    batch = WriteBatch(database_of(other))
     other._add_block(batch, lost)
     database_of(other).write(batch)
     follower.catch_up()

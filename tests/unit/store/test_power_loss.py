@@ -17,10 +17,16 @@ from cairn.domain.transactions import encode_record
 from cairn.domain.types import BlockHash, TxHash
 from cairn.store.chain import ChainStore
 from cairn.store.dev_snapshots import DevDirectory
-from cairn.store.directory import journal_path, make_directory, snapshots_path, watermark_path, write_file
-from cairn.store.discard import discard_journal
-from cairn.store.journal import Journal, JournalEntry
-from cairn.store.known_chain import SeenChain, SeenHead
+from cairn.store.directory import (
+    SeenChain,
+    SeenHead,
+    journal_path,
+    make_directory,
+    snapshots_path,
+    watermark_path,
+    write_file,
+)
+from cairn.store.journal import Journal, JournalEntry, discard_journal
 from cairn.store.snapshot import SnapshotDirectory
 from cairn.store.state_file import load_state, save_state
 from cairn.store.watermark import Watermark

@@ -11,7 +11,7 @@ from cairn.domain.types import Address, TxHash
 from cairn.store import keys, prune
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.disk import database_of
 from tests.support.snapshots import PEOPLE, add_block, grow_signed, open_chain, pay, prune_until, take_snapshot
@@ -165,7 +165,7 @@ def test_an_audit_of_a_pruned_chain_finds_what_is_wrong(chain: ChainStore) -> No
     for address, version in chain.accounts_at(3):
         if version.height == 3:
             wrong = keys.version_key(address, 3)
-    batch = Batch(database_of(chain))
+    batch = WriteBatch(database_of(chain))
     batch.delete(keys.ACCOUNTS, wrong)
     database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="block 3: the stored state root is"):

@@ -6,7 +6,7 @@ from rocksdict import Options, Rdict
 
 from cairn.domain.errors import Corrupt, DirectoryInUse, StoreUnavailable, WrongFormat
 from cairn.store.keys import ACCOUNTS, FAMILIES, META, TX_INDEX
-from cairn.store.rocks import Batch, Database
+from cairn.store.rocks import Database, WriteBatch
 from tests.support.disk import compact, files_of, flip_byte, flush, no_file_beyond, only_file, overwrite
 
 
@@ -23,7 +23,7 @@ def database(path: Path) -> Iterator[Database]:
 
 
 def put(database: Database, family: str, *pairs: tuple[bytes, bytes]) -> None:
-    batch = Batch(database)
+    batch = WriteBatch(database)
     for key, value in pairs:
         batch.put(family, key, value)
     database.write(batch)
@@ -41,7 +41,7 @@ def test_what_is_written_is_read_in_its_family_only(database: Database) -> None:
 
 
 def test_pairs_put_at_once_are_sorted(database: Database) -> None:
-    batch = Batch(database)
+    batch = WriteBatch(database)
     batch.put_sorted(TX_INDEX, [(b"b", b"2"), (b"c", b"3"), (b"a", b"1")])
     database.write(batch)
     assert list(database.scan(TX_INDEX)) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]

@@ -12,12 +12,12 @@ from cairn.domain.types import Account, Address
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.directory import snapshots_path
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from cairn.store.snapshot import (
     ACCOUNT_SIZE,
     KEPT,
+    ChunkLayout,
     Manifest,
-    Parts,
     SnapshotDirectory,
     decode_accounts,
     decode_manifest,
@@ -66,7 +66,7 @@ def test_parts_hold_whole_records_up_to_their_size(chain: ChainStore, monkeypatc
     grow_signed(chain, 1, strangers=4)
     parcel = take_snapshot(chain)
     assert [len(chunk) for chunk in parcel.chunks] == [564, 564, 282, 600, 240]
-    expected = (Parts(5, TX_RECORD_SIZE), Parts(parcel.manifest.account_count, ACCOUNT_SIZE))
+    expected = (ChunkLayout(5, TX_RECORD_SIZE), ChunkLayout(parcel.manifest.account_count, ACCOUNT_SIZE))
     sizes = [parts.size_bytes(index) for parts in expected for index in range(parts.count)]
     assert [len(chunk) for chunk in parcel.chunks] == sizes
 
@@ -124,7 +124,7 @@ def test_there_is_none_of_a_block_that_there_is_not(chain: ChainStore) -> None:
 def test_none_is_taken_of_accounts_that_are_not_those_of_the_block(chain: ChainStore, harm: str) -> None:
     grow_signed(chain, 2)
     key = keys.version_key(PEOPLE[5], 0)
-    batch = Batch(database_of(chain))
+    batch = WriteBatch(database_of(chain))
     if harm == "lost":
         batch.delete(keys.ACCOUNTS, key)
     else:

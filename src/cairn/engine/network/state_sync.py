@@ -24,8 +24,7 @@ from cairn.engine.abci.requests import (
 )
 from cairn.engine.upkeep import NodeStops
 from cairn.store.chain import ChainStore
-from cairn.store.restore import Restore
-from cairn.store.snapshot import FORMAT, Manifest, decode_manifest, encode_manifest
+from cairn.store.snapshot import FORMAT, Manifest, Restore, decode_manifest, encode_manifest
 
 _T = TypeVar("_T")
 log = structlog.get_logger("cairn.snapshots")

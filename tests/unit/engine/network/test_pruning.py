@@ -9,7 +9,7 @@ from cairn.domain.errors import Corrupt
 from cairn.engine.network.snapshot_serving import Snapshots
 from cairn.store import keys, prune
 from cairn.store.directory import snapshots_path
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from tests.support.abci_node import FEES, GENESIS, Node, raw
 from tests.support.audit import audit
 from tests.support.core_fixtures import ACCOUNTS
@@ -66,7 +66,7 @@ def test_a_pruning_node_agrees_with_the_others_where_transactions_are_free(tmp_p
 def test_a_node_that_has_lost_an_account_stops_at_its_next_snapshot(tmp_path: Path) -> None:
     node = PruningNode(tmp_path / "data", interval=2)
     node.decide([raw(0, gas_price=0)])
-    batch = Batch(database_of(node.chain))
+    batch = WriteBatch(database_of(node.chain))
     batch.delete(keys.ACCOUNTS, keys.version_key(ACCOUNTS[5], 0))
     database_of(node.chain).write(batch)
     node.decide([raw(1, gas_price=0)])

@@ -21,9 +21,8 @@ from cairn.store import prune
 from cairn.store import snapshot as store_snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.prune import keep_only
-from cairn.store.restore import Restore
 from cairn.store.rocks import Database
-from cairn.store.snapshot import ACCOUNT_SIZE, Pause
+from cairn.store.snapshot import ACCOUNT_SIZE, Pause, Restore
 from tests.support.audit import audit
 from tests.support.pace import PATIENCE_S
 from tests.support.snapshots import Parcel, grow_signed, network_genesis, take_snapshot

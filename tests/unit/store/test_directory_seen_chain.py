@@ -12,8 +12,7 @@ from cairn.domain.errors import ChainMissing, StoreUnavailable
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.types import BlockHash
 from cairn.store.chain import ChainStore
-from cairn.store.directory import claim_format, journal_path, sync_file
-from cairn.store.known_chain import SeenChain, SeenHead
+from cairn.store.directory import SeenChain, SeenHead, claim_format, journal_path, sync_file
 from cairn.store.rocks import Database
 from cairn.store.watermark import Watermark
 from tests.support.damaged_homes import remove, tree

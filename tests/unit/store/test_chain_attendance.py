@@ -8,8 +8,8 @@ import pytest
 from cairn.domain.errors import Corrupt
 from cairn.domain.governance import VOTED_BLOCKS
 from cairn.store import keys
-from cairn.store.attendance import Attendance
-from cairn.store.rocks import Batch, Database
+from cairn.store.chain import Attendance
+from cairn.store.rocks import Database, WriteBatch
 
 FIRST, SECOND = b"\x01" * 20, b"\x02" * 20
 
@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def add(database: Database, attendance: Attendance, height: int, *absent: bytes) -> None:
-    batch = Batch(database)
+    batch = WriteBatch(database)
     attendance.put(batch, height, absent)
     database.write(batch)
     attendance.add(absent)
@@ -59,7 +59,7 @@ def test_counting_begins_anew_after_a_gap(database: Database) -> None:
 
 
 def test_a_record_that_is_cut_is_damage(database: Database) -> None:
-    batch = Batch(database)
+    batch = WriteBatch(database)
     batch.put(keys.META, keys.absent_key(7), b"short")
     database.write(batch)
     with pytest.raises(Corrupt, match="the absent validators of block 7 have 5 bytes"):

@@ -12,7 +12,7 @@ from cairn.store import keys, prune
 from cairn.store.chain import ChainStore
 from cairn.store.directory import chain_path
 from cairn.store.follower import FollowerStore
-from cairn.store.rocks import Batch, Database
+from cairn.store.rocks import Database, WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import extend, grow, next_transfers, store_genesis
 from tests.support.snapshots import open_chain as open_signed_chain
@@ -152,7 +152,7 @@ def test_a_stop_does_not_wait_for_a_merge_and_loses_nothing(tmp_path: Path) -> N
     database = Database.create(tmp_path / "rocks")
     kept: dict[bytes, bytes] = {}
     for start in range(40):
-        batch = Batch(database)
+        batch = WriteBatch(database)
         for number in range(start * 500, (start + 1) * 500):
             key = number.to_bytes(32, "big")
             kept[key] = os.urandom(100)

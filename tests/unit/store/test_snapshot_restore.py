@@ -17,8 +17,7 @@ from cairn.domain.types import Account, Address, BlockHash
 from cairn.store import keys, snapshot
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
-from cairn.store.restore import ROOM_PER_ACCOUNT, most_accounts
-from cairn.store.snapshot import Manifest, encode_account
+from cairn.store.snapshot import ROOM_PER_ACCOUNT, Manifest, encode_account, most_accounts
 from tests.support.audit import audit
 from tests.support.blocks import head_of
 from tests.support.core_fixtures import signed_of_each_type
@@ -327,7 +326,7 @@ def test_an_invented_state_is_refused_before_it_fills_the_disk(
     with pytest.raises(InvalidSnapshot, match=f"names {most + 1} accounts; the blocks up to 7 can have made {most}$"):
         joining.begin_restore(too_many.manifest, too_many.trusted)
     # What the chain can have made, the disk may still not hold.
-    monkeypatch.setattr("cairn.store.restore.ROOM_PER_ACCOUNT", 1 << 50)
+    monkeypatch.setattr("cairn.store.snapshot.ROOM_PER_ACCOUNT", 1 << 50)
     with pytest.raises(InvalidSnapshot, match="the snapshot does not fit: the disk has [0-9,]+ bytes left"):
         joining.begin_restore(parcel.manifest, parcel.trusted)
     assert is_at_genesis(joining)

@@ -12,7 +12,7 @@ from cairn.domain.types import ZERO_ADDRESS, Account, Address
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.follower import FollowerStore
-from cairn.store.rocks import Batch
+from cairn.store.rocks import WriteBatch
 from tests.support.audit import audit
 from tests.support.blocks import store_genesis
 from tests.support.disk import database_of
@@ -53,7 +53,7 @@ def test_the_audit_replays_them(chain: ChainStore) -> None:
     set_balances(chain, {NEW: 1})
     set_balances(chain, {NEW: 0})
     audit(chain)
-    batch = Batch(database_of(chain))
+    batch = WriteBatch(database_of(chain))
     batch.put(keys.META, keys.balances_key(1), keys.encode_balances({NEW: 2}))
     database_of(chain).write(batch)
     with pytest.raises(Corrupt, match="state_root"):
@@ -83,7 +83,7 @@ def test_a_follower_waits_until_all_of_it_is_there(chain: ChainStore, tmp_path: 
     follower = FollowerStore.open(chain.directory, tmp_path / "scratch")
     assert follower.is_whole(1)
     for family, key in ((keys.ACCOUNTS, keys.version_key(NEW, 1)), (keys.META, keys.balances_key(1))):
-        batch = Batch(database_of(chain))
+        batch = WriteBatch(database_of(chain))
         batch.delete(family, key)
         database_of(chain).write(batch)
         database_of(follower).catch_up()
