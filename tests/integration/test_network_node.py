@@ -18,8 +18,7 @@ from cairn.core.service import Core
 from cairn.domain.crypto import address_of_key, keccak256
 from cairn.domain.errors import EngineUnavailable, MempoolFull, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, chain_identity, dev_genesis, encode_genesis
-from cairn.domain.governance import MAX_ADMINS, Admins, first_governance
-from cairn.domain.governance_codec import decode_update, encode_update
+from cairn.domain.governance import MAX_ADMINS, Admins, decode_update, encode_update, first_governance
 from cairn.domain.transactions import decode_record, encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from cairn.domain.crypto import address_of_key
 from cairn.domain.errors import Rejected
-from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate, encode_update
 from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Address
 from cairn.domain.updates import sign_update

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cairn.domain.genesis import Genesis, chain_identity, dev_genesis
-from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, first_governance
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, encode_update, first_governance
 from cairn.domain.transactions import decode_record, encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash

@@ -22,8 +22,7 @@ import msgspec
 
 from cairn.cli.main import app
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import ValidatorUpdate
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import ValidatorUpdate, encode_update
 from cairn.domain.transactions import encode_tx, sign_draft
 from cairn.domain.types import TRANSFER_GAS, Address, Draft, Tx
 from cairn.domain.updates import before_of, sign_update

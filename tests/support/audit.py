@@ -5,8 +5,7 @@ Where the blocks start after genesis, the state that they start from is checked 
 
 from cairn.domain.errors import Corrupt, InvalidBlock, Rejected
 from cairn.domain.genesis import Genesis, dev_genesis, genesis_outcome
-from cairn.domain.governance import Governance
-from cairn.domain.governance_codec import decode_governance, encode_governance
+from cairn.domain.governance import Governance, decode_governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root

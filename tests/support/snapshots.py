@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis, genesis_digest
-from cairn.domain.governance import Validator
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import Validator, encode_governance
 from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome, GovernanceChange
 from cairn.domain.types import Address, BlockHash, Draft, Tx

@@ -20,8 +20,6 @@ from cairn.domain.governance import (
     Update,
     Validator,
     ValidatorUpdate,
-)
-from cairn.domain.governance_codec import (
     decode_governance,
     decode_update,
     encode_governance,

@@ -37,8 +37,7 @@ from cairn.core.gateway import (
 from cairn.domain.answers import Checks
 from cairn.domain.errors import Corrupt, EngineUnavailable, MempoolFull, NodeError, NotFound, Rejected, StoreUnavailable
 from cairn.domain.genesis import Genesis
-from cairn.domain.governance import Update
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import Update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Address, DropReason, Phase, Tx, TxHash
 from cairn.domain.updates import apply_update

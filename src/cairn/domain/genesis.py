@@ -8,7 +8,6 @@ from typing import NoReturn
 import msgspec
 
 from cairn.domain.crypto import address_of_key, checksum_address, keccak256, parse_address
-from cairn.domain.digits import find_decimal
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
@@ -17,10 +16,11 @@ from cairn.domain.governance import (
     ChainIdentity,
     Validator,
     check_admins,
+    encode_governance,
     first_governance,
 )
-from cairn.domain.governance_codec import encode_governance
 from cairn.domain.headers import block_hash
+from cairn.domain.json_fields import find_decimal
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transition import BlockOutcome

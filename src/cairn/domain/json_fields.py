@@ -1,4 +1,5 @@
-"""The fields of the public JSON: their types, what they mean, and their text in the OpenAPI and AsyncAPI documents.
+"""The fields of the public JSON: their types, what they mean, their text in the OpenAPI and AsyncAPI documents, and how
+numbers and bytes are read from them.
 
 Descriptions, patterns and bounds are for those documents only. They are not checked when JSON is read, so they cost
 nothing.
@@ -9,10 +10,13 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from cairn.domain.governance import MAX_NAME_BYTES, MAX_POWER, NAME_PATTERN
-from cairn.domain.types import TRANSFER_GAS
+from cairn.domain.types import MAX_UINT256, TRANSFER_GAS
 
 MAX_INT64 = 2**63 - 1
 """The largest integer of generated clients. The node's own go to 2^64-1, but no count comes near that."""
+MAX_EXACT_DOUBLE = 2**53
+"""Up to here every integer is a double."""
+MAX_AMOUNT_DIGITS = len(str(MAX_UINT256))
 MAX_POSITION = 2**32 - 1
 MAX_BATCH = 100
 """Transactions in one `POST /txs`."""
@@ -87,3 +91,31 @@ Power = Annotated[int, integer("The weight of the validator's vote.", MAX_POWER)
 ValidatorName = Annotated[str, about("A name for people.", pattern=NAME_PATTERN, maxLength=MAX_NAME_BYTES)]
 Sequence = Annotated[int, integer("How many updates were applied. The next update must have this number.")]
 EngineAddress = Annotated[str, about("The validator's address in CometBFT.", pattern="^[0-9A-F]{40}$")]
+
+# Reading them. What cannot be read is None: the caller says which field is wrong.
+
+
+def find_bytes(text: object, size: int) -> bytes | None:
+    """`0x` and two hexadecimal digits for each byte, of either case."""
+    # The length of the text, too: fromhex skips white space.
+    if not isinstance(text, str) or len(text) != 2 + 2 * size or text[:2] != "0x":
+        return None
+    try:
+        found = bytes.fromhex(text[2:])
+    except ValueError:
+        return None
+    return found if len(found) == size else None
+
+
+def find_decimal(text: object, most_digits: int = MAX_AMOUNT_DIGITS) -> int | None:
+    """Decimal digits in a string, for writers whose numbers are doubles."""
+    if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= most_digits:
+        return int(text)
+    return None
+
+
+def find_integer(number: object) -> int | None:
+    """An integer of JSON; 10.0 is 10, as in JSON Schema, while the double is exact."""
+    if isinstance(number, float) and number.is_integer() and abs(number) <= MAX_EXACT_DOUBLE:
+        return int(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

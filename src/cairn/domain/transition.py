@@ -10,8 +10,7 @@ from typing import Protocol
 import msgspec
 
 from cairn.domain.errors import InvalidBlock, TxRejected
-from cairn.domain.governance import Governance
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import Governance, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import AccountChange, Lattice
 from cairn.domain.merkle import tx_root

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from cairn.domain.crypto import checksum_address, parse_address
-from cairn.domain.digits import find_bytes
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.governance import (
     MAX_ADMINS,
@@ -21,8 +20,8 @@ from cairn.domain.governance import (
     Update,
     Validator,
     ValidatorUpdate,
+    check_update,
 )
-from cairn.domain.governance_codec import check_update
 from cairn.domain.json_fields import (
     PUBLIC_KEY_PATTERN,
     SIGNATURE_PATTERN,
@@ -32,6 +31,7 @@ from cairn.domain.json_fields import (
     Sequence,
     ValidatorName,
     about,
+    find_bytes,
     hex_bytes,
     integer,
 )

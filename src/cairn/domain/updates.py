@@ -22,8 +22,8 @@ from cairn.domain.governance import (
     Update,
     Validator,
     ValidatorUpdate,
+    update_digest,
 )
-from cairn.domain.governance_codec import update_digest
 from cairn.domain.types import Address
 
 _Update = TypeVar("_Update", bound=Update)

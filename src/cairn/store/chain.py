@@ -8,8 +8,7 @@ import msgspec
 
 from cairn.domain.errors import ChainMissing, Corrupt, InvalidSnapshot, StoreUnavailable
 from cairn.domain.genesis import Genesis, chain_identity, genesis_outcome
-from cairn.domain.governance import VOTED_BLOCKS, Governance
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome

@@ -13,8 +13,7 @@ import msgspec
 
 from cairn.domain.errors import Corrupt, StoreUnavailable, WrongGenesis
 from cairn.domain.genesis import Genesis, genesis_digest
-from cairn.domain.governance import Governance
-from cairn.domain.governance_codec import decode_governance
+from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root

@@ -26,8 +26,7 @@ import msgspec
 
 from cairn.domain.errors import Corrupt, InvalidChunk, InvalidSnapshot, Rejected, StoreUnavailable, reason_of
 from cairn.domain.genesis import Genesis, genesis_digest
-from cairn.domain.governance import Governance
-from cairn.domain.governance_codec import decode_governance
+from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root

@@ -23,9 +23,9 @@ from cairn.domain.governance import (
     check_admins,
     check_before,
     check_validator,
+    encode_governance,
     first_governance,
 )
-from cairn.domain.governance_codec import encode_governance
 from cairn.domain.types import Address
 
 KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]

@@ -7,8 +7,7 @@ import pytest
 
 from cairn.domain.errors import InvalidBlock, NonceTooHigh
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.governance import Governance, Validator
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import Governance, Validator, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, Ledger, build_block

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from cairn.domain.errors import InvalidChunk, InvalidSnapshot
-from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator, encode_governance
 from cairn.domain.headers import encode_header
 from cairn.domain.transactions import decode_record
 from cairn.domain.types import Account, Address, BlockHash

@@ -22,9 +22,8 @@ from cairn.api.rpc.endpoint import RpcEndpoint
 from cairn.api.rpc.envelope_schemas import rpc_schemas
 from cairn.core.gateway import FAUCET_DEFAULT, FAUCET_MOST
 from cairn.domain.answers import Problem, Submitted
-from cairn.domain.digits import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.domain.errors import ANSWERED, BY_CODE
-from cairn.domain.json_fields import CHECKSUMMED
+from cairn.domain.json_fields import CHECKSUMMED, MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE
 from cairn.domain.types import MAX_UINT256, TRANSFER_GAS, Address
 
 AMOUNT_FORMAT = "uint256"

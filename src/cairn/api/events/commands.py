@@ -11,9 +11,8 @@ from msgspec import UNSET, UnsetType
 from cairn.api.amount_forms import FORMS, amounts_of
 from cairn.api.events.messages import GivenId, RequestId
 from cairn.api.rest.parameters import find_number, parse_hash
-from cairn.domain.digits import find_integer
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery, MalformedJson
-from cairn.domain.json_fields import ANY_HASH, AnyHashText, about
+from cairn.domain.json_fields import ANY_HASH, AnyHashText, about, find_integer
 from cairn.domain.types import MAX_UINT64, TxHash
 
 FromHeight = Annotated[

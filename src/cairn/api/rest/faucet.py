@@ -13,8 +13,8 @@ from cairn.api.rest.parameters import parse_query
 from cairn.core.gateway import CoreGateway, not_dev_chain
 from cairn.domain.answers import Submitted
 from cairn.domain.crypto import parse_address
-from cairn.domain.digits import find_decimal, find_integer
 from cairn.domain.errors import InvalidField, MalformedJson
+from cairn.domain.json_fields import find_decimal, find_integer
 from cairn.domain.types import Address
 
 MAX_BODY_BYTES = 4_096

@@ -9,9 +9,8 @@ from msgspec import Meta
 
 from cairn.api.amount_forms import FORMS
 from cairn.domain.crypto import parse_address
-from cairn.domain.digits import find_bytes
 from cairn.domain.errors import InvalidField, InvalidHash, InvalidQuery
-from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText
+from cairn.domain.json_fields import CHECKSUMMED, AnyAddressText, AnyHashText, find_bytes
 from cairn.domain.types import MAX_UINT64, Address
 
 DEFAULT_LIMIT = 100

@@ -13,9 +13,8 @@ from msgspec import UNSET
 
 from cairn.api.rest.bodies import SubmissionJson
 from cairn.domain.crypto import parse_address
-from cairn.domain.digits import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, find_bytes, find_decimal
 from cairn.domain.errors import InvalidField, MalformedJson
-from cairn.domain.json_fields import MAX_BATCH
+from cairn.domain.json_fields import MAX_AMOUNT_DIGITS, MAX_BATCH, MAX_EXACT_DOUBLE, find_bytes, find_decimal
 from cairn.domain.transactions import effective_price, price_terms
 from cairn.domain.types import ACCESS_LIST, DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, Draft
 

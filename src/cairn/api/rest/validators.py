@@ -14,7 +14,7 @@ from cairn.api.rest.operation import Answer, Operation
 from cairn.api.rest.parameters import AMOUNTS
 from cairn.core.gateway import CoreGateway, ValidatorSet
 from cairn.domain.answers import EVIDENCE_KINDS, Evidence, UpdateSubmitted, Validator, Validators
-from cairn.domain.governance_codec import MAX_UPDATE_BYTES
+from cairn.domain.governance import MAX_UPDATE_BYTES
 from cairn.domain.update_text import ValidatorUpdateJson, encode_public_key, parse_update_text
 from cairn.domain.updates import check_chain
 

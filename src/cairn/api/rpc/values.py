@@ -9,8 +9,8 @@ import msgspec
 from cairn.api.chain_json import hex_text
 from cairn.api.rpc.errors import InvalidParams
 from cairn.domain.crypto import parse_address
-from cairn.domain.digits import find_bytes, find_decimal
 from cairn.domain.errors import InvalidField
+from cairn.domain.json_fields import find_bytes, find_decimal
 from cairn.domain.types import MAX_UINT64, Address, BlockHash
 
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]*)")

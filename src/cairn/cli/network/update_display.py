@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 
 from cairn.domain.crypto import checksum_address
-from cairn.domain.governance import Admins, AdminsUpdate, ChainIdentity, Update, ValidatorUpdate
-from cairn.domain.governance_codec import decode_update, encode_update
+from cairn.domain.governance import (
+    Admins,
+    AdminsUpdate,
+    ChainIdentity,
+    Update,
+    ValidatorUpdate,
+    decode_update,
+    encode_update,
+)
 from cairn.domain.update_text import encode_public_key
 
 Fields = list[tuple[str, str]]

@@ -13,8 +13,7 @@ from cairn.cli.shared.screen import print_pairs
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT
 from cairn.domain.crypto import address_of_key, recover_sender
 from cairn.domain.errors import InvalidConfig, NodeError
-from cairn.domain.governance import ChainIdentity, Update, ValidatorUpdate
-from cairn.domain.governance_codec import update_digest
+from cairn.domain.governance import ChainIdentity, Update, ValidatorUpdate, update_digest
 from cairn.domain.types import Address
 from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
 from cairn.domain.updates import sign_update

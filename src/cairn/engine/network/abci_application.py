@@ -20,7 +20,7 @@ from cairn.domain.errors import (
     reason_of,
 )
 from cairn.domain.genesis import genesis_digest, parse_genesis
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import encode_governance
 from cairn.domain.rules import RULES_VERSION
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import Tx, TxHash

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cairn.domain.errors import InvalidField
-from cairn.domain.governance_codec import UPDATE_PREFIX
+from cairn.domain.governance import UPDATE_PREFIX
 from cairn.domain.types import Tx
 
 BUNDLE_PREFIX = b"\x82"

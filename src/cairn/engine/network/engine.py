@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from cairn.domain.governance import Update
-from cairn.domain.governance_codec import decode_update, encode_update
+from cairn.domain.governance import Update, decode_update, encode_update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
 from cairn.engine.abci.server import AbciServer

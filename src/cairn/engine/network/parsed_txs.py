@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from cairn.domain.errors import InvalidField, Rejected
-from cairn.domain.governance import Update
-from cairn.domain.governance_codec import decode_update, is_update
+from cairn.domain.governance import Update, decode_update, is_update
 from cairn.domain.recent import Recent
 from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Tx

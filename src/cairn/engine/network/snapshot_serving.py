@@ -13,7 +13,7 @@ import structlog
 
 from cairn.domain.errors import StoreUnavailable
 from cairn.domain.genesis import genesis_digest
-from cairn.domain.governance_codec import encode_governance
+from cairn.domain.governance import encode_governance
 from cairn.engine.abci.requests import BLOCKS_AFTER, LoadSnapshotChunkRequest, Snapshot
 from cairn.engine.network.state_sync import StateSync, describe
 from cairn.engine.upkeep import Upkeep

@@ -10,7 +10,7 @@ import pytest
 
 from cairn.domain.errors import Fatal, NodeError, UpdateRefused, WrongGenesis
 from cairn.domain.genesis import dev_genesis, encode_genesis, genesis_digest
-from cairn.domain.governance_codec import decode_governance
+from cairn.domain.governance import decode_governance
 from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS
 from cairn.engine.abci import requests as m

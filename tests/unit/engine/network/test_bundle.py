@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.domain.errors import InvalidField
-from cairn.domain.governance_codec import UPDATE_PREFIX
+from cairn.domain.governance import UPDATE_PREFIX
 from cairn.engine.network.bundle import (
     MOST,
     encode_bundle,

@@ -8,8 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.domain.errors import InsufficientFunds, MempoolFull, NodeError, Rejected, StoreUnavailable
-from cairn.domain.governance import Update
-from cairn.domain.governance_codec import decode_update
+from cairn.domain.governance import Update, decode_update
 from cairn.domain.types import Account, Address, Tx
 from cairn.engine.abci import requests as m
 from cairn.engine.network import checks

@@ -8,8 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cairn.core.service import validator_set
-from cairn.domain.governance import Admins, EvidenceKind
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import Admins, EvidenceKind, encode_update
 from cairn.domain.updates import sign_update, update_admins
 from cairn.engine.abci import requests as m
 from tests.support.abci_node import FIRST_GOVERNANCE, GENESIS, NS, SECOND, VALIDATOR, Node, raw, update

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
 from cairn.domain.genesis import GWEI
-from cairn.domain.governance import Before, Update, Validator, ValidatorUpdate
-from cairn.domain.governance_codec import encode_update
+from cairn.domain.governance import Before, Update, Validator, ValidatorUpdate, encode_update
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network import parsed_txs as module

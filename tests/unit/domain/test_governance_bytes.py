@@ -7,6 +7,7 @@ from cairn.domain.errors import Corrupt, InvalidField
 from cairn.domain.governance import (
     MAX_ADMINS,
     MAX_POWER,
+    MAX_UPDATE_BYTES,
     Admins,
     AdminsUpdate,
     Before,
@@ -17,14 +18,11 @@ from cairn.domain.governance import (
     Update,
     Validator,
     ValidatorUpdate,
-    first_governance,
-)
-from cairn.domain.governance_codec import (
-    MAX_UPDATE_BYTES,
     decode_governance,
     decode_update,
     encode_governance,
     encode_update,
+    first_governance,
     update_digest,
 )
 from cairn.domain.types import Address

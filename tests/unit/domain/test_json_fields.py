@@ -1,6 +1,6 @@
 import pytest
 
-from cairn.domain.digits import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, find_bytes, find_decimal, find_integer
+from cairn.domain.json_fields import MAX_AMOUNT_DIGITS, MAX_EXACT_DOUBLE, find_bytes, find_decimal, find_integer
 
 
 def test_hexadecimal_digits_of_either_case_give_their_bytes() -> None:
