@@ -3,13 +3,13 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from cairn.domain.types import Block, DropReason, TxHash
+from cairn.domain.types import DropReason, SealedBlock, TxHash
 
 
 class ChainObserver(Protocol):
     """Each call must return at once: the core waits for it."""
 
-    def saw_block(self, block: Block) -> None:
+    def saw_block(self, block: SealedBlock) -> None:
         """The block is on disk."""
 
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:

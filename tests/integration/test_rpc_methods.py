@@ -18,7 +18,7 @@ from cairn.api.rpc.block_methods import ReadingMethods
 from cairn.api.rpc.large_answers import MOST_OF_A_CLIENT
 from cairn.api.rpc.values import MAX_SHOWN
 from cairn.core.gateway import PendingPage
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, BlockHash, Header, Tx
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, BlockHash, BlockHeader, Tx
 from tests.support.core_fixtures import ACCOUNTS, GWEI, KEYS, settings, signed
 from tests.support.described import assert_described
 from tests.support.rest_node import RestNode, assert_problem, run_on_node
@@ -329,7 +329,7 @@ def test_a_reward_is_the_least_tip_that_got_in_and_not_what_others_paid(
     """A block with room would have taken a transfer without a tip; a full one took none below its least."""
     get_header = ChainView.get_header
 
-    def nearly_full(view: ChainView, height: int) -> tuple[BlockHash, Header]:
+    def nearly_full(view: ChainView, height: int) -> tuple[BlockHash, BlockHeader]:
         block_hash, header = get_header(view, height)
         return block_hash, msgspec.structs.replace(header, gas_limit=header.gas_used + gas_left)
 

@@ -20,7 +20,7 @@ from cairn.domain.types import (
     ZERO_ADDRESS,
     Account,
     Address,
-    Block,
+    SealedBlock,
     Tx,
     TxHash,
 )
@@ -74,7 +74,7 @@ class Chain:
         head = self.head
         return build_block(head.header, head.hash, self.lattice, self, block_txs, timestamp, proposer, GENESIS.rules)
 
-    def verify(self, block: Block) -> BlockOutcome:
+    def verify(self, block: SealedBlock) -> BlockOutcome:
         return verify_block(self.head.header, self.head.hash, self.lattice, self, block, GENESIS.rules)
 
     def commit(self, outcome: BlockOutcome) -> None:

@@ -33,8 +33,8 @@ from cairn.domain.types import (
     TRANSFER_GAS,
     Address,
     BlockHash,
+    BlockHeader,
     Draft,
-    Header,
     Tx,
     TxHash,
 )
@@ -62,7 +62,17 @@ records = st.builds(
 )
 BASE_FEE = 10**9
 headers = st.builds(
-    Header, bits_64, hashes.map(BlockHash), bits_64, hashes, hashes, bits_64, addresses, chain_ids, bits_64, bits_256
+    BlockHeader,
+    bits_64,
+    hashes.map(BlockHash),
+    bits_64,
+    hashes,
+    hashes,
+    bits_64,
+    addresses,
+    chain_ids,
+    bits_64,
+    bits_256,
 )
 
 
@@ -144,7 +154,7 @@ def test_a_record_is_read_back(tx: Tx) -> None:
 
 
 @given(headers)
-def test_a_header_is_read_back_and_is_rlp(header: Header) -> None:
+def test_a_header_is_read_back_and_is_rlp(header: BlockHeader) -> None:
     raw = encode_header(header)
     assert decode_header(raw) == header
     bloom, extra = bytes(256), b"cairn\1" + header.chain_id.to_bytes(8, "big")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cairn.domain.crypto import address_of_key
 from cairn.domain.errors import Rejected
-from cairn.domain.governance import Admins, AdminsUpdate, Before, Validator, ValidatorUpdate, encode_update
+from cairn.domain.governance import Admins, AdminsUpdate, Before, ValidatorRecord, ValidatorUpdate, encode_update
 from cairn.domain.transactions import decode_tx
 from cairn.domain.types import Address
 from cairn.domain.updates import sign_update
@@ -281,14 +281,14 @@ class NetworkWorld(World):
         """An administrator changes the validators, or tries to."""
         number = rng.randrange(len(self.nodes) + 2)
         fees = rng.choice([*self.setup.keys, *self.setup.strangers])
-        validator = Validator(public_key(number), rng.choice((0, 1, 10, 25)), fees, f"v{number}")
+        validator = ValidatorRecord(public_key(number), rng.choice((0, 1, 10, 25)), fees, f"v{number}")
         # Without its power the network would stand for ever: no node runs a validator that only exists on paper.
         if number >= len(self.nodes) or (validator.power == 0 and len(self.ledger.head.validators) < 3):
-            validator = Validator(public_key(0), 10, fees, "v0")
+            validator = ValidatorRecord(public_key(0), 10, fees, "v0")
         sequence = self.ledger.head.sequence + rng.choice((0, 0, 0, 1))
         if rng.random() < 0.1:
             # As a file that shows another validator than it changes.
-            validator = Validator(validator.public_key, validator.power, validator.fee_recipient, "another")
+            validator = ValidatorRecord(validator.public_key, validator.power, validator.fee_recipient, "another")
         before = self.ledger.before(validator.public_key, validator.name)
         if rng.random() < 0.1:
             before = (before[0], before[1] + 1, before[2], before[3])
@@ -434,7 +434,7 @@ class NetworkWorld(World):
 
 
 def _engine_address(key: bytes) -> bytes:
-    return Validator(key, 1, Address(bytes(20))).engine_address
+    return ValidatorRecord(key, 1, Address(bytes(20))).engine_address
 
 
 def _domain_admins(admins: ledger.Admins) -> Admins:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cairn.config import Settings
 from cairn.domain.crypto import address_of_key
 from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
-from cairn.domain.governance import Admins, ChainIdentity, Validator
+from cairn.domain.governance import Admins, ChainIdentity, ValidatorRecord
 from cairn.domain.types import Address
 from tests.simulation import ledger
 from tests.simulation.ledger import GAS, Rules, State
@@ -160,8 +160,10 @@ def _alloc(rng: random.Random, people: list[Address], strangers: tuple[Address, 
     return alloc
 
 
-def _validator(rng: random.Random, node: int, people: list[Address], strangers: tuple[Address, ...]) -> Validator:
-    return Validator(public_key(node), rng.choice((10, 10, 10, 1, 25)), rng.choice([*people, *strangers]), f"v{node}")
+def _validator(rng: random.Random, node: int, people: list[Address], strangers: tuple[Address, ...]) -> ValidatorRecord:
+    return ValidatorRecord(
+        public_key(node), rng.choice((10, 10, 10, 1, 25)), rng.choice([*people, *strangers]), f"v{node}"
+    )
 
 
 def _admins(rng: random.Random, keys: tuple[bytes, ...]) -> Admins:

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from cairn.domain.genesis import Genesis, chain_identity, dev_genesis
-from cairn.domain.governance import Admins, Governance, Validator, ValidatorUpdate, encode_update, first_governance
+from cairn.domain.governance import (
+    Admins,
+    Governance,
+    ValidatorRecord,
+    ValidatorUpdate,
+    encode_update,
+    first_governance,
+)
 from cairn.domain.transactions import decode_record, encode_tx
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import DropReason, Tx, TxHash
@@ -29,8 +36,8 @@ from tests.support.core_fixtures import ACCOUNTS, CHAIN_ID, KEYS, signed
 
 NS = 1_000_000_000
 FEES = ACCOUNTS[9]
-VALIDATOR = Validator(b"\x07" * 32, 10, FEES, "first")
-SECOND = Validator(b"\x08" * 32, 10, ACCOUNTS[8], "second")
+VALIDATOR = ValidatorRecord(b"\x07" * 32, 10, FEES, "first")
+SECOND = ValidatorRecord(b"\x08" * 32, 10, ACCOUNTS[8], "second")
 GENESIS = msgspec.structs.replace(
     dev_genesis(), validators=(VALIDATOR,), admins=Admins(2, (ACCOUNTS[0], ACCOUNTS[1], ACCOUNTS[2]))
 )
@@ -159,7 +166,9 @@ def raw(nonce: int, **fields: int) -> bytes:
     return encode_tx(signed(nonce, **fields), CHAIN_ID)
 
 
-def update(sequence: int, validator: Validator, *signers: int, governance: Governance = FIRST_GOVERNANCE) -> bytes:
+def update(
+    sequence: int, validator: ValidatorRecord, *signers: int, governance: Governance = FIRST_GOVERNANCE
+) -> bytes:
     """An update of this governance, but for its number."""
     keys = [KEYS[ACCOUNTS[signer]] for signer in signers]
     unsigned = ValidatorUpdate(sequence, validator, before_of(governance, validator))

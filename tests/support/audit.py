@@ -11,7 +11,7 @@ from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transactions import decode_record, encode_record, rebuild_tx
 from cairn.domain.transition import BlockOutcome, GovernanceChange
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Rules, Tx
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Rules, SealedBlock, Tx
 from cairn.store import keys
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
@@ -99,7 +99,7 @@ class _Replay:
                 found = value
         return None if found is None else decode_governance(found)
 
-    def load_block(self, height: int, rules: Rules) -> Block:
+    def load_block(self, height: int, rules: Rules) -> SealedBlock:
         """A stored block, with the signature of every transaction checked."""
         found = self._chain.find_header(height)
         if found is None:
@@ -116,7 +116,7 @@ class _Replay:
                     f"block {height}: transaction 0x{tx.hash.hex()} is stored under a hash that is not its own"
                 )
             txs.append(tx)
-        return Block(found[1], found[0], tuple(txs))
+        return SealedBlock(found[1], found[0], tuple(txs))
 
     def load_governance_change(self, height: int, before: Governance | None) -> GovernanceChange | None:
         """What a block did to the validators; that it was allowed to, the engine's own record of it shows."""
@@ -143,7 +143,7 @@ class _Replay:
         self._totals[keys.TXS] += keys.chunk_count(len(block.txs))
         self._totals[keys.TX_INDEX] += len(block.txs)
 
-    def _compare_block(self, block: Block) -> None:
+    def _compare_block(self, block: SealedBlock) -> None:
         chain = self._chain
         height = block.header.height
         self._expect(height, "header", chain.find_header(height), (block.hash, block.header))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cairn.domain.genesis import Genesis
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, Header, Tx
+from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, BlockHash, BlockHeader, Tx
 from cairn.store.chain import ChainStore
 from cairn.store.reader import ChainReader
 from tests.support.transfers import RULES, address, transfer
@@ -48,7 +48,7 @@ def extend(
     return outcome
 
 
-def head_of(reader: ChainReader) -> tuple[BlockHash, Header]:
+def head_of(reader: ChainReader) -> tuple[BlockHash, BlockHeader]:
     """The newest block that the reader shows."""
     found = reader.find_header(reader.visible)
     assert found is not None, f"block {reader.visible} has no header"

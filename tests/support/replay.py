@@ -6,7 +6,7 @@ from typing import Any
 from cairn.domain.genesis import Genesis, genesis_outcome
 from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, build_block
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, Block, Tx, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, SealedBlock, Tx, TxHash
 from tests.support.public import PublicNode
 
 
@@ -29,7 +29,7 @@ class Replay:
         return self.accounts.get(address, EMPTY_ACCOUNT)
 
     def _adopt(self, outcome: BlockOutcome) -> None:
-        self.head: Block = outcome.block
+        self.head: SealedBlock = outcome.block
         self.accounts.update(outcome.accounts)
         self._lattice = outcome.lattice
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cairn.domain.genesis import DEV_KEYS, Genesis, dev_genesis, genesis_digest
-from cairn.domain.governance import Validator, encode_governance
+from cairn.domain.governance import ValidatorRecord, encode_governance
 from cairn.domain.transactions import sign_draft
 from cairn.domain.transition import BlockOutcome, GovernanceChange
 from cairn.domain.types import Address, BlockHash, Draft, Tx
@@ -17,7 +17,7 @@ from tests.support.blocks import extend
 CHAIN_ID = 1337
 GWEI = 10**9
 PEOPLE = [address for address, _ in DEV_KEYS]
-VALIDATORS = tuple(Validator(bytes([number]) * 32, 10, PEOPLE[number], f"v{number}") for number in range(1, 4))
+VALIDATORS = tuple(ValidatorRecord(bytes([number]) * 32, 10, PEOPLE[number], f"v{number}") for number in range(1, 4))
 
 
 def network_genesis(gas_price: int = GWEI) -> Genesis:

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from cairn.domain.errors import InvalidBlock
 from cairn.domain.lattice import Lattice
 from cairn.domain.transition import BlockOutcome, GovernanceChange, StateView, build_block
-from cairn.domain.types import Address, Block, BlockHash, Header, Rules
+from cairn.domain.types import Address, BlockHash, BlockHeader, Rules, SealedBlock
 
 
 def verify_block(
-    parent: Header,
+    parent: BlockHeader,
     parent_hash: BlockHash,
     lattice: Lattice,
     view: StateView,
-    block: Block,
+    block: SealedBlock,
     rules: Rules,
     governance: GovernanceChange | None = None,
     balances: Mapping[Address, int] | None = None,
@@ -24,7 +24,7 @@ def verify_block(
         parent, parent_hash, lattice, view, block.txs, given.timestamp, given.proposer, rules, governance, balances
     )
     built = outcome.block
-    for field in Header.__struct_fields__:
+    for field in BlockHeader.__struct_fields__:
         if getattr(given, field) != getattr(built.header, field):
             raise InvalidBlock(
                 f"block {built.header.height}: {field} is {_shown(getattr(given, field))}, "

@@ -14,11 +14,11 @@ from cairn.domain.governance import (
     AdminsUpdate,
     Before,
     ChainIdentity,
-    Evidence,
     EvidenceKind,
+    EvidenceRecord,
     Governance,
     Update,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
     decode_governance,
     decode_update,
@@ -40,7 +40,7 @@ from cairn.domain.transactions import (
     sign_draft,
     signing_bytes,
 )
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Draft, Header
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader, Draft
 from cairn.domain.updates import sign_update
 from tests.vectors import generate
 
@@ -137,9 +137,9 @@ def test_the_state_root_is_the_sum_of_all_accounts(vector: dict[str, Any]) -> No
     assert lattice.root == raw(vector["root"])
 
 
-def read_validator(fields: dict[str, Any]) -> Validator:
+def read_validator(fields: dict[str, Any]) -> ValidatorRecord:
     fee_recipient = Address(raw(fields["feeRecipient"]))
-    return Validator(raw(fields["publicKey"]), fields["power"], fee_recipient, fields["name"])
+    return ValidatorRecord(raw(fields["publicKey"]), fields["power"], fee_recipient, fields["name"])
 
 
 @pytest.mark.parametrize("vector", load("validators.json")["sets"], ids=lambda vector: str(vector["sequence"]))
@@ -162,8 +162,8 @@ def read_admins(shown: dict[str, Any]) -> Admins:
     return Admins(shown["threshold"], tuple(Address(raw(address)) for address in shown["addresses"]))
 
 
-def read_evidence(shown: dict[str, Any]) -> Evidence:
-    return Evidence(
+def read_evidence(shown: dict[str, Any]) -> EvidenceRecord:
+    return EvidenceRecord(
         EvidenceKind(shown["kind"]), raw(shown["address"]), shown["blockHeight"], shown["timestamp"], shown["name"]
     )
 
@@ -188,7 +188,7 @@ def test_an_update_is_signed_and_carried_in_one_form(vector: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("vector", load("headers.json"), ids=lambda vector: f"height {vector['blockHeight']}")
 def test_a_block_hash_is_that_of_an_ethereum_header(vector: dict[str, Any]) -> None:
-    header = Header(
+    header = BlockHeader(
         height=vector["blockHeight"],
         previous_hash=BlockHash(raw(vector["previousHash"])),
         timestamp=vector["timestamp"],

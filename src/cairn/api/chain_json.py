@@ -3,9 +3,8 @@
 from msgspec.structs import asdict
 
 from cairn.core.gateway import PendingTx
-from cairn.domain.answers import BlockSummary, MempoolItem, SignedFields
-from cairn.domain.answers import Header as PublicHeader
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, Header, Tx, TxHash
+from cairn.domain.answers import BlockSummary, Header, MempoolItem, SignedFields
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, TRANSFER_GAS, BlockHash, BlockHeader, Tx, TxHash
 
 
 def hex_text(data: bytes) -> str:
@@ -42,7 +41,7 @@ def confirmed_json(tx: Tx, height: int, position: int, block_hash: BlockHash) ->
     ).encode()
 
 
-def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes:
+def block_json(block_hash: BlockHash, header: BlockHeader, tx_hashes: bytes) -> bytes:
     """`tx_hashes` is the store's own concatenation of them."""
     listed = ""
     if tx_hashes:
@@ -56,8 +55,8 @@ def block_json(block_hash: BlockHash, header: Header, tx_hashes: bytes) -> bytes
     ).encode()
 
 
-def header_view(block_hash: BlockHash, header: Header) -> PublicHeader:
-    return PublicHeader(
+def header_view(block_hash: BlockHash, header: BlockHeader) -> Header:
+    return Header(
         block_height=header.height,
         hash=hex_text(block_hash),
         previous_hash=hex_text(header.previous_hash),
@@ -72,7 +71,7 @@ def header_view(block_hash: BlockHash, header: Header) -> PublicHeader:
     )
 
 
-def block_summary(block_hash: BlockHash, header: Header) -> BlockSummary:
+def block_summary(block_hash: BlockHash, header: BlockHeader) -> BlockSummary:
     # Every transfer uses the same gas, so the header tells how many there are.
     count = header.gas_used // TRANSFER_GAS
     return BlockSummary(**asdict(header_view(block_hash, header)), transaction_count=count)

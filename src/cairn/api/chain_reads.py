@@ -10,7 +10,7 @@ from cairn.domain.errors import BlockNotFound, BlockNotKept, Corrupt, Reverting,
 from cairn.domain.merkle import grow_tree
 from cairn.domain.recent import Recent
 from cairn.domain.transactions import decode_record, split_records
-from cairn.domain.types import Account, Address, BlockHash, Header, Tx, TxHash
+from cairn.domain.types import Account, Address, BlockHash, BlockHeader, Tx, TxHash
 from cairn.store.follower import FollowerStore
 from cairn.store.keys import split_hashes
 
@@ -74,7 +74,7 @@ class ChainReads(ABC):
             raise BlockNotFound(f"there is no block {height} any more; the latest is {self.height}")
         return self.reader_at(height)
 
-    def get_header(self, height: int) -> tuple[BlockHash, Header]:
+    def get_header(self, height: int) -> tuple[BlockHash, BlockHeader]:
         """The header at a height that is known to exist. Raises `BlockNotFound` if it is not kept."""
         found = self._shown_reader_at(height).find_header(height)
         if found is None:

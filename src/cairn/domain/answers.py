@@ -40,8 +40,7 @@ from cairn.domain.json_fields import (
 )
 from cairn.domain.merkle import verify_inclusion
 from cairn.domain.transactions import build_tx, price_terms
-from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, Draft, DropReason, Phase
-from cairn.domain.types import Header as DomainHeader
+from cairn.domain.types import LEGACY, TRANSFER_GAS, Address, BlockHash, BlockHeader, Draft, DropReason, Phase
 
 PROBLEM_TYPE = "urn:cairn:problem:"
 EVIDENCE_KINDS = {
@@ -203,7 +202,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     def computed_hash(self) -> str:
         """The hash that these fields give, whatever `hash` says. Raises `ValueError` for a malformed field."""
-        fields = DomainHeader(
+        fields = BlockHeader(
             height=self.block_height,
             previous_hash=BlockHash(_raw(self.previous_hash)),
             timestamp=self.timestamp,

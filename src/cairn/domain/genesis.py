@@ -14,7 +14,7 @@ from cairn.domain.governance import (
     MAX_POWER,
     Admins,
     ChainIdentity,
-    Validator,
+    ValidatorRecord,
     check_admins,
     encode_governance,
     first_governance,
@@ -34,9 +34,9 @@ from cairn.domain.types import (
     ZERO_HASH,
     Account,
     Address,
-    Block,
-    Header,
+    BlockHeader,
     Rules,
+    SealedBlock,
 )
 
 MAX_CHAIN_ID = MAX_UINT64 // 2 - 36
@@ -79,7 +79,7 @@ class Genesis(msgspec.Struct, frozen=True):
     block_gas_limit: int
     alloc: dict[Address, int]
     """The balances that the chain starts with; all money there will ever be."""
-    validators: tuple[Validator, ...] = ()
+    validators: tuple[ValidatorRecord, ...] = ()
     """The first validators; none on a chain with the embedded engine."""
     admins: Admins | None = None
     """Who may change the validators; None means nobody."""
@@ -133,7 +133,7 @@ def encode_genesis(genesis: Genesis) -> bytes:
     return json.dumps(fields, indent=2).encode() + b"\n"
 
 
-def _validator_fields(validator: Validator) -> dict[str, object]:
+def _validator_fields(validator: ValidatorRecord) -> dict[str, object]:
     return {
         "publicKey": base64.b64encode(validator.public_key).decode(),
         "power": validator.power,
@@ -158,7 +158,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
     governance = first_governance(genesis.validators, genesis.admins) if genesis.validators else None
     if governance is not None:
         lattice = lattice.with_record(None, encode_governance(governance))
-    header = Header(
+    header = BlockHeader(
         height=0,
         previous_hash=ZERO_HASH,
         timestamp=genesis.timestamp,
@@ -170,7 +170,7 @@ def genesis_outcome(genesis: Genesis) -> BlockOutcome:
         gas_limit=genesis.block_gas_limit,
         base_fee=genesis.gas_price,
     )
-    return BlockOutcome(Block(header, block_hash(header), ()), accounts, lattice, governance)
+    return BlockOutcome(SealedBlock(header, block_hash(header), ()), accounts, lattice, governance)
 
 
 def dev_genesis(
@@ -240,14 +240,14 @@ def _parse_alloc(given: object) -> dict[Address, int]:
     return alloc
 
 
-def _parse_validators(given: object) -> tuple[Validator, ...]:
+def _parse_validators(given: object) -> tuple[ValidatorRecord, ...]:
     if not isinstance(given, list) or not given:
         raise InvalidField("validators", "not a list of validators")
     validators = [_parse_validator(f"validators[{n}]", item) for n, item in enumerate(given)]
     return first_governance(validators).validators
 
 
-def _parse_validator(field: str, given: object) -> Validator:
+def _parse_validator(field: str, given: object) -> ValidatorRecord:
     fields = _parse_keys(field, given, _VALIDATOR_KEYS)
     public_key, fee_recipient, name = fields["publicKey"], fields["feeRecipient"], fields["name"]
     if not isinstance(public_key, str) or not isinstance(fee_recipient, str) or not isinstance(name, str):
@@ -257,7 +257,7 @@ def _parse_validator(field: str, given: object) -> Validator:
     except ValueError:
         raise InvalidField(f"{field}.publicKey", "not base64") from None
     power = _parse_integer(f"{field}.power", fields["power"], 1, MAX_POWER)
-    return Validator(key, power, parse_address(fee_recipient, f"{field}.feeRecipient"), name)
+    return ValidatorRecord(key, power, parse_address(fee_recipient, f"{field}.feeRecipient"), name)
 
 
 def _parse_admins(given: object) -> Admins:

@@ -67,7 +67,9 @@ _CHAIN = Struct(">Q32s")
 _COUNT = Struct(">I")
 
 
-class Validator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ValidatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A validator, as genesis, the state and updates hold it."""
+
     public_key: bytes
     """Ed25519, 32 bytes: the key that the engine signs votes with."""
     power: int
@@ -99,7 +101,7 @@ class EvidenceKind(IntEnum):
     """It signed a block that is not the chain's."""
 
 
-class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EvidenceRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Proof that a validator broke the rules of consensus. CometBFT has verified it, and a block holds it."""
 
     kind: EvidenceKind
@@ -118,13 +120,13 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sequence: int
     """How many updates were applied; the next one must have this number."""
-    validators: tuple[Validator, ...]
+    validators: tuple[ValidatorRecord, ...]
     """Sorted by public key."""
-    leaving: Validator | None = None
+    leaving: ValidatorRecord | None = None
     """The validator that the last update removed. The engine may still let it propose the next block."""
     admins: Admins | None = None
     """Who may change all this; None means nobody."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[EvidenceRecord, ...] = ()
     """The newest pieces, the newest last."""
     evidence_count: int = 0
     """How many pieces there have been in all."""
@@ -133,10 +135,10 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def total_power(self) -> int:
         return sum(validator.power for validator in self.validators)
 
-    def find(self, public_key: bytes) -> Validator | None:
+    def find(self, public_key: bytes) -> ValidatorRecord | None:
         return next((each for each in self.validators if each.public_key == public_key), None)
 
-    def find_engine(self, engine_address: bytes) -> Validator | None:
+    def find_engine(self, engine_address: bytes) -> ValidatorRecord | None:
         """By its address in CometBFT; also the one that is leaving."""
         for validator in (*self.validators, self.leaving):
             if validator is not None and validator.engine_address == engine_address:
@@ -148,7 +150,7 @@ class Governance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         validator = self.find_engine(engine_address)
         return None if validator is None else validator.fee_recipient
 
-    def with_evidence(self, found: Sequence[Evidence]) -> "Governance":
+    def with_evidence(self, found: Sequence[EvidenceRecord]) -> "Governance":
         """With these pieces, each under the name that its validator has now."""
         named = tuple(msgspec.structs.replace(each, name=self._name_of(each.engine_address)) for each in found)
         return msgspec.structs.replace(
@@ -186,7 +188,7 @@ class ValidatorUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, t
     """Sets one validator; power 0 removes it."""
 
     sequence: int
-    validator: Validator
+    validator: ValidatorRecord
     before: Before
     signatures: tuple[bytes, ...] = ()
 
@@ -204,7 +206,7 @@ class AdminsUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 Update = ValidatorUpdate | AdminsUpdate
 
 
-def first_governance(validators: Sequence[Validator], admins: Admins | None = None) -> Governance:
+def first_governance(validators: Sequence[ValidatorRecord], admins: Admins | None = None) -> Governance:
     """As genesis starts it. Raises `InvalidField` when the validators are none, too many or not told apart."""
     if not 1 <= len(validators) <= MAX_VALIDATORS:
         raise InvalidField("validators", f"there are {len(validators)}; 1 to {MAX_VALIDATORS} are possible")
@@ -215,7 +217,7 @@ def first_governance(validators: Sequence[Validator], admins: Admins | None = No
     return Governance(0, tuple(sorted(validators, key=lambda validator: validator.public_key)), admins=admins)
 
 
-def check_validator(validator: Validator, least_power: int) -> None:
+def check_validator(validator: ValidatorRecord, least_power: int) -> None:
     if len(validator.public_key) != PUBLIC_KEY_SIZE:
         raise InvalidField("publicKey", f"an Ed25519 key has {PUBLIC_KEY_SIZE} bytes, not {len(validator.public_key)}")
     if not least_power <= validator.power <= MAX_POWER:
@@ -349,7 +351,7 @@ def decode_governance(raw: bytes) -> Governance:
     return Governance(sequence, validators, leaving, admins, evidence, evidence_count)
 
 
-def _encode_validator(validator: Validator) -> bytes:
+def _encode_validator(validator: ValidatorRecord) -> bytes:
     # Nothing of another size may be cut or filled up on its way into a hash.
     check_validator(validator, least_power=0)
     name = validator.name.encode()
@@ -361,7 +363,7 @@ def _encode_admins(admins: Admins) -> bytes:
     return _ADMINS.pack(len(admins.addresses), admins.threshold) + b"".join(admins.addresses)
 
 
-def _encode_evidence(evidence: Evidence) -> bytes:
+def _encode_evidence(evidence: EvidenceRecord) -> bytes:
     if len(evidence.engine_address) != ENGINE_ADDRESS_SIZE:
         raise InvalidField("evidence", f"an address has 20 bytes, not {len(evidence.engine_address)}")
     name = evidence.name.encode()
@@ -395,9 +397,9 @@ class _Reader:
             raise ValueError(f"byte {self._at - 1} is neither 0 nor 1")
         return bool(value)
 
-    def validator(self) -> Validator:
+    def validator(self) -> ValidatorRecord:
         public_key, power, fee_recipient, name_bytes = self.unpack(_VALIDATOR)
-        return Validator(public_key, power, Address(fee_recipient), self.take(name_bytes).decode())
+        return ValidatorRecord(public_key, power, Address(fee_recipient), self.take(name_bytes).decode())
 
     def admins(self) -> Admins | None:
         count, threshold = self.unpack(_ADMINS)
@@ -405,9 +407,9 @@ class _Reader:
             return None
         return Admins(threshold, tuple(Address(self.take(20)) for _ in range(count)))
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> EvidenceRecord:
         kind, engine_address, height, timestamp, name_bytes = self.unpack(_EVIDENCE)
-        return Evidence(EvidenceKind(kind), engine_address, height, timestamp, self.take(name_bytes).decode())
+        return EvidenceRecord(EvidenceKind(kind), engine_address, height, timestamp, self.take(name_bytes).decode())
 
     def signatures(self) -> tuple[bytes, ...]:
         count = self.take(1)[0]

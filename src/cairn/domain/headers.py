@@ -9,7 +9,7 @@ from functools import lru_cache
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import Corrupt
 from cairn.domain.rlp import Shape, decode_list, decode_uint, encode_list, encode_uint
-from cairn.domain.types import Address, BlockHash, Header
+from cairn.domain.types import Address, BlockHash, BlockHeader
 
 NO_UNCLES = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
 """keccak-256 of the empty list in RLP."""
@@ -56,12 +56,12 @@ def extra_data(chain_id: int) -> bytes:
     return _FORMAT + chain_id.to_bytes(_CHAIN_ID_BYTES, "big")
 
 
-def receipts_root(header: Header) -> bytes:
+def receipts_root(header: BlockHeader) -> bytes:
     """Receipts follow from the transactions, so the transactions root also covers the receipts."""
     return header.tx_root
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: BlockHeader) -> bytes:
     """The header as go-ethereum's `types.Header` encodes it."""
     return encode_list(
         b"".join(
@@ -92,7 +92,7 @@ def encode_header(header: Header) -> bytes:
 
 
 @lru_cache(maxsize=HEADERS_KEPT)
-def decode_header(raw: bytes) -> Header:
+def decode_header(raw: bytes) -> BlockHeader:
     """Read a header of ours. Raises `Corrupt`: only our own bytes come here."""
     try:
         items, _ = decode_list(raw, 0, _SHAPE)
@@ -100,7 +100,7 @@ def decode_header(raw: bytes) -> Header:
             if len(items[index]) != size:
                 raise ValueError(f"field {index} has {len(items[index])} bytes, expected {size}")
         height, gas_limit, gas_used, timestamp = (decode_uint(items, index, 8, _SHAPE) for index in range(8, 12))
-        header = Header(
+        header = BlockHeader(
             height=height,
             previous_hash=BlockHash(items[0]),
             timestamp=timestamp,
@@ -119,5 +119,5 @@ def decode_header(raw: bytes) -> Header:
     return header
 
 
-def block_hash(header: Header) -> BlockHash:
+def block_hash(header: BlockHeader) -> BlockHash:
     return BlockHash(keccak256(encode_header(header)))

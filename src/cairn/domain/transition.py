@@ -15,7 +15,7 @@ from cairn.domain.headers import block_hash
 from cairn.domain.lattice import AccountChange, Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.rules import SenderBudget, validate_tx
-from cairn.domain.types import TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Rules, Tx
+from cairn.domain.types import TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, Rules, SealedBlock, Tx
 
 
 class StateView(Protocol):
@@ -32,7 +32,7 @@ GovernanceChange = tuple[Governance, Governance]
 class BlockOutcome(msgspec.Struct, frozen=True):
     """A block and what it does to the state. Nothing of it is written yet."""
 
-    block: Block
+    block: SealedBlock
     accounts: dict[Address, Account]
     """The new value of every account that the block changes."""
     lattice: Lattice
@@ -113,7 +113,7 @@ class Ledger:
 
 
 def build_block(
-    parent: Header,
+    parent: BlockHeader,
     parent_hash: BlockHash,
     lattice: Lattice,
     view: StateView,
@@ -138,7 +138,7 @@ def build_block(
     new_lattice = lattice.updated(changes)
     if governance is not None:
         new_lattice = new_lattice.with_record(*map(encode_governance, governance))
-    header = Header(
+    header = BlockHeader(
         height=height,
         previous_hash=parent_hash,
         # If the clock steps back, the chain's time must not.
@@ -151,7 +151,7 @@ def build_block(
         gas_limit=rules.block_gas_limit,
         base_fee=rules.gas_price,
     )
-    block = Block(header, block_hash(header), tuple(txs))
+    block = SealedBlock(header, block_hash(header), tuple(txs))
     accounts = {address: new for address, _, new in changes}
     return BlockOutcome(block, accounts, new_lattice, None if governance is None else governance[1], balances or {})
 

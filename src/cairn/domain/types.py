@@ -111,7 +111,7 @@ class Rules(msgspec.Struct, frozen=True):
     block_gas_limit: int
 
 
-class Header(msgspec.Struct, frozen=True):
+class BlockHeader(msgspec.Struct, frozen=True):
     """What a block's hash covers."""
 
     height: int
@@ -128,7 +128,9 @@ class Header(msgspec.Struct, frozen=True):
     """The least price of a unit of gas: the gas price of genesis, in every block."""
 
 
-class Block(msgspec.Struct, frozen=True):
-    header: Header
+class SealedBlock(msgspec.Struct, frozen=True):
+    """A block whose hash is known."""
+
+    header: BlockHeader
     hash: BlockHash
     txs: tuple[Tx, ...]

@@ -18,7 +18,7 @@ from cairn.domain.governance import (
     Before,
     ChainIdentity,
     Update,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
     check_update,
 )
@@ -149,12 +149,12 @@ def encode_public_key(public_key: bytes) -> str:
     return base64.b64encode(public_key).decode()
 
 
-def _parse_validator(given: ValidatorUpdateValidator) -> Validator:
+def _parse_validator(given: ValidatorUpdateValidator) -> ValidatorRecord:
     fee_recipient = parse_address(given.fee_recipient, "feeRecipient")
-    return Validator(parse_public_key(given.public_key), given.power, fee_recipient, given.name)
+    return ValidatorRecord(parse_public_key(given.public_key), given.power, fee_recipient, given.name)
 
 
-def _validator_text(validator: Validator) -> ValidatorUpdateValidator:
+def _validator_text(validator: ValidatorRecord) -> ValidatorUpdateValidator:
     return ValidatorUpdateValidator(
         encode_public_key(validator.public_key),
         validator.power,

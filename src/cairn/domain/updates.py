@@ -20,7 +20,7 @@ from cairn.domain.governance import (
     ChainIdentity,
     Governance,
     Update,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
     update_digest,
 )
@@ -29,7 +29,7 @@ from cairn.domain.types import Address
 _Update = TypeVar("_Update", bound=Update)
 
 
-def update_validator(governance: Governance, wanted: Validator) -> ValidatorUpdate:
+def update_validator(governance: Governance, wanted: ValidatorRecord) -> ValidatorUpdate:
     """The next update of this governance, to be signed. Raises `UpdateRefused` when the chain could not apply it."""
     update = ValidatorUpdate(governance.sequence, wanted, before_of(governance, wanted))
     preview_update(governance, update)
@@ -121,11 +121,11 @@ def _apply_admins(governance: Governance, update: AdminsUpdate) -> Governance:
     return _next(governance, admins=update.admins)
 
 
-def _next(governance: Governance, leaving: Validator | None = None, **changes: object) -> Governance:
+def _next(governance: Governance, leaving: ValidatorRecord | None = None, **changes: object) -> Governance:
     return msgspec.structs.replace(governance, sequence=governance.sequence + 1, leaving=leaving, **changes)
 
 
-def before_of(governance: Governance, wanted: Validator) -> Before:
+def before_of(governance: Governance, wanted: ValidatorRecord) -> Before:
     """What a true update of this validator names as it is now."""
     known = governance.find(wanted.public_key)
     others = (each for each in governance.validators if each is not known)

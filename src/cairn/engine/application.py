@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from cairn.domain.transition import BlockOutcome, GovernanceChange, build_block
-from cairn.domain.types import Address, Header, Rules, Tx
+from cairn.domain.types import Address, BlockHeader, Rules, Tx
 from cairn.store.chain import ChainStore
 
 # The feed announces that a block is on disk. Subscribers read the block itself from the store, now or later.
@@ -52,7 +52,7 @@ class Application:
         self.rules: Rules = chain.genesis.rules
 
     @property
-    def head(self) -> Header:
+    def head(self) -> BlockHeader:
         """The header of the latest block on disk."""
         return self._chain.head_header
 

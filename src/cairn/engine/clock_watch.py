@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import structlog
 
 from cairn.domain.errors import EngineUnavailable
-from cairn.domain.types import LATEST_TIME, Header
+from cairn.domain.types import LATEST_TIME, BlockHeader
 
 FAR_AHEAD_S = 10 * 366 * 86_400
 """No chain that is in use waits ten years for a transaction; clocks that lost their battery do err by decades."""
@@ -31,7 +31,7 @@ class ClockWatch:
         self._monotonic = monotonic
         self._warned_at: float | None = None
 
-    def check(self, latest: Header, now: float) -> None:
+    def check(self, latest: BlockHeader, now: float) -> None:
         """`now` is Unix time. Raises `EngineUnavailable` when a block of that time would spoil the chain's."""
         # The time of genesis may be any, so nothing follows from its distance.
         is_known = latest.height > 0 and latest.timestamp >= EARLIEST_RIGHT

@@ -12,7 +12,7 @@ from cairn.domain.governance import VOTED_BLOCKS, Governance, encode_governance
 from cairn.domain.lattice import Lattice
 from cairn.domain.transactions import encode_record
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, Header
+from cairn.domain.types import EMPTY_ACCOUNT, Account, Address, BlockHash, BlockHeader
 from cairn.store import keys
 from cairn.store.dev_snapshots import finish_revert, parts_to_open
 from cairn.store.directory import (
@@ -144,7 +144,7 @@ class ChainStore(ChainReader):
         self._recent = RecentAccounts(CACHED_ACCOUNTS, self._load)
         self._probes = 0
         self._compaction = Compaction(directory, database)
-        self.head_header: Header
+        self.head_header: BlockHeader
         self.head_hash: BlockHash
         self.lattice: Lattice
         self.state_block_hash: BlockHash

@@ -17,7 +17,7 @@ from cairn.domain.governance import Governance, decode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
-from cairn.domain.types import BlockHash, Header
+from cairn.domain.types import BlockHash, BlockHeader
 from cairn.store import keys
 from cairn.store.dev_snapshots import parts_to_open, snapshot_path
 from cairn.store.directory import (
@@ -45,7 +45,7 @@ class FoundChain(msgspec.Struct, frozen=True):
     """A chain whose newest blocks agree with each other and with the state."""
 
     head: StoredHead
-    header: Header
+    header: BlockHeader
     base: int
     state_block_hash: BlockHash
     governance: Governance | None
@@ -199,10 +199,10 @@ def find_chain(database: Database, path: Path, promised: int, genesis: Genesis) 
     )
 
 
-def _check_links(reader: ChainReader, head: StoredHead) -> Header:
+def _check_links(reader: ChainReader, head: StoredHead) -> BlockHeader:
     """Check the newest blocks against their hashes and each other; returns the header of the head."""
     expected = head.hash
-    newest: Header | None = None
+    newest: BlockHeader | None = None
     for height in range(head.height, max(reader.base - 1, head.height - CHECKED_LINKS), -1):
         found = reader.find_header(height)
         if found is None or found[0] != expected or block_hash(found[1]) != expected:
@@ -233,7 +233,7 @@ def _check_newest_writes(reader: ChainReader, state_block: BlockHash, genesis: G
         raise Corrupt(f"a part of block 0x{state_block.hex()} is missing, the last one that changed the state")
 
 
-def _check_body(reader: ChainReader, height: int, header: Header) -> None:
+def _check_body(reader: ChainReader, height: int, header: BlockHeader) -> None:
     hashes = keys.split_hashes(reader.tx_hashes(height))
     if header.height != height or tx_root(list(hashes)) != header.tx_root:
         raise Corrupt(f"the transactions of block {height} in the store are not those that its header commits to")

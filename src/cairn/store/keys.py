@@ -45,7 +45,7 @@ from cairn.domain.errors import Corrupt
 from cairn.domain.headers import decode_header, encode_header
 from cairn.domain.lattice import SUM_SIZE
 from cairn.domain.transactions import TX_RECORD_SIZE
-from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, Header, Tx, TxHash
+from cairn.domain.types import MAX_UINT64, Account, Address, BlockHash, BlockHeader, Tx, TxHash
 
 META: Final = "meta"
 HEADERS: Final = "headers"
@@ -125,11 +125,11 @@ def decode_location(value: bytes) -> Location:
     return height, position
 
 
-def encode_stored_header(block_hash: BlockHash, header: Header) -> bytes:
+def encode_stored_header(block_hash: BlockHash, header: BlockHeader) -> bytes:
     return block_hash + encode_header(header)
 
 
-def decode_stored_header(value: bytes) -> tuple[BlockHash, Header]:
+def decode_stored_header(value: bytes) -> tuple[BlockHash, BlockHeader]:
     return BlockHash(value[:HASH_SIZE]), decode_header(value[HASH_SIZE:])
 
 

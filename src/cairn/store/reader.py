@@ -6,7 +6,7 @@ from itertools import islice
 
 from cairn.domain.errors import Corrupt
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, split_records
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, Header, TxHash
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, TxHash
 from cairn.store import keys
 from cairn.store.keys import NEVER, Location, Version
 from cairn.store.rocks import Database
@@ -22,7 +22,7 @@ class ChainReader:
         self.base = base
         """The oldest height: blocks below it were pruned, or were never here."""
 
-    def find_header(self, height: int) -> tuple[BlockHash, Header] | None:
+    def find_header(self, height: int) -> tuple[BlockHash, BlockHeader] | None:
         if not self.base <= height <= self.visible:
             return None
         value = self._database.get(keys.HEADERS, keys.encode_height(height))
@@ -139,7 +139,7 @@ class ChainReader:
         version = get(keys.ACCOUNTS, keys.version_key(tx.sender, height))
         return version is not None and get(keys.TX_INDEX, tx.hash) is not None
 
-    def _has_silent_changes(self, height: int, header: Header) -> bool:
+    def _has_silent_changes(self, height: int, header: BlockHeader) -> bool:
         """Whether all that a block without transactions did to the state is there; most did nothing."""
         get = self._database.get
         before = get(keys.HEADERS, keys.encode_height(height - 1)) if height else None

@@ -32,7 +32,7 @@ from cairn.domain.lattice import Lattice
 from cairn.domain.merkle import tx_root
 from cairn.domain.transactions import TX_RECORD_SIZE, decode_record, encode_record, rebuild_tx
 from cairn.domain.transition import BlockOutcome
-from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, Block, BlockHash, Header, Tx
+from cairn.domain.types import EMPTY_ACCOUNT, TRANSFER_GAS, Account, Address, BlockHash, BlockHeader, SealedBlock, Tx
 from cairn.store import keys
 from cairn.store.directory import is_directory, make_directory, names_in, sync_directory, sync_file, write_file
 from cairn.store.keys import NEVER
@@ -76,7 +76,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         """Names the snapshot among peers."""
         return hashlib.sha256(encode_manifest(self)).digest()
 
-    def decode_header(self) -> Header:
+    def decode_header(self) -> BlockHeader:
         """Raises `InvalidSnapshot`."""
         try:
             return decode_header(self.header)
@@ -217,7 +217,7 @@ class _Summed:
                     yield encode_account(address, account)
 
 
-def _check_state(lattice: Lattice, governance: bytes, header: Header) -> None:
+def _check_state(lattice: Lattice, governance: bytes, header: BlockHeader) -> None:
     """Raises `Corrupt` unless these are the accounts that the block left."""
     root = (lattice.with_record(None, governance) if governance else lattice).root
     if root != header.state_root:
@@ -346,7 +346,7 @@ class Restore:
             )
         # Empty accounts that a transaction names; they are needed for their history only.
         self._write_versions((address, EMPTY_ACCOUNT) for address in list(self._positions))
-        return BlockOutcome(Block(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
+        return BlockOutcome(SealedBlock(self._header, self._hash, tuple(self._txs)), {}, lattice, governance)
 
     def _add_txs(self, chunk: bytes) -> None:
         for start in range(0, len(chunk), TX_RECORD_SIZE):

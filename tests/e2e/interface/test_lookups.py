@@ -9,7 +9,7 @@ from eth_account.signers.local import LocalAccount
 
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import tx_root, verify_inclusion
-from cairn.domain.types import Address, BlockHash, Header
+from cairn.domain.types import Address, BlockHash, BlockHeader
 from tests.support.pace import Pace
 from tests.support.pauses import is_any_child_paused
 from tests.support.public import PublicNode, assert_problem
@@ -32,8 +32,8 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
-def header_of(view: dict[str, Any]) -> Header:
-    return Header(
+def header_of(view: dict[str, Any]) -> BlockHeader:
+    return BlockHeader(
         height=view["blockHeight"],
         previous_hash=BlockHash(raw(view["previousHash"])),
         timestamp=view["timestamp"],

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from cairn.api.chain_json import block_json, block_summary, confirmed_json, header_view, pending_json, submitted_json
 from cairn.core.gateway import PendingTx
 from cairn.domain.answers import Block, ConfirmedTransaction, PendingTransaction, Submitted
-from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, Header, Tx, TxHash
+from cairn.domain.types import DYNAMIC_FEE, LEGACY, MAX_UINT64, MAX_UINT256, Address, BlockHash, BlockHeader, Tx, TxHash
 
 TX = Tx(
     hash=TxHash(b"\xaa" * 32),
@@ -21,7 +21,7 @@ TX = Tx(
     value=MAX_UINT256,
     signature=bytes(65),
 )
-HEADER = Header(
+HEADER = BlockHeader(
     height=7,
     previous_hash=BlockHash(b"\x03" * 32),
     timestamp=1_700_000_000,

@@ -23,7 +23,7 @@ from cairn.domain.errors import (
 )
 from cairn.domain.genesis import dev_genesis
 from cairn.domain.transactions import decode_record, encode_record
-from cairn.domain.types import Block, Draft, DropReason, TxHash
+from cairn.domain.types import Draft, DropReason, SealedBlock, TxHash
 from tests.support.core_fixtures import (
     ACCOUNTS,
     GWEI,
@@ -66,7 +66,7 @@ class Watcher:
     def __init__(self) -> None:
         self.seen: list[object] = []
 
-    def saw_block(self, block: Block) -> None:
+    def saw_block(self, block: SealedBlock) -> None:
         self.seen.append((block.header.height, [tx.hash for tx in block.txs]))
 
     def saw_drop(self, tx_hash: TxHash, reason: DropReason) -> None:

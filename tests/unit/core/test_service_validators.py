@@ -10,14 +10,14 @@ import pytest
 from cairn.core.service import submit_update, validator_set
 from cairn.domain.errors import EngineUnavailable, InvalidSignature, NotFound, UpdateRefused
 from cairn.domain.genesis import DEV_KEYS, Genesis, chain_identity, dev_genesis
-from cairn.domain.governance import Admins, Before, Validator, ValidatorUpdate
+from cairn.domain.governance import Admins, Before, ValidatorRecord, ValidatorUpdate
 from cairn.domain.updates import sign_update
 from cairn.store.chain import ChainStore
 
 NOBODY = "unix:///nobody/listens"
-FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
+FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 ADMINS = Admins(2, tuple(key[0] for key in DEV_KEYS[:3]))
-SECOND = Validator(b"\x02" * 32, 10, DEV_KEYS[1][0], "second")
+SECOND = ValidatorRecord(b"\x02" * 32, 10, DEV_KEYS[1][0], "second")
 
 
 def network_genesis(admins: Admins | None) -> Genesis:

@@ -16,10 +16,10 @@ from cairn.domain.governance import (
     MAX_VALIDATORS,
     Admins,
     Before,
-    Evidence,
     EvidenceKind,
+    EvidenceRecord,
     Governance,
-    Validator,
+    ValidatorRecord,
     check_admins,
     check_before,
     check_validator,
@@ -34,8 +34,8 @@ LOOKALIKES = ["\ud800", "two\nlines", "n\u043ede1", "node1 ", " node1", "no  de1
 """Names that could be taken for another, or that no terminal shows."""
 
 
-def validator(number: int, power: int = 10) -> Validator:
-    return Validator(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}")
+def validator(number: int, power: int = 10) -> ValidatorRecord:
+    return ValidatorRecord(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}")
 
 
 START = first_governance([validator(2), validator(1)])
@@ -45,14 +45,14 @@ START_WITH_ADMINS = first_governance([validator(2), validator(1)], ADMINS)
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        (Validator(b"short", 1, Address(bytes(20))), "publicKey"),
-        (Validator(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
-        (Validator(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
-        (Validator(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
-        *((Validator(bytes(32), 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
+        (ValidatorRecord(b"short", 1, Address(bytes(20))), "publicKey"),
+        (ValidatorRecord(bytes(32), MAX_POWER + 1, Address(bytes(20))), "power"),
+        (ValidatorRecord(bytes(32), 1, Address(bytes(19))), "feeRecipient"),
+        (ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), "name"),
+        *((ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), "name") for name in LOOKALIKES),
     ],
 )
-def test_a_validator_out_of_shape_is_named(wrong: Validator, field: str) -> None:
+def test_a_validator_out_of_shape_is_named(wrong: ValidatorRecord, field: str) -> None:
     with pytest.raises(InvalidField) as refusal:
         check_validator(wrong, least_power=0)
     assert refusal.value.field == field
@@ -63,8 +63,8 @@ def test_fees_go_to_who_proposed() -> None:
     assert START.proposer_of(bytes(20)) is None
 
 
-def many(count: int) -> list[Validator]:
-    return [Validator(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
+def many(count: int) -> list[ValidatorRecord]:
+    return [ValidatorRecord(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(count)]
 
 
 def test_first_validators_are_told_apart() -> None:
@@ -89,14 +89,14 @@ def test_there_are_a_thousand_validators_at_most() -> None:
 
 
 def test_a_name_has_64_bytes_at_most() -> None:
-    check_validator(Validator(bytes(32), 1, Address(bytes(20)), "x" * 64), least_power=0)
+    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 64), least_power=0)
     with pytest.raises(InvalidField, match="at most 64 bytes"):
-        check_validator(Validator(bytes(32), 1, Address(bytes(20)), "x" * 65), least_power=0)
+        check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), "x" * 65), least_power=0)
 
 
 @pytest.mark.parametrize("name", ["", "x", "node 4", "A-b_c.d (e) ~!"])
 def test_names_are_words_of_printable_ascii(name: str) -> None:
-    check_validator(Validator(bytes(32), 1, Address(bytes(20)), name), least_power=0)
+    check_validator(ValidatorRecord(bytes(32), 1, Address(bytes(20)), name), least_power=0)
 
 
 def some(count: int) -> tuple[Address, ...]:
@@ -138,8 +138,8 @@ def test_what_no_chain_has_before_an_update_is_refused(name: str) -> None:
             check_before(msgspec.structs.replace(most, **{name: wrong}))
 
 
-def piece(number: int, height: int) -> Evidence:
-    return Evidence(EvidenceKind.DUPLICATE_VOTE, validator(number).engine_address, height, 1_000 + height)
+def piece(number: int, height: int) -> EvidenceRecord:
+    return EvidenceRecord(EvidenceKind.DUPLICATE_VOTE, validator(number).engine_address, height, 1_000 + height)
 
 
 def test_evidence_is_kept_under_the_name_of_its_validator() -> None:
@@ -171,7 +171,7 @@ def test_the_engine_calls_a_validator_by_20_bytes_of_a_hash() -> None:
 
 
 def test_a_validator_needs_no_name() -> None:
-    assert Validator(bytes(32), 1, Address(bytes(20))).name == ""
+    assert ValidatorRecord(bytes(32), 1, Address(bytes(20))).name == ""
 
 
 def network_genesis_text() -> bytes:

@@ -12,11 +12,11 @@ from cairn.domain.governance import (
     AdminsUpdate,
     Before,
     ChainIdentity,
-    Evidence,
     EvidenceKind,
+    EvidenceRecord,
     Governance,
     Update,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
     decode_governance,
     decode_update,
@@ -30,8 +30,8 @@ from cairn.domain.types import Address
 SIGNATURE = b"\x11" * 65
 
 
-def validator(number: int, power: int = 10) -> Validator:
-    return Validator(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}")
+def validator(number: int, power: int = 10) -> ValidatorRecord:
+    return ValidatorRecord(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}")
 
 
 def admins(count: int, threshold: int = 1) -> Admins:
@@ -41,8 +41,8 @@ def admins(count: int, threshold: int = 1) -> Admins:
 START = first_governance([validator(2), validator(1)])
 BEFORE = Before(0, 20, 2, 0)
 EVIDENCE = (
-    Evidence(EvidenceKind.DUPLICATE_VOTE, b"\x05" * 20, 7, 1_000, "v5"),
-    Evidence(EvidenceKind.LIGHT_CLIENT_ATTACK, b"\x06" * 20, 8, 1_001),
+    EvidenceRecord(EvidenceKind.DUPLICATE_VOTE, b"\x05" * 20, 7, 1_000, "v5"),
+    EvidenceRecord(EvidenceKind.LIGHT_CLIENT_ATTACK, b"\x06" * 20, 8, 1_001),
 )
 VALIDATOR_UPDATE = ValidatorUpdate(3, validator(3), BEFORE, (SIGNATURE, SIGNATURE))
 ADMINS_UPDATE = AdminsUpdate(3, admins(3, 2), admins(2), (SIGNATURE,))
@@ -135,7 +135,7 @@ def test_an_update_of_what_is_out_of_shape_is_refused() -> None:
 @pytest.mark.parametrize("held_admins", [None, admins(3, 2)])
 @pytest.mark.parametrize("evidence", [(), EVIDENCE])
 def test_governance_round_trips_and_tells_damage(
-    leaving: Validator | None, held_admins: Admins | None, evidence: tuple[Evidence, ...]
+    leaving: ValidatorRecord | None, held_admins: Admins | None, evidence: tuple[EvidenceRecord, ...]
 ) -> None:
     held = Governance(5, START.validators, leaving, held_admins, evidence, 2 * len(evidence))
     raw = encode_governance(held)
@@ -155,10 +155,10 @@ def test_a_flag_that_is_neither_is_damage() -> None:
 @pytest.mark.parametrize(
     "short",
     [
-        Governance(0, (Validator(b"k" * 31, 1, Address(bytes(20))),)),
-        Governance(0, (Validator(b"k" * 32, 1, Address(b"")),)),
+        Governance(0, (ValidatorRecord(b"k" * 31, 1, Address(bytes(20))),)),
+        Governance(0, (ValidatorRecord(b"k" * 32, 1, Address(b"")),)),
         Governance(0, START.validators, admins=Admins(1, (Address(b"a"),))),
-        Governance(0, START.validators, evidence=(Evidence(EvidenceKind.UNKNOWN, b"a", 1, 1),)),
+        Governance(0, START.validators, evidence=(EvidenceRecord(EvidenceKind.UNKNOWN, b"a", 1, 1),)),
     ],
 )
 def test_nothing_is_filled_up_on_its_way_into_a_hash(short: Governance) -> None:

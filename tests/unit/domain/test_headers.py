@@ -8,9 +8,9 @@ from eth_utils.crypto import keccak
 from cairn.domain.errors import Corrupt
 from cairn.domain.headers import block_hash, decode_header, encode_header
 from cairn.domain.merkle import EMPTY_ROOT
-from cairn.domain.types import MAX_UINT256, ZERO_HASH, Address, Header
+from cairn.domain.types import MAX_UINT256, ZERO_HASH, Address, BlockHeader
 
-HEADER = Header(
+HEADER = BlockHeader(
     height=3,
     previous_hash=ZERO_HASH,
     timestamp=1_735_689_600,

@@ -7,7 +7,7 @@ import pytest
 
 from cairn.domain.errors import InvalidBlock, NonceTooHigh
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.governance import Governance, Validator, encode_governance
+from cairn.domain.governance import Governance, ValidatorRecord, encode_governance
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT, tx_root
 from cairn.domain.transition import BlockOutcome, GovernanceChange, Ledger, build_block
@@ -19,8 +19,8 @@ from cairn.domain.types import (
     ZERO_ADDRESS,
     Account,
     Address,
-    Block,
     BlockHash,
+    SealedBlock,
     Tx,
     TxHash,
 )
@@ -37,7 +37,7 @@ GENESIS = Genesis(
     alloc={ALICE: FUNDS, BOB: FUNDS, PROPOSER: FUNDS},
 )
 START = genesis_outcome(GENESIS)
-GOVERNANCE = Governance(0, (Validator(bytes(32), 1, PROPOSER),))
+GOVERNANCE = Governance(0, (ValidatorRecord(bytes(32), 1, PROPOSER),))
 
 
 class View:
@@ -67,7 +67,7 @@ def build_with(governance: GovernanceChange) -> BlockOutcome:
     return build_block(head.header, head.hash, START.lattice, view, [], 2_000, PROPOSER, GENESIS.rules, governance)
 
 
-def verify(block: Block) -> BlockOutcome:
+def verify(block: SealedBlock) -> BlockOutcome:
     head = START.block
     return verify_block(head.header, head.hash, START.lattice, View(START.accounts), block, GENESIS.rules)
 
@@ -261,13 +261,13 @@ def test_a_block_that_claims_something_else_is_refused(changes: dict[str, object
     block = build([transfer(ALICE, CAROL, 5)]).block
     header = msgspec.structs.replace(block.header, **changes)
     with pytest.raises(InvalidBlock, match=why):
-        verify(Block(header, block_hash(header), block.txs))
+        verify(SealedBlock(header, block_hash(header), block.txs))
 
 
 def test_a_block_under_a_wrong_hash_is_refused() -> None:
     block = build([transfer(ALICE, CAROL, 5)]).block
     with pytest.raises(InvalidBlock, match="block 1: hash is 0x0000"):
-        verify(Block(block.header, BlockHash(bytes(32)), block.txs))
+        verify(SealedBlock(block.header, BlockHash(bytes(32)), block.txs))
 
 
 def set_balances(balances: dict[Address, int], txs: Sequence[Tx] = ()) -> BlockOutcome:

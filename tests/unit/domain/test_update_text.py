@@ -7,12 +7,20 @@ import pytest
 
 from cairn.domain.errors import InvalidField, MalformedJson
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import MAX_POWER, Admins, AdminsUpdate, Before, ChainIdentity, Validator, ValidatorUpdate
+from cairn.domain.governance import (
+    MAX_POWER,
+    Admins,
+    AdminsUpdate,
+    Before,
+    ChainIdentity,
+    ValidatorRecord,
+    ValidatorUpdate,
+)
 from cairn.domain.update_text import encode_update_text, parse_public_key, parse_update_text
 from cairn.domain.updates import sign_update
 
 CHAIN, OTHER = ChainIdentity(1337, bytes(range(32))), ChainIdentity(1, b"\xff" * 32)
-UPDATE = ValidatorUpdate(3, Validator(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"), Before(0, 40, 4, 1))
+UPDATE = ValidatorUpdate(3, ValidatorRecord(bytes(range(32)), 10, DEV_KEYS[0][0], "node 4"), Before(0, 40, 4, 1))
 ADMINS = tuple(address for address, _ in DEV_KEYS[:3])
 ADMINS_UPDATE = AdminsUpdate(3, Admins(2, ADMINS), Admins(1, ADMINS[:2]))
 

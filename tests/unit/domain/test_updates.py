@@ -13,7 +13,7 @@ from cairn.domain.governance import (
     Before,
     ChainIdentity,
     Governance,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
     first_governance,
 )
@@ -27,15 +27,20 @@ KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
 ADMINS = Admins(2, tuple(address_of_key(key) for key in KEYS))
 
 
-def validator(number: int, power: int = 10, name: str | None = None) -> Validator:
-    return Validator(bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}" if name is None else name)
+def validator(number: int, power: int = 10, name: str | None = None) -> ValidatorRecord:
+    return ValidatorRecord(
+        bytes([number]) * 32, power, Address(bytes([number]) * 20), f"v{number}" if name is None else name
+    )
 
 
 START = first_governance([validator(2), validator(1)], ADMINS)
 
 
 def update(
-    wanted: Validator, governance: Governance = START, sequence: int | None = None, keys: list[bytes] | None = None
+    wanted: ValidatorRecord,
+    governance: Governance = START,
+    sequence: int | None = None,
+    keys: list[bytes] | None = None,
 ) -> ValidatorUpdate:
     """As somebody could make it who does not care for the rules."""
     number = governance.sequence if sequence is None else sequence
@@ -85,7 +90,7 @@ def test_what_the_rules_refuse(refused: ValidatorUpdate, why: str) -> None:
     ],
 )
 def test_a_validator_without_a_name_is_not_removed_under_one_nor_given_anothers(
-    wanted: Validator, its_name: str
+    wanted: ValidatorRecord, its_name: str
 ) -> None:
     nameless = first_governance([validator(1, name=""), validator(2)], ADMINS)
     changed = sign_update(ValidatorUpdate(0, wanted, before_of(nameless, wanted)), KEYS[:2], CHAIN)
@@ -184,7 +189,7 @@ def test_fees_of_the_last_block_of_a_removed_validator_are_its_own() -> None:
 
 
 def test_there_are_a_thousand_validators_at_most() -> None:
-    many = [Validator(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(MAX_VALIDATORS)]
+    many = [ValidatorRecord(number.to_bytes(32, "big"), 1, Address(bytes(20))) for number in range(MAX_VALIDATORS)]
     full = first_governance(many, ADMINS)
     assert len(apply_update(full, update(full.validators[0], full), CHAIN).validators) == 1_000
     with pytest.raises(UpdateRefused, match="there are 1000 validators already"):

@@ -11,7 +11,7 @@ from cairn.api.rpc.values import data, parse_account, parse_fields, parse_flag, 
 from cairn.core.gateway import MiningMode
 from cairn.domain.crypto import keccak256
 from cairn.domain.errors import InvalidField
-from cairn.domain.types import MAX_UINT256, BlockHash, Header
+from cairn.domain.types import MAX_UINT256, BlockHash, BlockHeader
 
 MOST_MINED = 10_000
 """Blocks that one request may make, in several calls of the core."""
@@ -193,7 +193,7 @@ class DevMethods:
             "latestBlockHash": data(block_hash),
         }
 
-    async def _newest(self) -> tuple[BlockHash, Header]:
+    async def _newest(self) -> tuple[BlockHash, BlockHeader]:
         return self._chain.view.get_header(await self._chain.view.reach_head())
 
 

@@ -9,7 +9,7 @@ from cairn.api.rpc.dispatch import Method
 from cairn.api.rpc.errors import SERVER_ERROR, InvalidParams, RpcError
 from cairn.api.rpc.values import MAX_SHOWN, BlockName, parse_block_number, parse_number, quantity
 from cairn.domain.transactions import price_in_record
-from cairn.domain.types import TRANSFER_GAS, BlockHash, Header
+from cairn.domain.types import TRANSFER_GAS, BlockHash, BlockHeader
 from cairn.time_shares import in_slices
 
 MAX_BLOCKS = 1_024
@@ -77,7 +77,7 @@ class FeeMethods:
             raise RpcError(SERVER_ERROR, f"request beyond head block: requested {block.height}, head {head}")
         return await self._chain.state_height(block)
 
-    async def _least_tip(self, block_hash: BlockHash, header: Header) -> int:
+    async def _least_tip(self, block_hash: BlockHash, header: BlockHeader) -> int:
         """The tip with which a transfer got into the block: 0 if it had room for more, else the least that it took.
 
         It is the same at every percentile. What others paid beyond it is no reason to pay as much.

@@ -13,7 +13,7 @@ from cairn.domain.headers import (
     extra_data,
     receipts_root,
 )
-from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, Header, Tx
+from cairn.domain.types import DYNAMIC_FEE, TRANSFER_GAS, ZERO_ADDRESS, BlockHash, BlockHeader, Tx
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ class BlockPlace:
 
     __slots__ = ("block_hash", "height", "position", "timestamp")
 
-    def __init__(self, block_hash: BlockHash, header: Header, position: int) -> None:
+    def __init__(self, block_hash: BlockHash, header: BlockHeader, position: int) -> None:
         self.block_hash = data(block_hash)
         self.height = quantity(header.height)
         self.timestamp = quantity(header.timestamp)
@@ -109,7 +109,7 @@ def transfer_log(tx: Tx, place: BlockPlace, index: int) -> Json:
     }
 
 
-def header_object(block_hash: BlockHash, header: Header) -> Json:
+def header_object(block_hash: BlockHash, header: BlockHeader) -> Json:
     """The fields of a block that come from its header."""
     return {
         "number": quantity(header.height),
@@ -132,12 +132,12 @@ def header_object(block_hash: BlockHash, header: Header) -> Json:
     }
 
 
-def head_object(block_hash: BlockHash, header: Header) -> Json:
+def head_object(block_hash: BlockHash, header: BlockHeader) -> Json:
     """What `newHeads` sends. As in geth, header fields that a chain does not have are null."""
     return header_object(block_hash, header) | dict.fromkeys(OF_LATER_FORKS)
 
 
-def block_object(block_hash: BlockHash, header: Header, transactions: list[Any]) -> Json:
+def block_object(block_hash: BlockHash, header: BlockHeader, transactions: list[Any]) -> Json:
     """`transactions` are their hashes or their objects; they may be filled in later."""
     size = len(encode_header(header)) + TRANSFER_DATA_BYTES * (header.gas_used // TRANSFER_GAS)
     return header_object(block_hash, header) | {
@@ -149,10 +149,10 @@ def block_object(block_hash: BlockHash, header: Header, transactions: list[Any])
 
 
 def pending_block_object(
-    block_hash: BlockHash, head: Header, tx_root: bytes, transactions: list[Any], now: int
+    block_hash: BlockHash, head: BlockHeader, tx_root: bytes, transactions: list[Any], now: int
 ) -> Json:
     """The pending block, as if it were made `now`: fields that only a real block has are null."""
-    undecided = Header(
+    undecided = BlockHeader(
         height=head.height + 1,
         previous_hash=block_hash,
         timestamp=max(now, head.timestamp),

@@ -34,7 +34,7 @@ from cairn.domain.types import (
     Account,
     Address,
     BlockHash,
-    Header,
+    BlockHeader,
     Rules,
     Tx,
 )
@@ -106,13 +106,13 @@ def named_number(fields: Json, name: str, otherwise: int, maximum: int = MAX_UIN
     return parse_quantity(fields[name], name, maximum) if name in fields else otherwise
 
 
-def next_header(parent_hash: BlockHash, parent: Header, block: Json, base_fee: int) -> Header:
+def next_header(parent_hash: BlockHash, parent: BlockHeader, block: Json, base_fee: int) -> BlockHeader:
     """The header before its transactions are known. Its state root stays zero: only real blocks have one."""
     named = parse_fields(block.get("blockOverrides"), "block override", BLOCK_FIELDS)
     timestamp = named_number(named, "time", parent.timestamp + 1)
     if not parent.timestamp < timestamp <= MAX_UINT64:
         raise RpcError(TIME_NOT_IN_ORDER, f"block timestamps must be in order: {timestamp} <= {parent.timestamp}")
-    return Header(
+    return BlockHeader(
         height=parent.height + 1,
         previous_hash=parent_hash,
         timestamp=timestamp,
@@ -150,7 +150,7 @@ class TriedState:
             balance = named_number(fields, "balance", before.balance, MAX_UINT256)
             self._accounts[address] = Account(balance, named_number(fields, "nonce", before.nonce))
 
-    async def try_calls(self, block: Json, header: Header, is_strict: bool) -> list[Tx]:
+    async def try_calls(self, block: Json, header: BlockHeader, is_strict: bool) -> list[Tx]:
         """Try the block's transfers in order. Raises `RpcError` for one that the block could not include."""
         ledger = Ledger(self, Rules(header.chain_id, header.base_fee, header.gas_limit))
         txs: list[Tx] = []
@@ -168,7 +168,7 @@ class TriedState:
         return txs
 
 
-def transfer_of(given: object, ledger: Ledger, header: Header, is_strict: bool) -> Tx:
+def transfer_of(given: object, ledger: Ledger, header: BlockHeader, is_strict: bool) -> Tx:
     """The transaction of a call. Without a price it pays the base fee. Without validation, a given nonce is ignored."""
     kind, call = type_to_sign(given), parse_call(given, header.chain_id)
     sender = call.sender or ZERO_ADDRESS
@@ -178,7 +178,7 @@ def transfer_of(given: object, ledger: Ledger, header: Header, is_strict: bool) 
     return unsigned_tx(draft, header.chain_id)
 
 
-async def simulated_block(own_hash: BlockHash, header: Header, txs: list[Tx], traces: bool, full: bool) -> Json:
+async def simulated_block(own_hash: BlockHash, header: BlockHeader, txs: list[Tx], traces: bool, full: bool) -> Json:
     calls, shown, logged = [], [], 0
     async for position, tx in in_slices(enumerate(txs)):
         place = BlockPlace(own_hash, header, position)

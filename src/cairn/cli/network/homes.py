@@ -25,7 +25,7 @@ from cairn.cli.node.home import Home
 from cairn.cometbft import COMETBFT_DIRECTORY, CometBFT, TomlValue
 from cairn.domain.errors import InvalidConfig, NodeError, reason_of
 from cairn.domain.genesis import Genesis, encode_genesis, genesis_digest, parse_genesis
-from cairn.domain.governance import Validator
+from cairn.domain.governance import ValidatorRecord
 from cairn.domain.rules import RULES_VERSION
 from cairn.domain.types import ZERO_ADDRESS, Address
 from cairn.store.directory import has_files
@@ -151,9 +151,9 @@ def _write_homes(
     return whole
 
 
-def validator_with(public_key: bytes, power: int, recipient: Address | None, name: str) -> Validator:
+def validator_with(public_key: bytes, power: int, recipient: Address | None, name: str) -> ValidatorRecord:
     """Without a recipient nobody has the key to its fees, but its blocks still say whose they are."""
-    validator = Validator(public_key, power, recipient or ZERO_ADDRESS, name)
+    validator = ValidatorRecord(public_key, power, recipient or ZERO_ADDRESS, name)
     if recipient is not None:
         return validator
     return msgspec.structs.replace(validator, fee_recipient=Address(validator.engine_address))
@@ -218,7 +218,7 @@ def engine_genesis(genesis: Genesis) -> dict[str, Any]:
     }
 
 
-def _engine_validator(validator: Validator) -> Mapping[str, object]:
+def _engine_validator(validator: ValidatorRecord) -> Mapping[str, object]:
     return {
         "address": validator.engine_address.hex().upper(),
         "pub_key": {

@@ -23,7 +23,7 @@ from cairn.domain.governance import (
     ChainIdentity,
     Governance,
     Update,
-    Validator,
+    ValidatorRecord,
     check_admins,
     check_validator,
 )
@@ -65,7 +65,7 @@ class RemoteNetwork:
             if admins is not None:
                 check_admins(admins)
             validators = tuple(
-                Validator(
+                ValidatorRecord(
                     parse_public_key(each.public_key),
                     each.power,
                     parse_address(each.fee_recipient, "feeRecipient"),
@@ -80,7 +80,7 @@ class RemoteNetwork:
             raise CommandFailed(f"the node's answer cannot be read: {error.detail}") from None
         self.governance = Governance(shown.sequence, validators, admins=admins)
 
-    def choose(self, home: Path | None, public_key: str | None, name: str | None) -> Validator:
+    def choose(self, home: Path | None, public_key: str | None, name: str | None) -> ValidatorRecord:
         """The validator with this key; with this name only when no key is given."""
         if home is None and public_key is None:
             found = [each for each in self.governance.validators if each.name == name]
@@ -96,7 +96,7 @@ class RemoteNetwork:
             raise InvalidConfig("this is not a validator of the network")
         return validator
 
-    def change(self, wanted: Validator | Admins, how: "Signing") -> None:
+    def change(self, wanted: ValidatorRecord | Admins, how: "Signing") -> None:
         """Have the network change one validator or its administrators, or write that change to a file to sign."""
         try:
             if isinstance(wanted, Admins):

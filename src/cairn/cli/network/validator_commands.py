@@ -13,7 +13,7 @@ from cairn.cli.node.home import read_address
 from cairn.cli.node.options import DEFAULT_NODE, AsJson, NodeUrl
 from cairn.cli.shared.report import reported_errors
 from cairn.domain.errors import InvalidConfig
-from cairn.domain.governance import Validator
+from cairn.domain.governance import ValidatorRecord
 
 app = typer.Typer(no_args_is_help=True, help="Show and change a network's validators.")
 
@@ -94,7 +94,7 @@ def update(
     with reported_errors():
         network = RemoteNetwork(node)
         old = network.choose(home, public_key, name)
-        wanted = Validator(
+        wanted = ValidatorRecord(
             old.public_key,
             old.power if power is None else power,
             old.fee_recipient if fee_recipient is None else read_address(fee_recipient, "--fee-recipient"),
@@ -122,7 +122,7 @@ def remove(
         old = network.choose(home, public_key, name)
         if name is not None and name != old.name:
             raise InvalidConfig(f"the validator with this key is called {old.name}, not {name}")
-        gone = Validator(old.public_key, 0, old.fee_recipient, old.name)
+        gone = ValidatorRecord(old.public_key, 0, old.fee_recipient, old.name)
         network.change(gone, Signing(key_file or [], out, timeout, yes))
 
 

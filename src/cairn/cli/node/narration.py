@@ -18,7 +18,7 @@ import typer
 from cairn.cli.shared.amounts import format_amount
 from cairn.cli.shared.streams import PatientFile
 from cairn.domain.crypto import checksum_address
-from cairn.domain.types import Address, Block, BlockHash, DropReason, Tx, TxHash
+from cairn.domain.types import Address, BlockHash, DropReason, SealedBlock, Tx, TxHash
 from cairn.observer import ChainObserver
 
 INTERVAL_S = 0.25
@@ -64,7 +64,7 @@ class Interval:
     skipped: Counter[str] = field(default_factory=Counter)
     """How many of what there was no room for."""
 
-    def add_block(self, block: Block) -> None:
+    def add_block(self, block: SealedBlock) -> None:
         count = len(block.txs)
         txs = block.txs if self.told_txs + count <= MOST_TXS else ()
         if self._add(SeenBlock(block.header.height, block.hash, block.header.timestamp, count, txs), "blocks"):
@@ -127,7 +127,7 @@ class Narrator(ChainObserver):
         self._woken.set()
         self._thread.join(LAST_WORDS_S)
 
-    def saw_block(self, block: Block) -> None:
+    def saw_block(self, block: SealedBlock) -> None:
         with self._lock:
             self._interval.add_block(block)
         self._woken.set()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import structlog
 
 from cairn.domain.errors import Fatal, InvalidBlock, NodeError, UpdateRefused
-from cairn.domain.governance import Evidence, EvidenceKind, Governance, Update
+from cairn.domain.governance import EvidenceKind, EvidenceRecord, Governance, Update
 from cairn.domain.transition import BlockOutcome
 from cairn.domain.types import TRANSFER_GAS, ZERO_ADDRESS, Address, Tx
 from cairn.domain.updates import apply_update
@@ -25,11 +25,11 @@ SHOWN_HEIGHTS = 5
 log = structlog.get_logger("cairn.network")
 
 
-def read_evidence(found: Sequence[m.Misbehavior]) -> list[Evidence]:
+def read_evidence(found: Sequence[m.Misbehavior]) -> list[EvidenceRecord]:
     """As the state holds it. A kind that is not known here is the same for every node."""
     known = set(EvidenceKind)
     return [
-        Evidence(
+        EvidenceRecord(
             EvidenceKind(each.kind) if each.kind in known else EvidenceKind.UNKNOWN,
             each.engine_address,
             each.height,

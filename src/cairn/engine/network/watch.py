@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from cairn.domain.governance import Validator
-from cairn.domain.types import Header
+from cairn.domain.governance import ValidatorRecord
+from cairn.domain.types import BlockHeader
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.port import OK
 
@@ -22,8 +22,8 @@ class Watch:
     def __init__(
         self,
         rpc: Rpc,
-        head: Callable[[], Header],
-        validators: Callable[[], Sequence[Validator]],
+        head: Callable[[], BlockHeader],
+        validators: Callable[[], Sequence[ValidatorRecord]],
         halt_after_s: float,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
@@ -147,7 +147,7 @@ class Watch:
             return self._seen != OK and not status.is_validator
         return sum(ahead) > len(ahead) / 2 or (is_old and any(ahead))
 
-    def _is_old(self, head: Header) -> bool:
+    def _is_old(self, head: BlockHeader) -> bool:
         return self._wall_clock() - head.timestamp > self._halt_after_s
 
     def _was_recent(self) -> bool:

@@ -20,11 +20,11 @@ from cairn.domain.governance import (
     Admins,
     Before,
     ChainIdentity,
-    Evidence,
     EvidenceKind,
+    EvidenceRecord,
     Governance,
     Update,
-    Validator,
+    ValidatorRecord,
     ValidatorUpdate,
 )
 from cairn.domain.update_text import encode_update_text
@@ -33,7 +33,7 @@ from tests.support.described import validator
 from tests.support.scripted_gateway import INFO, ScriptedGateway
 
 CHAIN = ChainIdentity(1337, b"\x13" * 32)
-FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
+FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 UPDATE = sign_update(ValidatorUpdate(0, FIRST, Before(0, 0, 0, 0)), [DEV_KEYS[0][1]], CHAIN)
 
 
@@ -93,8 +93,8 @@ def test_missing_votes_and_evidence_are_told_newest_first() -> None:
     gateway = network()
     assert gateway.current is not None
     pieces = [
-        Evidence(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 3, 1_003),
-        Evidence(EvidenceKind.LIGHT_CLIENT_ATTACK, bytes(20), 4, 1_004),
+        EvidenceRecord(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 3, 1_003),
+        EvidenceRecord(EvidenceKind.LIGHT_CLIENT_ATTACK, bytes(20), 4, 1_004),
     ]
     told = gateway.current.governance.with_evidence(pieces)
     gateway.current = msgspec.structs.replace(gateway.current, governance=told)

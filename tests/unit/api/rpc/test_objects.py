@@ -14,10 +14,10 @@ from cairn.api.rpc.objects import (
 from cairn.domain.headers import block_hash
 from cairn.domain.merkle import EMPTY_ROOT
 from cairn.domain.transactions import encode_tx
-from cairn.domain.types import Address, BlockHash, Header
+from cairn.domain.types import Address, BlockHash, BlockHeader
 from tests.support.core_fixtures import CHAIN_ID, signed
 
-HEADER = Header(
+HEADER = BlockHeader(
     height=7,
     previous_hash=BlockHash(b"\1" * 32),
     timestamp=1_700_000_000,

@@ -16,7 +16,7 @@ from cairn.api.rpc.notifications import HeadTexts
 from cairn.api.rpc.pending_arrivals import ArrivalFeed
 from cairn.api.rpc.subscriptions import MAX_PENDING, MAX_SUBSCRIPTIONS, Subscriptions
 from cairn.config import Settings
-from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, Header, Tx
+from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHash, BlockHeader, Tx
 from cairn.time_shares import SLICE_S
 from tests.support.core_fixtures import signed
 from tests.support.event_server import MemoryChain
@@ -331,9 +331,9 @@ def test_a_head_is_read_once_for_all_sockets() -> None:
         def block_hash(self, height: int) -> BlockHash:
             return BlockHash(bytes([height]) * 32)
 
-        def get_header(self, height: int) -> tuple[BlockHash, Header]:
+        def get_header(self, height: int) -> tuple[BlockHash, BlockHeader]:
             self.read.append(height)
-            header = Header(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
+            header = BlockHeader(height, ZERO_HASH, 1, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
             return self.block_hash(height), header
 
     view = CountedReads(Path("unused"))

@@ -3,7 +3,7 @@
 import pytest
 
 from cairn.cli.network.update_display import dangers_of, equal_tolerance, fields_of, summary, tolerated
-from cairn.domain.governance import Admins, AdminsUpdate, Before, ChainIdentity, Validator, ValidatorUpdate
+from cairn.domain.governance import Admins, AdminsUpdate, Before, ChainIdentity, ValidatorRecord, ValidatorUpdate
 from cairn.domain.types import Address
 
 CHAIN = ChainIdentity(1337, bytes(32))
@@ -14,7 +14,7 @@ NONE = "none may then fail"
 
 
 def update(power: int, before: Before, name: str = "node1") -> ValidatorUpdate:
-    return ValidatorUpdate(7, Validator(b"\x01" * 32, power, Address(b"\x02" * 20), name), before)
+    return ValidatorUpdate(7, ValidatorRecord(b"\x01" * 32, power, Address(b"\x02" * 20), name), before)
 
 
 def admins(threshold: int, count: int) -> Admins:

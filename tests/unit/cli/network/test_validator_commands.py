@@ -18,11 +18,11 @@ from cairn.cli.main import app
 from cairn.domain.crypto import checksum_address
 from cairn.domain.errors import NodeError
 from cairn.domain.genesis import DEV_KEYS
-from cairn.domain.governance import Admins, Evidence, EvidenceKind, Governance, Validator
+from cairn.domain.governance import Admins, EvidenceKind, EvidenceRecord, Governance, ValidatorRecord
 from cairn.domain.update_text import encode_public_key, parse_update_text
 from cairn.domain.updates import apply_update
 
-FIRST = Validator(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
+FIRST = ValidatorRecord(b"\x01" * 32, 10, DEV_KEYS[0][0], "first")
 NEW_KEY = encode_public_key(b"\x02" * 32)
 GENESIS = b"\x77" * 32
 ADMINS = Admins(2, tuple(address for address, _ in DEV_KEYS[:3]))
@@ -149,7 +149,7 @@ def test_list_shows_all_that_there_is(node: Scripted) -> None:
 
 
 def test_list_shows_who_broke_the_rules(node: Scripted) -> None:
-    piece = Evidence(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 42, 1_700_000_000)
+    piece = EvidenceRecord(EvidenceKind.DUPLICATE_VOTE, FIRST.engine_address, 42, 1_700_000_000)
     node.governance = node.governance.with_evidence([piece, msgspec.structs.replace(piece, height=43)])
     output = run("list", "--node", node.url).output
     assert "Evidence against validators: 2 pieces, the latest of them" in output
@@ -172,9 +172,9 @@ def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str
     recipient = checksum_address(DEV_KEYS[4][0])
     added = run("add", *chosen, "--name", "second", "--power", "3", "--fee-recipient", recipient)
     assert added.exit_code == 0, added.output
-    assert node.governance.validators[1] == Validator(b"\x02" * 32, 3, DEV_KEYS[4][0], "second")
+    assert node.governance.validators[1] == ValidatorRecord(b"\x02" * 32, 3, DEV_KEYS[4][0], "second")
     assert run("update", "--name", "second", "--power", "5", "--node", node.url, *keys).exit_code == 0
-    assert node.governance.validators[1] == Validator(b"\x02" * 32, 5, DEV_KEYS[4][0], "second")
+    assert node.governance.validators[1] == ValidatorRecord(b"\x02" * 32, 5, DEV_KEYS[4][0], "second")
     assert run("remove", "--name", "second", "--node", node.url, *keys).exit_code == 0
     assert node.governance.validators == (FIRST,)
     assert node.governance.sequence == 3
@@ -184,7 +184,7 @@ def test_a_validator_is_added_changed_and_removed(node: Scripted, keys: list[str
 def test_a_removal_after_which_silent_validators_stop_the_network_is_warned_of(
     node: Scripted, keys: list[str], tmp_path: Path, missed: int, is_told: bool
 ) -> None:
-    seven = tuple(Validator(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(1, 8))
+    seven = tuple(ValidatorRecord(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(1, 8))
     node.governance = Governance(0, seven, admins=ADMINS)
     node.missed = {"v6": missed, "v7": missed}
     file = str(tmp_path / "update.json")
@@ -376,7 +376,7 @@ def shown(output: str) -> dict[str, str]:
 def test_an_administrator_sees_all_that_is_signed_and_what_follows(
     node: Scripted, keys: list[str], tmp_path: Path
 ) -> None:
-    others = tuple(Validator(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(2, 5))
+    others = tuple(ValidatorRecord(bytes([number]) * 32, 10, DEV_KEYS[0][0], f"v{number}") for number in range(2, 5))
     node.governance = Governance(4, (FIRST, *others), admins=ADMINS)
     file = str(tmp_path / "update.json")
     assert run("remove", "--name", "first", "--node", node.url, "--out", file).exit_code == 0
@@ -399,7 +399,7 @@ def test_a_file_that_shows_one_validator_and_removes_another_has_no_effect(
     node: Scripted, keys: list[str], tmp_path: Path
 ) -> None:
     """What was signed as the removal of node3 removed node1."""
-    second = Validator(b"\x02" * 32, 10, DEV_KEYS[0][0], "second")
+    second = ValidatorRecord(b"\x02" * 32, 10, DEV_KEYS[0][0], "second")
     node.governance = Governance(0, (FIRST, second), admins=ADMINS)
     path = tmp_path / "update.json"
     run("remove", "--name", "first", "--node", node.url, "--out", str(path))

@@ -17,7 +17,7 @@ from cairn.cli.node.narration import INTERVAL_S, MOST_THINGS, MOST_TXS, Gate, In
 from cairn.config import Settings
 from cairn.domain.genesis import DEV_KEYS, DEV_MNEMONIC, dev_genesis, genesis_outcome
 from cairn.domain.transactions import sign_draft
-from cairn.domain.types import TRANSFER_GAS, Address, Block, Draft, Tx, TxHash
+from cairn.domain.types import TRANSFER_GAS, Address, Draft, SealedBlock, Tx, TxHash
 from tests.support.node_process import wait_until
 from tests.support.pace import PATIENCE_S
 
@@ -35,12 +35,12 @@ def payment(to: Address, value: int) -> Tx:
 PAYMENT = payment(DEV_KEYS[1][0], 10**18)
 
 
-def block_of(txs: int, height: int = 7) -> Block:
+def block_of(txs: int, height: int = 7) -> SealedBlock:
     header = msgspec.structs.replace(GENESIS.header, height=height, timestamp=1_800_000_000)
     return msgspec.structs.replace(GENESIS, header=header, txs=(PAYMENT,) * txs)
 
 
-def interval_with(*blocks: Block) -> Interval:
+def interval_with(*blocks: SealedBlock) -> Interval:
     interval = Interval()
     for block in blocks:
         interval.add_block(block)

@@ -12,7 +12,7 @@ from cairn.domain.errors import (
     ReplacementUnderpriced,
     UpdateRefused,
 )
-from cairn.domain.governance import Before, Validator, ValidatorUpdate
+from cairn.domain.governance import Before, ValidatorRecord, ValidatorUpdate
 from cairn.engine.network.overlay import Overlay
 from tests.support.transfers import RULES, Accounts, address, transfer
 
@@ -164,11 +164,11 @@ def test_holds_nothing_of_strangers(overlay: Overlay) -> None:
 
 
 def test_one_update_at_a_time(overlay: Overlay) -> None:
-    first = ValidatorUpdate(0, Validator(bytes(32), 1, address(9)), NEW)
+    first = ValidatorUpdate(0, ValidatorRecord(bytes(32), 1, address(9)), NEW)
     overlay.check_update(first)
     overlay.add_update(first)
     overlay.check_update(first)
     with pytest.raises(UpdateRefused):
-        overlay.check_update(ValidatorUpdate(0, Validator(bytes(32), 2, address(9)), NEW))
+        overlay.check_update(ValidatorUpdate(0, ValidatorRecord(bytes(32), 2, address(9)), NEW))
     overlay.reset()
-    overlay.check_update(ValidatorUpdate(0, Validator(bytes(32), 2, address(9)), NEW))
+    overlay.check_update(ValidatorUpdate(0, ValidatorRecord(bytes(32), 2, address(9)), NEW))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cairn.domain.errors import InvalidField, InvalidSignature, Rejected
 from cairn.domain.genesis import GWEI
-from cairn.domain.governance import Before, Update, Validator, ValidatorUpdate, encode_update
+from cairn.domain.governance import Before, Update, ValidatorRecord, ValidatorUpdate, encode_update
 from cairn.domain.transactions import encode_tx
 from cairn.domain.types import Tx
 from cairn.engine.network import parsed_txs as module
@@ -20,7 +20,7 @@ from tests.support.core_fixtures import CHAIN_ID, signed
 from tests.support.pace import PATIENCE_S
 from tests.support.transfers import address
 
-UPDATE = ValidatorUpdate(0, Validator(bytes(32), 1, address(1)), Before(0, 10, 1, 0))
+UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 1, address(1)), Before(0, 10, 1, 0))
 
 
 def raw_of(nonce: int) -> bytes:

@@ -16,7 +16,7 @@ from cairn.domain.errors import (
     UpdateRefused,
 )
 from cairn.domain.genesis import Genesis, genesis_outcome
-from cairn.domain.governance import Before, Governance, Update, Validator, ValidatorUpdate
+from cairn.domain.governance import Before, Governance, Update, ValidatorRecord, ValidatorUpdate
 from cairn.domain.transition import Ledger, build_block
 from cairn.domain.types import TRANSFER_GAS, Account, Address, Rules, Tx
 from cairn.engine.abci.wire import proposed_size_bytes
@@ -26,8 +26,8 @@ from cairn.engine.network.proposal import BUNDLE_HEAD_BYTES, propose, read_offer
 from tests.support.transfers import RULES, Accounts, address, transfer
 
 NEW = Before(0, 0, 0, 0)
-UPDATE = ValidatorUpdate(0, Validator(bytes(32), 7, address(9)), NEW)
-OTHER_UPDATE = ValidatorUpdate(0, Validator(bytes(32), 8, address(9)), NEW)
+UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 7, address(9)), NEW)
+OTHER_UPDATE = ValidatorUpdate(0, ValidatorRecord(bytes(32), 8, address(9)), NEW)
 AFTER = Governance(1, (UPDATE.validator,))
 PLENTY_BYTES = 10**9
 

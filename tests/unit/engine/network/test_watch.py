@@ -2,8 +2,8 @@
 
 import asyncio
 
-from cairn.domain.governance import Validator
-from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, Header
+from cairn.domain.governance import ValidatorRecord
+from cairn.domain.types import ZERO_ADDRESS, ZERO_HASH, BlockHeader
 from cairn.engine.network.rpc import NodeStatus, Rpc, RpcAway
 from cairn.engine.network.watch import AWAY, EAGER_POLL_INTERVAL_S, FUTILE_STARTS, POLL_INTERVAL_S, Watch
 from tests.support.virtual_time import run_virtual
@@ -42,12 +42,12 @@ class Scene:
         self.rpc = ScriptedRpc()
         self.now = 100.0
         self.age_s = 0
-        self.validators = [Validator(bytes([key]) * 32, 10, ZERO_ADDRESS, f"node{key}") for key in (1, 2)]
+        self.validators = [ValidatorRecord(bytes([key]) * 32, 10, ZERO_ADDRESS, f"node{key}") for key in (1, 2)]
         self.watch = Watch(self.rpc, self.head, lambda: self.validators, 15.0, lambda: self.now, lambda: 2e9 + self.now)
 
-    def head(self) -> Header:
+    def head(self) -> BlockHeader:
         stamped = int(2e9 + self.now) - self.age_s
-        return Header(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
+        return BlockHeader(7, ZERO_HASH, stamped, bytes(32), bytes(32), 0, ZERO_ADDRESS, 1337, 210_000_000, 0)
 
     def look(self, catching_up: bool | None) -> str:
         self.rpc.catching_up = catching_up
@@ -223,5 +223,5 @@ def test_notices_a_validator_whose_key_the_network_does_not_know() -> None:
     scene.validators = scene.validators[1:]
     assert scene.look(False) == "ok"
     scene.rpc.name = ""
-    scene.validators = [Validator(bytes(32), 10, ZERO_ADDRESS)]
+    scene.validators = [ValidatorRecord(bytes(32), 10, ZERO_ADDRESS)]
     assert scene.look(False) == "ok"
